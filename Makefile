@@ -1,0 +1,35 @@
+# make case1   sets everything up in .venv and runs the main job
+# make test    sets everything up in .venv and runs the tests
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+METADATA := setup.cfg pyproject.toml constraints.txt
+
+.PHONY: case1 case2 planted test lint benchmark clean
+
+case1 case2 planted: .venv/main.stamp
+	$(BIN)/python experiments/$@.py $(ARGS)
+
+test: .venv/test.stamp
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: .venv/main.stamp
+	$(BIN)/python benchmarks/search_step.py $(ARGS)
+
+clean:
+	rm -rf .venv build *.egg-info
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/main.stamp: $(METADATA) | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/test.stamp: $(METADATA) | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@ .venv/main.stamp

@@ -1,0 +1,178 @@
+"""Tokens to batches: what the search and the training draw sequences from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.errors import DataError
+from bydore_pyro.tokens import TokenCorpus
+
+__all__ = ["Domains", "SequenceStream"]
+
+
+class SequenceStream:
+    """Sequences of one token array, in a seeded order, without repetition within an epoch.
+
+    Position ``n`` of the stream lies in epoch ``n // N`` and is found without replaying the ones
+    before it.
+
+    Args:
+        tokens: The token array.
+        length: Tokens in a sequence, ``T``.
+        seed: Numbers that name the stream.
+    """
+
+    def __init__(self, tokens: np.ndarray, length: int, seed: Sequence[int]) -> None:
+        self.count = len(tokens) // length
+        self._sequences = tokens[: self.count * length].reshape(self.count, length)
+        self._order = lru_cache(maxsize=2)(
+            lambda epoch: np.random.default_rng([*seed, epoch]).permutation(self.count)
+        )
+
+    def read(self, position: int, count: int) -> np.ndarray:
+        """Returns sequences ``(count, T)`` from `position` of the stream on."""
+        rows = [
+            self._order(n // self.count)[n % self.count] for n in range(position, position + count)
+        ]
+        return self._sequences[rows]
+
+
+class Domains:
+    """The domains of a search: training sequences by domain, and a validation set.
+
+    Args:
+        corpus: The tokens.
+        validation: The validation set as shares of domains' held-out text; shares are normalised.
+            A domain named here need not be trained on.
+        names: The domains to train on, all of the corpus when None.
+        sequence_length: ``T``, tokens in a sequence.
+        validation_sequences: Most sequences in the validation set.
+        minimal_validation: Fewest sequences in the validation set.
+        seed: Of every order.
+        device: Where batches go.
+
+    Raises:
+        DataError: Fewer than two domains, an unknown domain, one shorter than one sequence, or a
+            validation set that is too small.
+    """
+
+    def __init__(
+        self,
+        corpus: TokenCorpus,
+        validation: Mapping[str, float],
+        *,
+        names: Sequence[str] | None = None,
+        sequence_length: int = 128,
+        validation_sequences: int = 512,
+        minimal_validation: int = 16,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.names = tuple(names) if names is not None else corpus.names
+        self.sequence_length = sequence_length
+        self.device = torch.device(device)
+        self.corpus = corpus
+        self._seed = seed
+        _check(corpus, self.names, validation, sequence_length)
+        total = sum(validation.values())
+        self.validation_shares = {name: share / total for name, share in validation.items()}
+        self._streams = {
+            (kind, name): SequenceStream(
+                corpus.train[name], sequence_length, [seed, number, *name.encode()]
+            )
+            for number, kind in enumerate(("train", "signal"))
+            for name in {*self.names, *(n for n in validation if self._is_trainable(n))}
+        }
+        self._positions = dict.fromkeys(self._streams, 0)
+        self.validation = self._validation_set(validation_sequences, minimal_validation)
+        self._validation_rng = np.random.default_rng([seed, 2])
+
+    @property
+    def num_domains(self) -> int:
+        """K."""
+        return len(self.names)
+
+    def train_batch(self, counts: Mapping[str, int]) -> Tensor:
+        """Draws a training batch ``(B, T)``, `counts` sequences of each domain, in that order."""
+        return self._draw("train", counts)
+
+    def signal_batch(self, sequences: int) -> Tensor:
+        """Draws `sequences` of every domain, ``(K * sequences, T)``, domain after domain."""
+        return self._draw("signal", dict.fromkeys(self.names, sequences))
+
+    def validation_batch(self, size: int) -> Tensor:
+        """Draws a validation batch ``(size, T)`` without repetition within it."""
+        rows = self._validation_rng.choice(
+            len(self.validation), min(size, len(self.validation)), replace=False
+        )
+        return self.validation[torch.from_numpy(rows).to(self.device)]
+
+    def epochs(self) -> dict[str, float]:
+        """Returns how many times each domain's training text has been drawn for training."""
+        return {
+            name: self._positions["train", name] / self._streams["train", name].count
+            for name in self.names
+        }
+
+    def sequences(self) -> dict[str, int]:
+        """Returns the number of training sequences of each domain."""
+        return {name: self._streams["train", name].count for name in self.names}
+
+    def _is_trainable(self, name: str) -> bool:
+        return len(self.corpus.train[name]) >= self.sequence_length
+
+    def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:
+        parts = []
+        for name, count in counts.items():
+            if count:
+                key = kind, name
+                parts.append(self._streams[key].read(self._positions[key], count))
+                self._positions[key] += count
+        batch = np.concatenate(parts).astype(np.int64)
+        return torch.from_numpy(batch).to(self.device)
+
+    def _validation_set(self, most: int, fewest: int) -> Tensor:
+        """Sequences of the held-out text, each domain's number proportional to its share."""
+        streams = {
+            name: SequenceStream(
+                self.corpus.validation[name], self.sequence_length, [self._seed, 3, *name.encode()]
+            )
+            for name in self.validation_shares
+        }
+        shares = self.validation_shares
+        limit = min([most, *(int(streams[n].count / shares[n]) for n in shares if shares[n] > 0)])
+        counts = {name: round(share * limit) for name, share in shares.items()}
+        if sum(counts.values()) < fewest:
+            held_out = {name: stream.count for name, stream in streams.items()}
+            raise DataError(
+                f"Expected at least {fewest} validation sequences of {self.sequence_length} tokens,"
+                f" found {sum(counts.values())} (held-out sequences: {held_out})"
+            )
+        parts = [streams[name].read(0, count) for name, count in counts.items() if count]
+        return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(self.device)
+
+
+def _check(
+    corpus: TokenCorpus, names: Sequence[str], validation: Mapping[str, float], length: int
+) -> None:
+    known = ", ".join(corpus.names)
+    for name in (*names, *validation):
+        if name not in corpus.names:
+            raise DataError(f"Expected a domain of the data ({known}), found '{name}'")
+    if len(set(names)) != len(names):
+        raise DataError(f"Expected every domain once, found {', '.join(names)}")
+    if len(names) < 2:
+        raise DataError(f"Expected at least two domains, found {len(names)}: {', '.join(names)}")
+    for name in names:
+        if len(corpus.train[name]) < length:
+            raise DataError(
+                f"Expected at least one sequence of {length} tokens in domain '{name}', "
+                f"found {len(corpus.train[name])} tokens"
+            )
+    if not validation or any(not share > 0 for share in validation.values()):
+        raise DataError(f"Expected validation shares > 0, found {dict(validation)}")

@@ -1,0 +1,86 @@
+"""The custom ELBO: a hypergradient stands in for the gradient of the validation evidence.
+
+    loss(Phi) = - sum_k g_k E_q[w_k] + lam KL(q || p)                          (nats per token)
+
+`g` comes from the language model and is a constant here, so the mean of the posterior gives the
+exact gradient of the first term, without the noise of a sample of `w`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import pyro.poutine as poutine
+import torch
+from pyro.infer import ELBO
+from torch import Tensor
+from torch.distributions import Dirichlet, kl_divergence
+
+from bydore_pyro.distribution import GammaDirichlet
+from bydore_pyro.guide import WEIGHTS
+
+__all__ = ["HypergradientELBO"]
+
+
+class HypergradientELBO(ELBO):
+    r"""Loss ``-(g . E_q[w]) + lam KL(q || p)`` for a model and guide over mixture weights.
+
+    It is the loss of `pyro.infer.Trace_ELBO` for `bydore_pyro.guide.mixture_model`, times `lam`,
+    with its two expectations in closed form. Model and guide are called with
+    ``(signals, g, kl_weight)``; both have one sample site, "weights".
+
+    Args:
+        moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation.
+        num_samples: Draws of the concentrations for the bound on the KL divergence.
+
+    Raises:
+        ValueError: When `moment` or `num_samples` is unknown or out of range.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter".
+    """
+
+    def __init__(
+        self, moment: Literal["exact", "ratio"] = "exact", num_samples: int = 16
+    ) -> None:
+        super().__init__()
+        if moment not in ("exact", "ratio"):
+            raise ValueError(f"Expected moment 'exact' or 'ratio', actual {moment!r}")
+        if num_samples < 1:
+            raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
+        self.moment = moment
+        self.num_samples = num_samples
+
+    def differentiable_loss(
+        self, model: Callable, guide: Callable, signals: Tensor, g: Tensor, kl_weight: float
+    ) -> Tensor:
+        """Returns the loss, a scalar in nats per token, minimised; `g` is taken as a constant."""
+        q, p = self._get_trace(model, guide, (signals, g, kl_weight), {})
+        mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
+        return -(g.detach() * mean).sum() + kl_weight * self._divergence(q, p)
+
+    def loss(self, model: Callable, guide: Callable, *args: object) -> float:
+        """Returns the loss as a float, without gradients (`SVI.evaluate_loss`)."""
+        with torch.no_grad():
+            return self.differentiable_loss(model, guide, *args).item()
+
+    def loss_and_grads(self, model: Callable, guide: Callable, *args: object) -> float:
+        """Returns the loss as a float and adds its gradients to the parameters (`SVI.step`)."""
+        loss = self.differentiable_loss(model, guide, *args)
+        loss.backward()
+        return loss.item()
+
+    def _divergence(self, q: torch.distributions.Distribution, p: Dirichlet) -> Tensor:
+        if isinstance(q, GammaDirichlet):
+            return q.kl_bound_to_dirichlet(p.concentration, self.num_samples).sum()
+        return kl_divergence(q, p).sum()
+
+    def _get_trace(
+        self, model: Callable, guide: Callable, args: tuple, kwargs: dict
+    ) -> tuple[torch.distributions.Distribution, Dirichlet]:
+        """Runs the guide, then the model on its sample; returns both distributions of the weights."""
+        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        replayed = poutine.replay(model, trace=guide_trace)
+        model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
+        return guide_trace.nodes[WEIGHTS]["fn"], model_trace.nodes[WEIGHTS]["fn"]

@@ -1,0 +1,129 @@
+"""A corpus on every machine: the text of the Python environment itself.
+
+The standard library and the packages that a plain install brings hold megabytes of text of very
+different kinds. Each kind is a domain.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import inspect
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from bydore_pyro.corpus import SourceFile, read_text
+
+__all__ = ["DISTRIBUTIONS", "KINDS", "environment_sources"]
+
+# Fixed, so that installing an extra does not change the corpus: the requirements of the main job
+# and what these require in turn.
+DISTRIBUTIONS = (
+    "arviz", "contourpy", "cycler", "datasets", "dill", "filelock", "fonttools", "fsspec",
+    "h5netcdf", "h5py", "huggingface-hub", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
+    "mpmath", "multiprocess", "networkx", "numpy", "opt-einsum", "packaging", "pandas", "pillow",
+    "pyarrow", "pyparsing", "pyro-api", "pyro-ppl", "python-dateutil", "pyyaml", "regex",
+    "safetensors", "scipy", "sympy", "tokenizers", "torch", "tqdm", "transformers",
+    "typing-extensions", "tzdata", "xarray", "xarray-einstats", "xxhash",
+)  # fmt: skip
+
+KINDS = {
+    "python": "Python source",
+    "python_tests": "Python tests",
+    "docstrings": "docstrings: English technical prose",
+    "c_headers": "C, C++ and CUDA headers",
+    "c_source": "C, C++ and Cython source",
+    "stubs": "Python type stubs",
+    "readmes": "package descriptions: METADATA, Markdown, reStructuredText",
+    "licences": "licences and notices",
+    "tables": "tabular data: CSV, TSV",
+    "text": "plain text files",
+    "yaml": "YAML",
+    "json": "JSON",
+    "font_metrics": "Adobe font metrics",
+}
+
+SUFFIXES = {
+    ".h": "c_headers", ".hpp": "c_headers", ".hh": "c_headers", ".cuh": "c_headers",
+    ".c": "c_source", ".cc": "c_source", ".cpp": "c_source", ".cu": "c_source",
+    ".pyx": "c_source", ".pxd": "c_source", ".pxi": "c_source",
+    ".pyi": "stubs", ".md": "readmes", ".rst": "readmes", ".csv": "tables", ".tsv": "tables",
+    ".txt": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".afm": "font_metrics",
+}  # fmt: skip
+LICENCE_WORDS = ("license", "licence", "copying", "notice", "authors")
+TEST_FOLDERS = {"test", "tests", "testing", "_tests"}
+
+
+def environment_sources() -> tuple[dict[str, list[SourceFile]], list[str]]:
+    """Lists the environment's text files by kind.
+
+    Returns:
+        The files of each of the `KINDS`, and the distributions of the fixed list that are missing.
+    """
+    sources: dict[str, list[SourceFile]] = {kind: [] for kind in KINDS}
+    missing = []
+    for distribution in DISTRIBUTIONS:
+        try:
+            files = importlib.metadata.files(distribution) or []
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(distribution)
+            continue
+        for file in files:
+            _add(sources, PurePosixPath(file.as_posix()), Path(str(file.locate())))
+    library = Path(sysconfig.get_path("stdlib"))
+    for path in _standard_library(library):
+        _add(sources, PurePosixPath("stdlib", path.relative_to(library).as_posix()), path)
+    return sources, missing
+
+
+def _standard_library(library: Path) -> Iterator[Path]:
+    """Files of the standard library, without `test`, which several systems package apart."""
+    for entry in sorted(library.iterdir()):
+        if entry.name in ("site-packages", "dist-packages", "test", "__pycache__"):
+            continue
+        yield from (p for p in sorted([entry, *entry.rglob("*")]) if p.is_file())
+
+
+def _add(sources: dict[str, list[SourceFile]], name: PurePosixPath, path: Path) -> None:
+    kind = _kind(name)
+    if kind is None or ".." in name.parts or not path.is_file():
+        return
+    sources[kind].append(SourceFile(str(name), path, read_text))
+    if kind == "python":
+        sources["docstrings"].append(SourceFile(str(name), path, read_docstrings))
+
+
+def _kind(name: PurePosixPath) -> str | None:
+    stem, suffix = name.name.lower(), name.suffix.lower()
+    if suffix == ".py":
+        is_test = stem.startswith("test_") or TEST_FOLDERS & set(name.parts[:-1])
+        return "python_tests" if is_test else "python"
+    if any(word in stem for word in LICENCE_WORDS) and suffix in ("", ".txt", ".md", ".rst"):
+        return "licences"
+    if name.parent.name == "licenses" and suffix in ("", ".txt"):
+        return "licences"
+    if stem == "metadata":
+        return "readmes"
+    return SUFFIXES.get(suffix)
+
+
+def read_docstrings(path: Path) -> str | None:
+    """Returns a Python file's docstrings, in order, or None where it does not parse."""
+    text = read_text(path)
+    if text is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other people's invalid escapes
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            docstring = ast.get_docstring(node, clean=False)
+            if docstring:
+                found.append((node.body[0].lineno, inspect.cleandoc(docstring)))
+    return "\n\n".join(text for _, text in sorted(found))

@@ -1,0 +1,45 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["appearing_file", "appearing_folder"]
+
+
+@contextmanager
+def appearing_file(path: Path) -> Iterator[Path]:
+    """Yields a path beside `path` to write to; it takes its name when the block ends without error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays: matplotlib and others choose the format by it.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
+    os.close(handle)
+    aside = Path(name)
+    try:
+        yield aside
+        aside.chmod(0o644)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def appearing_folder(path: Path) -> Iterator[Path]:
+    """Like `appearing_file`, for a folder; where another process was faster, its folder stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix="."))
+    try:
+        yield aside
+        aside.chmod(0o755)
+        try:
+            aside.rename(path)
+        except OSError:
+            if not path.is_dir():
+                raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

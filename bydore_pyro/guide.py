@@ -1,0 +1,66 @@
+"""The Pyro guide over mixture weights, and the Pyro model it belongs to."""
+
+from __future__ import annotations
+
+import pyro
+import torch
+from pyro.distributions import Dirichlet
+from pyro.nn import PyroModule
+from torch import Tensor, nn
+
+from bydore_pyro.distribution import GammaDirichlet
+from bydore_pyro.prior_net import PriorNetwork
+
+__all__ = ["MixtureGuide", "mixture_model"]
+
+WEIGHTS = "weights"  # name of the sample site that model and guide share
+
+
+def mixture_model(signals: Tensor, g: Tensor, kl_weight: float) -> Tensor:
+    """The Pyro model: a uniform prior on the simplex and the linearised validation evidence.
+
+    ``w ~ Dirichlet(1_K)``, factor ``log p(D_val | theta(w)) / T ~ g . w / kl_weight``, where the
+    temperature `kl_weight` is the weight of the KL term when the objective is stated per token.
+
+    Args:
+        signals: Domain losses ``(K,)``, nats per token; the model takes them only to share the
+            guide's signature.
+        g: Fall of the validation loss per unit of weight ``(K,)``, nats per token; positive where
+            training on a domain helps.
+        kl_weight: ``lam > 0``, nats per token.
+
+    Returns:
+        The weights ``(K,)``.
+    """
+    weights = pyro.sample(WEIGHTS, Dirichlet(torch.ones_like(g)))
+    pyro.factor("validation", (g * weights).sum(-1) / kl_weight)
+    return weights
+
+
+class MixtureGuide(PyroModule):
+    """The amortised variational posterior ``q(w | s) = GammaDirichlet(a(s), b(s))``.
+
+    Args:
+        network: Maps what the guide is called with, ``(..., K)``, to Gamma shape and rate, each
+            ``(..., K)`` and positive; a `PriorNetwork`, or any module of that signature.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, Eq. "sample".
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    @classmethod
+    def for_domains(cls, num_domains: int) -> MixtureGuide:
+        """Builds a guide for `num_domains` domains with a default `PriorNetwork`."""
+        return cls(PriorNetwork(num_domains))
+
+    def posterior(self, signals: Tensor) -> GammaDirichlet:
+        """Returns ``q(w | s)`` for signals ``(..., K)``."""
+        return GammaDirichlet(*self.network(signals))
+
+    def forward(self, signals: Tensor, *_: object) -> Tensor:
+        """Samples the weights ``(..., K)``; further arguments of the model are ignored."""
+        return pyro.sample(WEIGHTS, self.posterior(signals))

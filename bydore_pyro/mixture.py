@@ -1,0 +1,129 @@
+"""The one value that all parts exchange: domains' names and their weights on the simplex."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.errors import DataError
+
+__all__ = ["Mixture"]
+
+FORMAT = "bydore_pyro.mixture/1"
+TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Weights of ``K`` domains: shares of the training **tokens**, with their uncertainty.
+
+    Args:
+        names: The domains, ``K`` different names.
+        weights: Means ``(K,)``, not negative, summing to 1.
+        standard_deviation: Of the posterior ``(K,)``, or None.
+        hdi: Highest-density interval of each weight, ``K`` pairs (low, high), or None.
+        hdi_probability: The mass of the intervals.
+        tokenizer: SHA-256 of the tokenizer's file; weights hold for this tokenizer's tokens.
+        data_sha256: Hash of the text that the weights were learned on.
+
+    Raises:
+        ValueError: When the names repeat, the lengths differ, or the weights leave the simplex.
+    """
+
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    standard_deviation: tuple[float, ...] | None = None
+    hdi: tuple[tuple[float, float], ...] | None = None
+    hdi_probability: float = 0.94
+    tokenizer: str | None = None
+    data_sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ValueError(f"Expected different names, actual {self.names}")
+        for field in ("weights", "standard_deviation", "hdi"):
+            value = getattr(self, field)
+            if value is not None and len(value) != len(self.names):
+                raise ValueError(f"Expected {len(self.names)} {field}, actual {len(value)}")
+        for name, weight in zip(self.names, self.weights, strict=True):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"Expected a weight >= 0 for '{name}', actual {weight}")
+        if abs(math.fsum(self.weights) - 1) > TOLERANCE:
+            raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
+
+    @classmethod
+    def uniform(cls, names: tuple[str, ...]) -> Mixture:
+        """Returns equal weights."""
+        return cls(names=names, weights=(1 / len(names),) * len(names))
+
+    @classmethod
+    def of(cls, shares: Mapping[str, float]) -> Mixture:
+        """Returns shares, not negative, normalised to sum to 1."""
+        total = math.fsum(shares.values())
+        if not total > 0:
+            raise ValueError(f"Expected shares with a positive sum, actual {total}")
+        return cls(names=tuple(shares), weights=tuple(s / total for s in shares.values()))
+
+    def as_dict(self) -> dict[str, float]:
+        """Returns the weights by name."""
+        return dict(zip(self.names, self.weights, strict=True))
+
+    def to_json(self) -> str:
+        """Returns the mixture as JSON, one object a quantity, keyed by domain."""
+
+        def by_name(values: tuple | None) -> dict | None:
+            return None if values is None else dict(zip(self.names, values, strict=True))
+
+        content = {
+            "format": FORMAT,
+            "weights_are": "shares of training tokens",
+            "weights": by_name(self.weights),
+            "standard_deviation": by_name(self.standard_deviation),
+            "hdi": by_name(self.hdi),
+            "hdi_probability": self.hdi_probability,
+            "tokenizer_sha256": self.tokenizer,
+            "data_sha256": self.data_sha256,
+        }
+        return json.dumps(content, indent=2)
+
+    @classmethod
+    def from_json(cls, path: Path) -> Mixture:
+        """Reads a mixture file.
+
+        Raises:
+            DataError: When the file is missing, is not a mixture, or its weights are not valid.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+            raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")
+        try:
+            return cls._from_content(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Mixture:
+        names = tuple(content["weights"])
+
+        def values(key: str) -> tuple | None:
+            column = content.get(key)
+            return None if column is None else tuple(column[name] for name in names)
+
+        hdi = values("hdi")
+        return cls(
+            names=names,
+            weights=tuple(float(w) for w in content["weights"].values()),
+            standard_deviation=values("standard_deviation"),
+            hdi=None if hdi is None else tuple((float(low), float(high)) for low, high in hdi),
+            hdi_probability=float(content.get("hdi_probability", 0.94)),
+            tokenizer=content.get("tokenizer_sha256"),
+            data_sha256=content.get("data_sha256"),
+        )

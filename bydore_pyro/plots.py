@@ -1,0 +1,139 @@
+"""Pictures of a search: labelled data in, a matplotlib figure out; nothing is saved here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bydore_pyro.diagnostics import HDI_PROBABILITY
+
+if TYPE_CHECKING:
+    import arviz
+    import xarray
+    from matplotlib.figure import Figure
+
+__all__ = ["domain_colours", "plot_losses", "plot_posterior", "plot_trajectory"]
+
+
+def domain_colours(names: Sequence[str]) -> dict[str, tuple]:
+    """Returns one colour a domain, the same in every picture, for the names in sorted order."""
+    import matplotlib
+
+    colours = [*matplotlib.colormaps["tab20"].colors[::2], *matplotlib.colormaps["tab20"].colors[1::2]]
+    return {name: colours[i % len(colours)] for i, name in enumerate(sorted(names))}
+
+
+def plot_posterior(posterior: arviz.InferenceData) -> Figure:
+    """Draws mean, interquartile range and HDI of every weight, largest mean on top."""
+    import arviz
+    import matplotlib.pyplot as plt
+
+    means = posterior["posterior"]["w"].mean(("chain", "draw"))
+    order = [str(name) for name in means["domain"].values[np.argsort(-means.values)]]
+    figure, axes = plt.subplots(figsize=(7, 1.2 + 0.33 * len(order)), layout="constrained")
+    arviz.plot_forest(
+        posterior,
+        var_names=["w"],
+        coords={"domain": order},
+        combined=True,
+        hdi_prob=HDI_PROBABILITY,
+        labeller=_DomainLabeller(),
+        ax=axes,
+        markersize=5,
+        textsize=10,
+    )
+    uniform = 1 / len(order)
+    axes.axvline(uniform, color="0.6", linestyle=":", zorder=0)
+    axes.annotate(
+        "uniform", (uniform, 1), xycoords=("data", "axes fraction"), xytext=(4, -4),
+        textcoords="offset points", color="0.4", fontsize=9, va="top",
+    )  # fmt: skip
+    axes.set_xlim(left=0)
+    axes.set_xlabel("weight (share of training tokens)")
+    axes.set_title(f"Posterior of the weights: mean, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11)
+    return figure
+
+
+def plot_trajectory(trajectory: xarray.Dataset, average_from: int | None = None) -> Figure:
+    """Draws the mean weight of every domain over the steps with a band of one standard deviation.
+
+    Args:
+        trajectory: Of `bydore_pyro.diagnostics.trajectory_of`.
+        average_from: First step of the average that the search returns; marked where given.
+    """
+    import matplotlib.pyplot as plt
+
+    names = [str(name) for name in trajectory["domain"].values]
+    colours = domain_colours(names)
+    tail = trajectory["mean"].isel(step=slice(average_from or 0, None)).mean("step").values
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    steps = trajectory["step"].values
+    for index in np.argsort(-tail):
+        mean = trajectory["mean"].values[:, index]
+        deviation = trajectory["standard_deviation"].values[:, index]
+        colour = colours[names[index]]
+        axes.plot(steps, mean, color=colour, linewidth=1.6, label=f"{names[index]} {tail[index]:.3f}")
+        axes.fill_between(
+            steps, np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1),
+            color=colour, alpha=0.12, linewidth=0,
+        )  # fmt: skip
+    if average_from is not None and len(steps):
+        axes.axvline(steps[average_from], color="0.5", linestyle=":", linewidth=1)
+        axes.annotate(
+            "averaged from here", (steps[average_from], 1), xycoords=("data", "axes fraction"),
+            xytext=(4, -4), textcoords="offset points", color="0.4", fontsize=9, va="top",
+        )  # fmt: skip
+    axes.set_xlabel("step")
+    axes.set_ylabel("weight (share of training tokens)")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    axes.set_title("Weights: E_q[w] and one standard deviation of q", fontsize=11)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9, title="averaged weight")
+    return figure
+
+
+def plot_losses(trajectory: xarray.Dataset) -> Figure:
+    """Draws training, validation and domain losses over the steps, smoothed over 10 steps."""
+    import matplotlib.pyplot as plt
+
+    names = [str(name) for name in trajectory["domain"].values]
+    colours = domain_colours(names)
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    steps = trajectory["step"].values
+    for index, name in enumerate(names):
+        axes.plot(
+            steps, _smooth(trajectory["signals"].values[:, index]), color=colours[name],
+            linewidth=1, alpha=0.8, label=name,
+        )  # fmt: skip
+    axes.plot(steps, _smooth(trajectory["train_loss"].values), "k--", linewidth=1.6, label="training batch")
+    axes.plot(steps, _smooth(trajectory["validation_loss"].values), "k-", linewidth=2, label="validation")
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss (nats per token)")
+    axes.margins(x=0.01)
+    axes.set_title("Losses of the proxy, running mean of 10 steps", fontsize=11)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def _smooth(values: np.ndarray, window: int = 10) -> np.ndarray:
+    """Mean of the last `window` values, of fewer at the start."""
+    total = np.cumsum(np.insert(values.astype(float), 0, 0.0))
+    end = np.arange(1, len(values) + 1)
+    start = np.maximum(end - window, 0)
+    return (total[end] - total[start]) / (end - start)
+
+
+def _DomainLabeller():
+    """Labels a row of a forest plot with the domain's name alone."""
+    from arviz.labels import BaseLabeller
+
+    class DomainLabeller(BaseLabeller):
+        def make_label_flat(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
+            return str(sel["domain"])
+
+        def make_label_vert(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
+            return str(sel["domain"])
+
+    return DomainLabeller()

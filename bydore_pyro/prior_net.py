@@ -1,0 +1,94 @@
+"""The prior prediction network: signals of the domains in, Gamma shapes and rates out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["PriorNetwork", "PriorNetworkConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorNetworkConfig:
+    """The shape of a `PriorNetwork`.
+
+    The defaults for the scales were measured (see `experiments/README.md`): the embedding must
+    outweigh the signals, or the noise of the signals becomes jitter of the weights.
+    """
+
+    width: int = field(default=32, metadata={"help": "Width of the prior network."})
+    layers: int = field(default=2, metadata={"help": "Transformer layers of the prior network."})
+    heads: int = field(default=4, metadata={"help": "Attention heads of the prior network."})
+    signal_scale: float = field(
+        default=0.1, metadata={"help": "Scale of the standardised signals at the network's input."}
+    )
+    initial_shape: float = field(
+        default=1.0, metadata={"help": "Gamma shape and rate of every domain before the first step."}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(
+                f"Expected width divisible by heads = {self.heads}, actual {self.width}"
+            )
+        if not self.initial_shape > 0:
+            raise ValueError(f"Expected initial_shape > 0, actual {self.initial_shape}")
+        if not self.signal_scale >= 0:
+            raise ValueError(f"Expected signal_scale >= 0, actual {self.signal_scale}")
+
+
+class PriorNetwork(nn.Module):
+    """``(a, b) = softplus(Linear(Transformer(Linear(s) + embedding)))``.
+
+    A domain embedding gives each domain its identity: without it the network sees K exchangeable
+    numbers and cannot tell domains of equal loss apart. The output weights start at zero, so that
+    before the first step every domain has the same shape and rate whatever the signals.
+
+    Args:
+        num_domains: K, at least 2.
+        config: Sizes and scales.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, section "Formulation of q", step (i).
+    """
+
+    def __init__(self, num_domains: int, config: PriorNetworkConfig | None = None) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        config = config or PriorNetworkConfig()
+        self.num_domains = num_domains
+        self.signal_scale = config.signal_scale
+        self.project = nn.Linear(1, config.width)
+        self.embedding = nn.Parameter(torch.randn(num_domains, config.width))
+        self.norm = nn.LayerNorm(config.width)
+        layer = nn.TransformerEncoderLayer(
+            config.width, config.heads, 2 * config.width, dropout=0.0, batch_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
+        self.output = nn.Linear(config.width, 2)
+        nn.init.zeros_(self.output.weight)
+        # softplus(x) = initial_shape
+        nn.init.constant_(self.output.bias, math.log(math.expm1(config.initial_shape)))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, each ``(..., K)``, > 0."""
+        if signals.shape[-1:] != (self.num_domains,):
+            raise ValueError(
+                f"Expected signals of shape (..., {self.num_domains}), actual {tuple(signals.shape)}"
+            )
+        centred = signals - signals.mean(-1, keepdim=True)
+        deviation = centred.square().mean(-1, keepdim=True).sqrt()
+        standardised = self.signal_scale * centred / (deviation + 1e-6)
+        tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
+        flat = tokens.reshape(-1, *tokens.shape[-2:])
+        encoded = self.encoder(flat).reshape(tokens.shape)
+        # A floor keeps the parameters positive where softplus underflows.
+        a, b = (nn.functional.softplus(self.output(encoded)) + 1e-6).unbind(-1)
+        return a, b

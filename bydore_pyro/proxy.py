@@ -1,0 +1,177 @@
+"""A language model trained under weights: its losses, its gradients, its cost. No Pyro here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bydore_pyro.cost import Cost
+from bydore_pyro.errors import DataError
+from bydore_pyro.hypergradient import Parameters
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+__all__ = ["Proxy", "ProxyConfig", "build_language_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyConfig:
+    """How a language model is trained."""
+
+    optimizer: Literal["adamw", "sgd"] = field(
+        default="adamw", metadata={"help": "Optimiser of the language model."}
+    )
+    learning_rate: float = field(default=3e-3, metadata={"help": "Step size eta after warm-up."})
+    weight_decay: float = field(default=0.1, metadata={"help": "Decoupled decay (AdamW only)."})
+    warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in ("adamw", "sgd"):
+            raise ValueError(f"Expected optimizer 'adamw' or 'sgd', actual {self.optimizer!r}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"Expected learning_rate > 0, actual {self.learning_rate}")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"Expected weight_decay >= 0, actual {self.weight_decay}")
+        if self.warmup_steps < 0:
+            raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
+
+
+def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) -> nn.Module:
+    """Builds a Hugging Face causal language model with fresh weights.
+
+    Args:
+        model: A folder with a `config.json`, a hub name, or a configuration object. Code that comes
+            with a model is never run.
+        vocabulary: Tokens of the tokenizer; replaces the configuration's.
+
+    Raises:
+        DataError: When there is no such configuration, or it is not one of a causal language model.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+
+    if not isinstance(model, PretrainedConfig):
+        try:
+            model = AutoConfig.from_pretrained(str(model))
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise DataError(
+                f"Expected a folder with config.json or a hub name, found '{model}': {reason}"
+            ) from error
+    model.vocab_size = vocabulary
+    try:
+        return AutoModelForCausalLM.from_config(model)
+    except ValueError as error:
+        raise DataError(
+            f"Expected the configuration of a causal language model, found {type(model).__name__}"
+        ) from error
+
+
+class Proxy:
+    """A causal language model (``input_ids (B, T) -> logits (B, T, V)``) with its optimiser.
+
+    Args:
+        model: The model; called with `input_ids`, it returns an object with `logits`, or logits.
+        config: Optimiser and step size.
+        cost: The counter that every pass adds to; a new one when None.
+    """
+
+    def __init__(self, model: nn.Module, config: ProxyConfig, cost: Cost | None = None) -> None:
+        self.model = model
+        self.config = config
+        self.cost = cost or Cost()
+        self.steps = 0
+        parameters = list(model.parameters())
+        if config.optimizer == "adamw":
+            matrices = [p for p in parameters if p.dim() >= 2]
+            vectors = [p for p in parameters if p.dim() < 2]
+            groups = [
+                {"params": matrices, "weight_decay": config.weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ]
+            self.optimizer: torch.optim.Optimizer = torch.optim.AdamW(
+                groups, lr=config.learning_rate, betas=(0.9, 0.95)
+            )
+        else:
+            self.optimizer = torch.optim.SGD(parameters, lr=config.learning_rate)
+        self._flops_per_token = _forward_flops_per_token(model)
+
+    @property
+    def eta(self) -> float:
+        """The step size of the next step."""
+        warmup = self.config.warmup_steps
+        ramp = min(1.0, (self.steps + 1) / (warmup + 1))
+        return self.config.learning_rate * ramp
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The model's trainable parameters by name, detached; they share the model's memory."""
+        return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
+
+    def losses(
+        self, batch: Tensor, part: str, theta: Parameters | None = None, passes: int = 1
+    ) -> Tensor:
+        """Returns the mean next-token loss of each sequence ``(B,)``, nats per token.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            part: The part of the cost counter to charge.
+            theta: Parameters to use instead of the model's own, which stay untouched.
+            passes: 1 for a forward pass alone, 3 where a backward pass follows.
+        """
+        tokens = batch.numel()
+        self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
+        inputs = {"input_ids": batch}
+        if theta is None:
+            output = self.model(**inputs)
+        else:
+            output = functional_call(self.model, dict(theta), kwargs=inputs)
+        logits = getattr(output, "logits", output)  # (B, T, V)
+        # The last position has no target; marking it costs less than slicing it off the logits.
+        targets = torch.nn.functional.pad(batch[:, 1:], (0, 1), value=-100)
+        losses = nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100, reduction="none"
+        )
+        return losses.view(batch.shape).sum(1) / (batch.shape[1] - 1)
+
+    def step(self, batch: Tensor) -> Tensor:
+        """Takes one step on the batch's mean loss; returns the losses before it ``(B,)``."""
+        with self.cost.part("train"):
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.eta
+            losses = self.losses(batch, "train", passes=3)
+            self.optimizer.zero_grad(set_to_none=True)
+            losses.mean().backward()
+            self.optimizer.step()
+            self.steps += 1
+        return losses.detach()
+
+    def gradient(self, batch: Tensor, part: str) -> tuple[float, dict[str, Tensor]]:
+        """Returns the batch's mean loss, nats per token, and its gradient by parameter name."""
+        named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        loss = self.losses(batch, part, passes=3).mean()
+        gradients = torch.autograd.grad(loss, list(named.values()))
+        return loss.item(), dict(zip(named, gradients, strict=True))
+
+    @torch.no_grad()
+    def evaluate(self, batch: Tensor, part: str, chunk: int = 64) -> float:
+        """Returns the mean loss over sequences ``(N, T)``, nats per token."""
+        losses = [self.losses(piece, part) for piece in batch.split(chunk)]
+        return torch.cat(losses).mean().item()
+
+
+def _forward_flops_per_token(model: nn.Module):
+    """Returns a function of ``T``: FLOPs of a forward pass, per token, the unembedding included.
+
+    Two for each weight of a matrix product and, for attention's two products, ``4 T width`` a
+    layer (as executed, without the saving that causality allows).
+    """
+    linear = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear))
+    config = getattr(model, "config", None)
+    attention = 4 * getattr(config, "num_hidden_layers", 0) * getattr(config, "hidden_size", 0)
+    return lambda length: 2 * linear + attention * length

@@ -1,0 +1,189 @@
+"""Text to tokens: a byte-level BPE tokenizer trained on the corpus, and token arrays, cached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.corpus import CorpusConfig, SourceFile, TextCorpus, build_corpus, folder_sources
+from bydore_pyro.environment import environment_sources
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import appearing_folder
+
+__all__ = ["END_OF_TEXT", "TokenCorpus", "TokenizerConfig", "load_tokens"]
+
+log = logging.getLogger(__name__)
+
+END_OF_TEXT = "<|endoftext|>"
+SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
+CACHE_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """The tokenizer that is trained on the training text."""
+
+    vocabulary: int = field(
+        default=2048, metadata={"help": "Tokens of the byte-level BPE tokenizer."}
+    )
+
+    def __post_init__(self) -> None:
+        if not 257 <= self.vocabulary <= 2**17:
+            raise ValueError(f"Expected vocabulary in [257, 131072], actual {self.vocabulary}")
+
+
+@dataclass(frozen=True)
+class TokenCorpus:
+    """Tokens by domain and split, one array each; documents end with `END_OF_TEXT`.
+
+    `tokenizer` is the tokenizer's file (the format of `tokenizers` and of
+    `PreTrainedTokenizerFast(tokenizer_file=...)`), `sha256` the hash of the text.
+    """
+
+    train: dict[str, np.ndarray]
+    validation: dict[str, np.ndarray]
+    tokenizer: Path
+    vocabulary: int
+    manifest: dict = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The domains, sorted."""
+        return tuple(self.train)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the manifest: two runs with the same hash saw the same text."""
+        return self.manifest["sha256"]
+
+
+def load_tokens(
+    data: str,
+    corpus: CorpusConfig | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    *,
+    cache: Path | None = None,
+    progress: Callable[[str], None] = log.info,
+) -> TokenCorpus:
+    """Reads, tokenizes and caches the named data.
+
+    Args:
+        data: ``"environment"``, or a folder whose sub-folders are domains of UTF-8 text files.
+        corpus: How documents are made.
+        tokenizer: How large the vocabulary is.
+        cache: Where tokens are kept; ``$XDG_CACHE_HOME/bydore_pyro`` when None.
+        progress: Told what is going on, line by line.
+
+    Raises:
+        DataError: When the data does not exist or a domain of a folder has no usable document.
+    """
+    corpus, tokenizer = corpus or CorpusConfig(), tokenizer or TokenizerConfig()
+    if data == "environment":
+        sources, missing = environment_sources()
+        if missing:
+            progress(f"not installed, so not part of the corpus: {', '.join(missing)}")
+    else:
+        sources = folder_sources(Path(data))
+    folder = (cache or default_cache()) / _key(sources, corpus, tokenizer)
+    if not folder.is_dir():
+        progress(f"reading text: {data}")
+        text = build_corpus(sources, corpus, origin=data)
+        if data == "environment":
+            text = _drop_small(text, corpus.domain_megabytes * 1e6)
+        else:
+            _refuse_empty(text)
+        progress(f"training a tokenizer and encoding {len(text.names)} domains")
+        with appearing_folder(folder) as aside:
+            _write(aside, text, tokenizer)
+    return _read(folder)
+
+
+def default_cache() -> Path:
+    """Returns the user's cache folder for this package."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bydore_pyro"
+
+
+def _key(
+    sources: dict[str, list[SourceFile]], corpus: CorpusConfig, tokenizer: TokenizerConfig
+) -> str:
+    """A hash of every candidate file's name, size and time, and of all options."""
+    digest = hashlib.sha256(
+        json.dumps([CACHE_VERSION, asdict(corpus), asdict(tokenizer)]).encode()
+    )
+    for domain in sorted(sources):
+        for source in sorted(sources[domain], key=lambda s: s.name):
+            status = source.path.stat()
+            line = f"{domain}\0{source.name}\0{status.st_size}\0{status.st_mtime_ns}\n"
+            digest.update(line.encode())
+    return digest.hexdigest()[:16]
+
+
+def _drop_small(text: TextCorpus, cap: float) -> TextCorpus:
+    sizes = {name: text.manifest["domains"][name]["bytes"] for name in text.names}
+    smallest = min(SMALLEST_ENVIRONMENT_DOMAIN, cap)
+    small = {name: size for name, size in sizes.items() if size < smallest}
+    manifest = {**text.manifest, "left_out_under_0.5_MB": small}
+    return TextCorpus(
+        {name: documents for name, documents in text.train.items() if name not in small},
+        {name: documents for name, documents in text.validation.items() if name not in small},
+        manifest,
+    )
+
+
+def _refuse_empty(text: TextCorpus) -> None:
+    for name in text.names:
+        if not text.train[name]:
+            raise DataError(
+                f"Expected training text in every domain, found none usable in domain '{name}' "
+                f"of {text.manifest['origin']}: {text.manifest['domains'][name]}"
+            )
+
+
+def _write(folder: Path, text: TextCorpus, config: TokenizerConfig) -> None:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocabulary,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator((d for name in text.names for d in text.train[name]), trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    end = tokenizer.token_to_id(END_OF_TEXT)
+    dtype = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.uint32
+    for split, domains in (("train", text.train), ("validation", text.validation)):
+        for name, documents in domains.items():
+            encoded = tokenizer.encode_batch_fast(documents, add_special_tokens=False)
+            arrays = [np.array([*e.ids, end], dtype=dtype) for e in encoded]
+            tokens = np.concatenate(arrays) if arrays else np.empty(0, dtype)
+            np.save(folder / f"{name}.{split}.npy", tokens, allow_pickle=False)
+    (folder / "manifest.json").write_text(json.dumps(text.manifest, indent=1))
+
+
+def _read(folder: Path) -> TokenCorpus:
+    from tokenizers import Tokenizer
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    names = sorted(p.name.removesuffix(".train.npy") for p in folder.glob("*.train.npy"))
+
+    def arrays(split: str) -> dict[str, np.ndarray]:
+        return {
+            name: np.load(folder / f"{name}.{split}.npy", mmap_mode="r", allow_pickle=False)
+            for name in names
+        }
+
+    tokenizer = folder / "tokenizer.json"
+    vocabulary = Tokenizer.from_file(str(tokenizer)).get_vocab_size()
+    return TokenCorpus(arrays("train"), arrays("validation"), tokenizer, vocabulary, manifest)

@@ -1,0 +1,12 @@
+"""Case 1: all domains; the validation set is held-out text of one of them."""
+
+from __future__ import annotations
+
+from common import case, run_main
+
+ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn from
+held-out docstrings (the paper's is drawn from Pile-CC), then train fresh models on the learned
+weights, on uniform weights and on the validation's own domain alone, and compare."""
+
+if __name__ == "__main__":
+    run_main(lambda options: case("case1", options), "case1", ABOUT, steps=250)
