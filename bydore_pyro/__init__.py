@@ -39,7 +39,7 @@ _MODULES = {
     "search_step": "search",
     "load_tokens": "tokens",
 }
-__all__ = [  # noqa: F822
+__all__ = [
     "Domains",
     "GammaDirichlet",
     "HypergradientELBO",

@@ -102,9 +102,7 @@ def folder_sources(folder: Path) -> dict[str, list[SourceFile]]:
         files = sorted(p for p in domain.rglob("*") if p.is_file())
         if not files:
             raise DataError(f"Expected text files, found none in {domain}")
-        sources[domain.name] = [
-            SourceFile(str(p.relative_to(folder)), p, read_text) for p in files
-        ]
+        sources[domain.name] = [SourceFile(str(p.relative_to(folder)), p, read_text) for p in files]
     return sources
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
@@ -30,7 +31,11 @@ BY_DOMAIN = (
     "g",
 )
 BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
-UNITS = {"signals": "nats per token", "g": "nats per token", **dict.fromkeys(BY_STEP, "nats per token")}
+UNITS = {
+    "signals": "nats per token",
+    "g": "nats per token",
+    **dict.fromkeys(BY_STEP, "nats per token"),
+}
 
 
 def posterior_of(
@@ -55,8 +60,7 @@ def posterior_of(
     Raises:
         DataError: When the search has no step.
     """
-    import arviz
-
+    arviz = import_arviz()
     window = _window(state)
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
@@ -81,8 +85,7 @@ def mixture_of(
     state: SearchState, posterior: arviz.InferenceData, *, tokenizer: str, data_sha256: str
 ) -> Mixture:
     """Returns the learned mixture: exact means of the averaged posterior, its spread and HDI."""
-    import arviz
-
+    arviz = import_arviz()
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
     samples = posterior["posterior"]["w"]
     hdi = arviz.hdi(posterior, var_names=["w"], hdi_prob=HDI_PROBABILITY)["w"].values

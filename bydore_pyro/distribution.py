@@ -12,6 +12,8 @@ from torch.distributions.utils import broadcast_all
 
 __all__ = ["GammaDirichlet"]
 
+NO_SHAPE = torch.Size()
+
 # exp(-NEGLIGIBLE) is below the resolution of float64: where the integrals over log t are cut off.
 NEGLIGIBLE = 40.0
 # Spacing of the trapezoid nodes in log t. The integrands are analytic for |Im log t| < pi / 2, so
@@ -19,6 +21,7 @@ NEGLIGIBLE = 40.0
 SPACING = 0.25
 # The lowest log concentration: `log(u) / concentration` must stay finite in float64.
 MINIMAL_LOG_CONCENTRATION = -690.0
+SMALLEST_BETA_OF_BOUND = 1e-3  # see `kl_bound_to_dirichlet`
 
 
 class GammaDirichlet(TorchDistribution):
@@ -53,7 +56,7 @@ class GammaDirichlet(TorchDistribution):
         Eq. "expectation_w" (`mean_ratio`).
     """
 
-    arg_constraints = {
+    arg_constraints = {  # noqa: RUF012
         "concentration": constraints.independent(constraints.positive, 1),
         "rate": constraints.independent(constraints.positive, 1),
     }
@@ -67,7 +70,7 @@ class GammaDirichlet(TorchDistribution):
         shape = self.concentration.shape
         if len(shape) < 1 or shape[-1] < 2:
             raise ValueError(
-                f"Expected parameters of shape batch_shape + (K,) with K >= 2, actual {tuple(shape)}"
+                f"Expected parameters of shape (..., K) with K >= 2, actual {tuple(shape)}"
             )
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
@@ -85,20 +88,20 @@ class GammaDirichlet(TorchDistribution):
 
     # --- sampling -------------------------------------------------------------------------------
 
-    def rsample_log(self, sample_shape: torch.Size = torch.Size()) -> tuple[Tensor, Tensor]:
+    def rsample_log(self, sample_shape: torch.Size = NO_SHAPE) -> tuple[Tensor, Tensor]:
         """Draws ``(log w, log beta)``, both ``sample_shape + batch_shape + (K,)``, in float64.
 
         Sparse posteriors have concentrations far below 1, whose Gamma samples underflow, so both
         levels are drawn in log space. Gradients are pathwise in both parameters.
         """
         shape = self._extended_shape(sample_shape)
-        a = self.concentration.double().expand(shape)
-        log_beta = _log_gamma_sample(a) - self.rate.double().log()
+        log_a, log_b = self.concentration.double().log(), self.rate.double().log()
+        log_beta = _log_gamma_sample(log_a.expand(shape)) - log_b
         log_beta = log_beta.clamp(min=MINIMAL_LOG_CONCENTRATION)
-        log_w = _log_gamma_sample(log_beta.exp()).log_softmax(-1)
+        log_w = _log_gamma_sample(log_beta).log_softmax(-1)
         return log_w, log_beta
 
-    def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:
+    def rsample(self, sample_shape: torch.Size = NO_SHAPE) -> Tensor:
         """Draws weights ``sample_shape + batch_shape + (K,)`` with gradients to both parameters."""
         log_w, _ = self.rsample_log(sample_shape)
         dtype = self.concentration.dtype
@@ -149,12 +152,13 @@ class GammaDirichlet(TorchDistribution):
     # --- divergence -----------------------------------------------------------------------------
 
     def kl_bound_to_dirichlet(self, alpha: Tensor, num_samples: int = 1) -> Tensor:
-        """Estimates an upper bound on ``KL(self || Dirichlet(alpha))``, shape ``batch_shape``, in nats.
+        """Estimates an upper bound on ``KL(self || Dirichlet(alpha))``, nats, ``batch_shape``.
 
         By convexity of the divergence ``KL(q || p) <= E_beta[KL(Dirichlet(beta) || p)]``; the inner
         divergence has a closed form and the mean over `num_samples` pathwise draws of ``beta`` is
         unbiased for the bound. It is smallest when the Gammas are points, so minimising it removes
-        the hierarchy, and it is infinite where some ``a_k <= 1`` (there ``E[1 / beta_k]`` is).
+        the hierarchy. The inner divergence grows as ``1 / beta_k``, whose mean is infinite for
+        ``a_k <= 1``: draws below 1e-3 count as 1e-3, which keeps value and gradient finite.
 
         Args:
             alpha: Concentrations of the prior, broadcastable to ``batch_shape + (K,)``.
@@ -166,16 +170,19 @@ class GammaDirichlet(TorchDistribution):
         if num_samples < 1:
             raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
         shape = self._extended_shape(torch.Size((num_samples,)))
-        a = self.concentration.double().expand(shape)
-        log_beta = _log_gamma_sample(a) - self.rate.double().log()
-        beta = log_beta.clamp(min=math.log(1e-3)).exp()  # KL grows as 1 / beta: keep it finite
+        log_a, log_b = self.concentration.double().log(), self.rate.double().log()
+        log_beta = _log_gamma_sample(log_a.expand(shape)) - log_b
+        beta = log_beta.clamp(min=math.log(SMALLEST_BETA_OF_BOUND)).exp()
         prior = Dirichlet(alpha.double().expand(shape), validate_args=False)
         divergence = kl_divergence(Dirichlet(beta, validate_args=False), prior)
         return divergence.mean(0).to(self.concentration.dtype)
 
 
-def _log_gamma_sample(shape: Tensor) -> Tensor:
-    """Draws ``log Gamma(shape, 1)``: log Gamma(a) = log Gamma(a + 1) + log(U) / a, with gradients."""
-    boosted = torch._standard_gamma(shape + 1).log()
-    uniform = torch.rand_like(shape).clamp(min=torch.finfo(shape.dtype).tiny)
-    return boosted + uniform.log() / shape
+def _log_gamma_sample(log_shape: Tensor) -> Tensor:
+    """Draws ``log Gamma(shape, 1)``: log Gamma(a) = log Gamma(a + 1) + log(U) / a, with gradients.
+
+    Stated in the log of the shape, whose gradient stays finite where the shape's own overflows.
+    """
+    boosted = torch._standard_gamma(log_shape.exp() + 1).log()
+    uniform = torch.rand_like(log_shape).clamp(min=torch.finfo(log_shape.dtype).tiny)
+    return boosted + uniform.log() * (-log_shape).exp()

@@ -9,7 +9,7 @@ exact gradient of the first term, without the noise of a sample of `w`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import pyro.poutine as poutine
 import torch
@@ -41,9 +41,7 @@ class HypergradientELBO(ELBO):
         Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter".
     """
 
-    def __init__(
-        self, moment: Literal["exact", "ratio"] = "exact", num_samples: int = 16
-    ) -> None:
+    def __init__(self, moment: Literal["exact", "ratio"] = "exact", num_samples: int = 16) -> None:
         super().__init__()
         if moment not in ("exact", "ratio"):
             raise ValueError(f"Expected moment 'exact' or 'ratio', actual {moment!r}")
@@ -60,12 +58,12 @@ class HypergradientELBO(ELBO):
         mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
         return -(g.detach() * mean).sum() + kl_weight * self._divergence(q, p)
 
-    def loss(self, model: Callable, guide: Callable, *args: object) -> float:
+    def loss(self, model: Callable, guide: Callable, *args: Any) -> float:
         """Returns the loss as a float, without gradients (`SVI.evaluate_loss`)."""
         with torch.no_grad():
             return self.differentiable_loss(model, guide, *args).item()
 
-    def loss_and_grads(self, model: Callable, guide: Callable, *args: object) -> float:
+    def loss_and_grads(self, model: Callable, guide: Callable, *args: Any) -> float:
         """Returns the loss as a float and adds its gradients to the parameters (`SVI.step`)."""
         loss = self.differentiable_loss(model, guide, *args)
         loss.backward()
@@ -79,7 +77,7 @@ class HypergradientELBO(ELBO):
     def _get_trace(
         self, model: Callable, guide: Callable, args: tuple, kwargs: dict
     ) -> tuple[torch.distributions.Distribution, Dirichlet]:
-        """Runs the guide, then the model on its sample; returns both distributions of the weights."""
+        """Runs the guide, then the model on its sample; returns the weights' two distributions."""
         guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
         replayed = poutine.replay(model, trace=guide_trace)
         model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)

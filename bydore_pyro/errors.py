@@ -1,4 +1,4 @@
-"""The errors that a user can cause and mend; the command line shows each as one line, exit code 2."""
+"""Errors that a user can cause and mend; the command line shows each as one line, exit code 2."""
 
 from __future__ import annotations
 

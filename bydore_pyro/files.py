@@ -14,7 +14,7 @@ __all__ = ["appearing_file", "appearing_folder"]
 
 @contextmanager
 def appearing_file(path: Path) -> Iterator[Path]:
-    """Yields a path beside `path` to write to; it takes its name when the block ends without error."""
+    """Yields a path beside `path` to write to; it is renamed when the block ends without error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The suffix stays: matplotlib and others choose the format by it.
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)

@@ -2,7 +2,7 @@
 
 One virtual step `theta~ = theta - eta sum_k w_k grad ell_k(theta)` gives
 
-    g_k = - d L_val(theta~) / d w_k = eta <grad L_val, grad ell_k>                   (nats per token)
+    g_k = - d L_val(theta~) / d w_k = eta <grad L_val, grad ell_k>               (nats per token)
 
 so `g_k > 0` means that training on domain `k` lowers the validation loss.
 """
@@ -82,5 +82,5 @@ def finite_difference(
 
 
 def _norm(tensors: Parameters) -> float:
-    norms = torch._foreach_norm([t.detach() for t in tensors.values()])
-    return float(torch.stack([n.double() for n in norms]).norm())
+    norms = [torch.linalg.vector_norm(t.detach(), dtype=torch.float64) for t in tensors.values()]
+    return torch.stack(norms).norm().item()

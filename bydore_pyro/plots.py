@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.diagnostics import HDI_PROBABILITY
 
 if TYPE_CHECKING:
@@ -19,17 +20,18 @@ __all__ = ["domain_colours", "plot_losses", "plot_posterior", "plot_trajectory"]
 
 def domain_colours(names: Sequence[str]) -> dict[str, tuple]:
     """Returns one colour a domain, the same in every picture, for the names in sorted order."""
-    import matplotlib
+    from matplotlib import color_sequences
 
-    colours = [*matplotlib.colormaps["tab20"].colors[::2], *matplotlib.colormaps["tab20"].colors[1::2]]
+    tab20 = color_sequences["tab20"]
+    colours = [*tab20[::2], *tab20[1::2]]
     return {name: colours[i % len(colours)] for i, name in enumerate(sorted(names))}
 
 
 def plot_posterior(posterior: arviz.InferenceData) -> Figure:
     """Draws mean, interquartile range and HDI of every weight, largest mean on top."""
-    import arviz
     import matplotlib.pyplot as plt
 
+    arviz = import_arviz()
     means = posterior["posterior"]["w"].mean(("chain", "draw"))
     order = [str(name) for name in means["domain"].values[np.argsort(-means.values)]]
     figure, axes = plt.subplots(figsize=(7, 1.2 + 0.33 * len(order)), layout="constrained")
@@ -39,7 +41,7 @@ def plot_posterior(posterior: arviz.InferenceData) -> Figure:
         coords={"domain": order},
         combined=True,
         hdi_prob=HDI_PROBABILITY,
-        labeller=_DomainLabeller(),
+        labeller=_domain_labeller(),
         ax=axes,
         markersize=5,
         textsize=10,
@@ -52,7 +54,9 @@ def plot_posterior(posterior: arviz.InferenceData) -> Figure:
     )  # fmt: skip
     axes.set_xlim(left=0)
     axes.set_xlabel("weight (share of training tokens)")
-    axes.set_title(f"Posterior of the weights: mean, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11)
+    axes.set_title(
+        f"Posterior of the weights: mean, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
+    )
     return figure
 
 
@@ -74,7 +78,9 @@ def plot_trajectory(trajectory: xarray.Dataset, average_from: int | None = None)
         mean = trajectory["mean"].values[:, index]
         deviation = trajectory["standard_deviation"].values[:, index]
         colour = colours[names[index]]
-        axes.plot(steps, mean, color=colour, linewidth=1.6, label=f"{names[index]} {tail[index]:.3f}")
+        axes.plot(
+            steps, mean, color=colour, linewidth=1.6, label=f"{names[index]} {tail[index]:.3f}"
+        )
         axes.fill_between(
             steps, np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1),
             color=colour, alpha=0.12, linewidth=0,
@@ -107,8 +113,16 @@ def plot_losses(trajectory: xarray.Dataset) -> Figure:
             steps, _smooth(trajectory["signals"].values[:, index]), color=colours[name],
             linewidth=1, alpha=0.8, label=name,
         )  # fmt: skip
-    axes.plot(steps, _smooth(trajectory["train_loss"].values), "k--", linewidth=1.6, label="training batch")
-    axes.plot(steps, _smooth(trajectory["validation_loss"].values), "k-", linewidth=2, label="validation")
+    axes.plot(
+        steps,
+        _smooth(trajectory["train_loss"].values),
+        "k--",
+        linewidth=1.6,
+        label="training batch",
+    )
+    axes.plot(
+        steps, _smooth(trajectory["validation_loss"].values), "k-", linewidth=2, label="validation"
+    )
     axes.set_xlabel("step")
     axes.set_ylabel("loss (nats per token)")
     axes.margins(x=0.01)
@@ -125,11 +139,10 @@ def _smooth(values: np.ndarray, window: int = 10) -> np.ndarray:
     return (total[end] - total[start]) / (end - start)
 
 
-def _DomainLabeller():
+def _domain_labeller() -> object:
     """Labels a row of a forest plot with the domain's name alone."""
-    from arviz.labels import BaseLabeller
 
-    class DomainLabeller(BaseLabeller):
+    class DomainLabeller(import_arviz().labels.BaseLabeller):  # type: ignore[misc]
         def make_label_flat(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
             return str(sel["domain"])
 

@@ -26,7 +26,8 @@ class PriorNetworkConfig:
         default=0.1, metadata={"help": "Scale of the standardised signals at the network's input."}
     )
     initial_shape: float = field(
-        default=1.0, metadata={"help": "Gamma shape and rate of every domain before the first step."}
+        default=1.0,
+        metadata={"help": "Gamma shape and rate of every domain before the first step."},
     )
 
     def __post_init__(self) -> None:
@@ -78,10 +79,10 @@ class PriorNetwork(nn.Module):
         nn.init.constant_(self.output.bias, math.log(math.expm1(config.initial_shape)))
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, each ``(..., K)``, > 0."""
+        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0."""
         if signals.shape[-1:] != (self.num_domains,):
             raise ValueError(
-                f"Expected signals of shape (..., {self.num_domains}), actual {tuple(signals.shape)}"
+                f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
             )
         centred = signals - signals.mean(-1, keepdim=True)
         deviation = centred.square().mean(-1, keepdim=True).sqrt()

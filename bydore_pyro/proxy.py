@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -135,7 +136,10 @@ class Proxy:
         # The last position has no target; marking it costs less than slicing it off the logits.
         targets = torch.nn.functional.pad(batch[:, 1:], (0, 1), value=-100)
         losses = nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-100, reduction="none"
+            logits.flatten(0, 1).to(torch.promote_types(logits.dtype, torch.float32)),
+            targets.flatten(),
+            ignore_index=-100,
+            reduction="none",
         )
         return losses.view(batch.shape).sum(1) / (batch.shape[1] - 1)
 
@@ -165,7 +169,7 @@ class Proxy:
         return torch.cat(losses).mean().item()
 
 
-def _forward_flops_per_token(model: nn.Module):
+def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:
     """Returns a function of ``T``: FLOPs of a forward pass, per token, the unembedding included.
 
     Two for each weight of a matrix product and, for attention's two products, ``4 T width`` a

@@ -88,6 +88,8 @@ def _commit() -> str | None:
         return None
     try:
         run = ["git", "-C", str(source), "describe", "--always", "--abbrev=40", "--dirty=+"]
-        return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip() or None
+        return (
+            subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip() or None
+        )
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -1,13 +1,13 @@
 """Algorithm 1 of ByDoRe: a proxy trains on the mixture while its posterior is learned.
 
-    1. signals s_t: the proxy's losses on small fresh batches of every domain
-    2. (a, b) = G_Phi(s_t)
-    3. w_t ~ GammaDirichlet(a, b)
-    4. a training batch with w_t's shares
-    5. theta_t -> theta_{t+1}
-    6. D = grad L_val(theta_{t+1})
-    7. g by finite differences around theta_t along D
-    8. one SVI step of Phi on  -(g . E_q[w]) + lam KL(q || p)
+1. signals s_t: the proxy's losses on small fresh batches of every domain
+2. (a, b) = G_Phi(s_t)
+3. w_t ~ GammaDirichlet(a, b)
+4. a training batch with w_t's shares
+5. theta_t -> theta_{t+1}
+6. D = grad L_val(theta_{t+1})
+7. g by finite differences around theta_t along D
+8. one SVI step of Phi on  -(g . E_q[w]) + lam KL(q || p)
 """
 
 from __future__ import annotations
@@ -56,8 +56,16 @@ class SearchConfig:
     validation_batch: int = field(
         default=16, metadata={"help": "Sequences in the batch of the validation gradient."}
     )
+    guide_warmup: int = field(
+        default=30,
+        metadata={"help": "Steps of the proxy on uniform weights before the guide is updated."},
+    )
     guide_learning_rate: float = field(
-        default=3e-3, metadata={"help": "Step size gamma of the prior network (Adam)."}
+        default=1e-2, metadata={"help": "First step size gamma of the prior network (Adam)."}
+    )
+    guide_learning_rate_decay: float = field(
+        default=0.1,
+        metadata={"help": "Share of guide_learning_rate that is left at the last step, in (0, 1]."},
     )
     kl_scale: Literal["relative", "absolute"] = field(
         default="relative",
@@ -66,7 +74,7 @@ class SearchConfig:
             "domains. 'absolute': it is the paper's lambda, in nats per token."
         },
     )
-    kl_weight: float = field(default=0.01, metadata={"help": "Weight of the KL term."})
+    kl_weight: float = field(default=0.003, metadata={"help": "Weight of the KL term."})
     kl_samples: int = field(default=16, metadata={"help": "Draws for the bound on the KL term."})
     moment: Literal["exact", "ratio"] = field(
         default="exact", metadata={"help": "E_q[w] by the exact integral or the paper's ratio."}
@@ -106,6 +114,15 @@ class SearchConfig:
         for name in ("guide_learning_rate", "kl_weight"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")
+        if not 0 <= self.guide_warmup < self.steps:
+            raise ValueError(
+                f"Expected guide_warmup in [0, steps = {self.steps}), actual {self.guide_warmup}"
+            )
+        if not 0 < self.guide_learning_rate_decay <= 1:
+            raise ValueError(
+                "Expected guide_learning_rate_decay in (0, 1], actual "
+                f"{self.guide_learning_rate_decay}"
+            )
         for name in ("signal_average", "average_from"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} in [0, 1), actual {getattr(self, name)}")
@@ -188,7 +205,14 @@ def init_search(
     svi = SVI(
         mixture_model,
         guide,
-        pyro.optim.Adam({"lr": config.guide_learning_rate, "betas": (0.9, 0.99)}),
+        pyro.optim.ClippedAdam(
+            {
+                "lr": config.guide_learning_rate,
+                "lrd": config.guide_learning_rate_decay
+                ** (1 / (config.steps - config.guide_warmup)),
+                "betas": (0.9, 0.99),
+            }
+        ),
         HypergradientELBO(config.moment, config.kl_samples),
     )
     with pyro.get_param_store().scope() as param_store:
@@ -260,9 +284,11 @@ def search_step(state: SearchState) -> StepRecord:
         _check("hypergradient", g, step, domains.names)
 
         with proxy.cost.part("guide"):
-            lam = _kl_weight(state, g)
-            # Adam does not see the objective's scale but for its floor: state it in units of lam.
-            loss = state.svi.step(state.signals, g / lam, 1.0) * lam
+            spread = _update_spread(state, g)
+            lam = config.kl_weight * (spread if config.kl_scale == "relative" else 1.0)
+            update = state.svi.step if step >= config.guide_warmup else state.svi.evaluate_loss
+            # In units of g's spread, so that the clipping of Adam does not depend on eta.
+            loss = update(state.signals, g / spread, lam / spread) * spread
 
     record = StepRecord(
         weights=weights.numpy(),
@@ -286,14 +312,12 @@ def averaged_window(state: SearchState) -> slice:
     return slice(int(len(state.records) * state.config.average_from), None)
 
 
-def _kl_weight(state: SearchState, g: Tensor) -> float:
-    """Returns lam, nats per token; a relative one follows the running spread of g."""
+def _update_spread(state: SearchState, g: Tensor) -> float:
+    """Returns the running standard deviation over domains of g, nats per token."""
     spread = max(g.std().item(), torch.finfo(g.dtype).tiny)
     previous = spread if state.g_spread is None else state.g_spread
     state.g_spread = 0.95 * previous + 0.05 * spread
-    if state.config.kl_scale == "absolute":
-        return state.config.kl_weight
-    return state.config.kl_weight * state.g_spread
+    return state.g_spread
 
 
 def _converged(state: SearchState) -> bool:

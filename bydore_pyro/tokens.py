@@ -115,9 +115,7 @@ def _key(
     sources: dict[str, list[SourceFile]], corpus: CorpusConfig, tokenizer: TokenizerConfig
 ) -> str:
     """A hash of every candidate file's name, size and time, and of all options."""
-    digest = hashlib.sha256(
-        json.dumps([CACHE_VERSION, asdict(corpus), asdict(tokenizer)]).encode()
-    )
+    digest = hashlib.sha256(json.dumps([CACHE_VERSION, asdict(corpus), asdict(tokenizer)]).encode())
     for domain in sorted(sources):
         for source in sorted(sources[domain], key=lambda s: s.name):
             status = source.path.stat()

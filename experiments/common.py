@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -41,6 +42,7 @@ SMOKE = {
     "vocabulary": 300,
     "sequence_length": 32,
     "steps": 6,
+    "guide_warmup": 1,
     "batch_sequences": 8,
     "signal_sequences": 1,
     "validation_batch": 8,
@@ -135,7 +137,9 @@ class Options:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise ValueError(f"Expected a device of this machine, found '{name}': {reason}") from None
+            raise ValueError(
+                f"Expected a device of this machine, found '{name}': {reason}"
+            ) from None
         return device
 
     def proxy_source(self) -> str:
@@ -180,7 +184,7 @@ def parse_options(
 
     configurations = tuple(_class_of(f.type) for f in dataclasses.fields(Options))
     parser = Parser(
-        configurations,  # type: ignore[arg-type]
+        configurations,
         prog=f"experiments/{name}.py",
         description=about,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -335,38 +339,48 @@ def write_config(folder: RunFolder, options: Options, name: str) -> None:
         print(f"{part}: {line}", file=sys.stderr)
 
 
-def finish_run(
+def write_search_metrics(
     folder: RunFolder, options: Options, found: Found, losses: dict[str, float], cost: Cost
-) -> None:
-    """Writes `metrics.json`, prints the tables, and says where things lie and what to do next."""
+) -> dict[str, Any]:
+    """Writes and returns `metrics.json`: what the run cost and what it reached."""
     state = found.state
-    second_half = trajectory_of(state)["mean"].values[len(state.records) // 2 :]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+    names, means = state.domains.names, np.stack([record.mean for record in state.records])
     metrics = {
         "seed": options.experiment.seed,
         "steps": len(state.records),
         "search": state.proxy.cost.report(),
         "verification": cost.report(),
         "validation_loss_nats_per_token": losses,
-        "jitter_second_half": jitter(second_half),
-        "last_weights": dict(zip(state.domains.names, map(float, state.records[-1].mean), strict=True)),
+        "jitter_second_half": jitter(means[len(means) // 2 :]),
+        "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
         "epochs": state.domains.epochs(),
         "validation_sequences": len(state.domains.validation),
-        "peak_memory_megabytes": round(peak),
+        "peak_memory_megabytes": peak_memory_megabytes(),
         "device": str(options.device),
         "threads": torch.get_num_threads(),
         **provenance(),
     }
     folder.write_json("metrics.json", metrics)
-    print(weights_table(found.mixture))
-    print(losses_table(losses))
-    spent = state.proxy.cost.report()
+    return metrics
+
+
+def peak_memory_megabytes() -> int:
+    """Returns the most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB, bytes on macOS
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024))
+
+
+def print_results(path: Path, mixture: Mixture, metrics: dict[str, Any]) -> None:
+    """Prints the tables, what was spent, where things lie and what to do next."""
+    print(weights_table(mixture))
+    print(losses_table(metrics["validation_loss_nats_per_token"]))
+    spent = metrics["search"]
     print(
-        f"\nSearch: {len(state.records)} steps, {spent['tokens']:,} tokens, "
-        f"{spent['flops']:.2e} FLOPs, {spent['seconds']:.0f} s; "
-        f"peak memory {peak / 1024:.1f} GB; jitter {metrics['jitter_second_half']:.3f}"
+        f"\nSearch: {metrics['steps']} steps, {spent['tokens']:,} tokens, "
+        f"{spent['flops']:.2e} FLOPs, {spent['seconds']:.0f} s; peak memory "
+        f"{metrics['peak_memory_megabytes'] / 1024:.1f} GB; "
+        f"jitter in the second half {metrics['jitter_second_half']:.3f}"
     )
-    path = folder.path
     print(f"\nIn {path}: mixture.json, posterior.nc, trajectory.nc, metrics.json and pictures.")
     print(f"Next: look at {path / 'posterior.png'} and {path / 'trajectory.png'}, or in Python")
     print(f"  import arviz as az; az.summary(az.from_netcdf('{path / 'posterior.nc'}'))")
@@ -402,7 +416,8 @@ def case(name: str, options: Options) -> None:
     mixtures = {"learned": found.mixture.as_dict(), **fixed_mixtures(domains)}
     cost = Cost()
     losses = verify(options, corpus, mixtures, len(found.state.records), cost)
-    finish_run(folder, options, found, losses, cost)
+    metrics = write_search_metrics(folder, options, found, losses, cost)
+    print_results(folder.path, found.mixture, metrics)
 
 
 def _class_of(annotation: Any) -> type:

@@ -1,0 +1,102 @@
+"""The planted mixture: validation text drawn in known shares, so that the right answer is known."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from common import (
+    Options,
+    fixed_mixtures,
+    load_domains,
+    output_folder,
+    run_main,
+    search,
+    verify,
+    write_config,
+    write_search_metrics,
+)
+
+from bydore_pyro.cost import Cost
+from bydore_pyro.run_folder import RunFolder
+
+ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
+domains, and measure how near they come: the share of the gap in validation loss between uniform and
+planted weights that a fresh model closes on the learned ones, the total variation from the planted
+weights, and the jitter. Three seeds, from --seed on."""
+
+SHARES = {"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}
+SEEDS = 3
+
+
+def planted(options: Options) -> None:
+    """Runs three seeds; each leaves a run folder, and all of them a table."""
+    folder = output_folder(options, "planted")
+    rows = []
+    for seed in range(options.experiment.seed, options.experiment.seed + SEEDS):
+        experiment = dataclasses.replace(options.experiment, seed=seed)
+        seeded = dataclasses.replace(options, experiment=experiment)
+        rows.append(one_seed(seeded, RunFolder(folder.path / f"seed-{seed}")))
+        folder.write_json("results.json", {"planted": SHARES, "seeds": rows})
+    write_config(folder, options, "planted")
+    table = results_table(rows)
+    folder.write_text("table.md", table)
+    print(table)
+    print(f"In {folder.path}: results.json, table.md, and a run folder for every seed.")
+    print(f"Next: look at {folder.path / f'seed-{options.experiment.seed}' / 'trajectory.png'}")
+
+
+def one_seed(options: Options, folder: RunFolder) -> dict[str, Any]:
+    """Searches and verifies with one seed."""
+    corpus, domains = load_domains(options)
+    write_config(folder, options, "planted")
+    found = search(options, corpus, domains, folder)
+    learned = found.mixture.as_dict()
+    truth = domains.validation_shares
+    mixtures = {"learned": learned, "planted": truth, **fixed_mixtures(domains)}
+    cost = Cost()
+    losses = verify(options, corpus, mixtures, len(found.state.records), cost)
+    metrics = write_search_metrics(folder, options, found, losses, cost)
+    last = metrics["last_weights"]
+    return {
+        "seed": options.experiment.seed,
+        "losses": losses,
+        "gap_closed": (losses["uniform"] - losses["learned"])
+        / (losses["uniform"] - losses["planted"]),
+        "total_variation": total_variation(learned, truth),
+        "total_variation_of_last_weights": total_variation(last, truth),
+        "jitter_second_half": metrics["jitter_second_half"],
+        "weights": learned,
+        "search_seconds": metrics["search"]["seconds"],
+    }
+
+
+def total_variation(left: dict[str, float], right: dict[str, float]) -> float:
+    """Returns ``sum_k |l_k - r_k| / 2``; a domain that is missing has no weight."""
+    return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
+
+
+def results_table(rows: list[dict[str, Any]]) -> str:
+    """Returns the seeds' results as a Markdown table."""
+    names = list(SHARES)
+    lines = [
+        f"Planted: {', '.join(f'{name} {share}' for name, share in SHARES.items())}. "
+        "Losses in nats per token.\n",
+        "| seed | gap closed | total variation | jitter, second half | "
+        + " | ".join(names)
+        + " | loss: learned | planted | uniform |",
+        "|---" * (7 + len(names)) + "|",
+    ]
+    for row in rows:
+        weights = " | ".join(f"{row['weights'].get(name, 0.0):.2f}" for name in names)
+        losses = " | ".join(f"{row['losses'][k]:.3f}" for k in ("learned", "planted", "uniform"))
+        lines.append(
+            f"| {row['seed']} | {row['gap_closed']:.0%} | {row['total_variation']:.3f} | "
+            f"{row['jitter_second_half']:.3f} | {weights} | {losses} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    validation = [f"{name}={share}" for name, share in SHARES.items()]
+    run_main(planted, "planted", ABOUT, validation=validation)

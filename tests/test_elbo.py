@@ -1,0 +1,138 @@
+"""The custom ELBO: its value and gradient against stock Pyro on the same model and guide."""
+
+from __future__ import annotations
+
+import math
+
+import pyro
+import pytest
+import torch
+from pyro.infer import SVI, TraceMeanField_ELBO
+from torch import Tensor
+
+from bydore_pyro.distribution import GammaDirichlet
+from bydore_pyro.elbo import HypergradientELBO
+from bydore_pyro.guide import MixtureGuide, mixture_model
+
+G = torch.tensor([0.03, -0.01, 0.0, 0.02])
+SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
+LAM = 0.01
+
+
+@pytest.fixture(autouse=True)
+def _fresh_store() -> None:
+    pyro.clear_param_store()
+    pyro.set_rng_seed(0)
+
+
+def dirichlet_guide(signals: Tensor, g: Tensor, kl_weight: float) -> Tensor:
+    beta = pyro.param(
+        "beta",
+        torch.tensor([1.5, 0.8, 1.0, 2.0]),
+        constraint=pyro.distributions.constraints.positive,
+    )
+    return pyro.sample("weights", pyro.distributions.Dirichlet(beta))
+
+
+def _gradients(elbo: pyro.infer.ELBO, guide: object, repeats: int = 1) -> Tensor:
+    """Gradients of lam times the loss for every parameter, one row a repetition."""
+    rows = []
+    for _ in range(repeats):
+        with pyro.poutine.trace(param_only=True) as captured:
+            elbo.loss_and_grads(mixture_model, guide, SIGNALS, G, LAM)
+        parameters = [s["value"].unconstrained() for s in captured.trace.nodes.values()]
+        rows.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+        pyro.infer.util.zero_grads(parameters)
+    return torch.stack(rows)
+
+
+def test_gradient_equals_stock_pyro_with_a_factor() -> None:
+    """The model's `pyro.factor` states the same linear term; stock Pyro samples it, we do not."""
+    ours = _gradients(HypergradientELBO(), dirichlet_guide)[0]
+    stock = LAM * _gradients(TraceMeanField_ELBO(num_particles=50), dirichlet_guide, repeats=60)
+    error = stock.std(0) / math.sqrt(len(stock))
+    assert ((stock.mean(0) - ours).abs() < 5 * error).all()
+    assert ours.abs().max() > 20 * error.max(), "the test could not tell a wrong gradient"
+
+
+def test_linear_term_of_the_compound_equals_a_factor_on_samples() -> None:
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight, std=0.3)
+    parameters = list(guide.network.output.parameters())
+    elbo = HypergradientELBO()
+    loss = elbo.differentiable_loss(mixture_model, guide, SIGNALS, G, 1e-12)
+    ours = torch.cat([p.flatten() for p in torch.autograd.grad(loss, parameters)])
+    rows = []
+    for _ in range(60):
+        trace = pyro.poutine.trace(
+            pyro.poutine.replay(
+                mixture_model, trace=pyro.poutine.trace(guide).get_trace(SIGNALS, G, 1.0)
+            )
+        ).get_trace(SIGNALS, G, 1.0)
+        q: GammaDirichlet = guide.posterior(SIGNALS)
+        factor = trace.nodes["validation"]["fn"].log_factor  # g . w for one sample
+        more = (G * q.rsample((400,))).sum(-1)
+        value = torch.cat([factor.reshape(1), more]).mean()
+        rows.append(torch.cat([p.flatten() for p in torch.autograd.grad(-value, parameters)]))
+    stock = torch.stack(rows)
+    error = stock.std(0) / math.sqrt(len(stock))
+    assert ((stock.mean(0) - ours).abs() < 5 * error + 1e-9).all()
+    assert ours.abs().max() > 5 * error.max()
+
+
+def test_loss_equals_stock_pyro_in_expectation() -> None:
+    ours = HypergradientELBO().loss(mixture_model, dirichlet_guide, SIGNALS, G, LAM)
+    stock = LAM * TraceMeanField_ELBO(num_particles=4000).loss(
+        mixture_model, dirichlet_guide, SIGNALS, G, LAM
+    )
+    assert abs(stock - ours) < 1e-3
+    q = torch.distributions.Dirichlet(torch.tensor([1.5, 0.8, 1.0, 2.0]))
+    kl = torch.distributions.kl_divergence(q, torch.distributions.Dirichlet(torch.ones(4)))
+    assert ours == pytest.approx(float(-(G * q.mean).sum() + LAM * kl), rel=1e-6)
+
+
+def test_minimising_the_loss_moves_weight_to_what_helps() -> None:
+    guide = MixtureGuide.for_domains(4)
+    svi = SVI(mixture_model, guide, pyro.optim.Adam({"lr": 1e-2}), HypergradientELBO())
+    for _ in range(100):
+        svi.step(SIGNALS, G, 1e-3)
+    mean = guide.posterior(SIGNALS).mean
+    assert mean.argmax() == G.argmax()
+    assert mean.argmin() == G.argmin()
+
+
+def test_evaluate_loss_agrees_with_step() -> None:
+    guide = MixtureGuide.for_domains(4)
+    svi = SVI(mixture_model, guide, pyro.optim.Adam({"lr": 1e-3}), HypergradientELBO())
+    pyro.set_rng_seed(1)
+    evaluated = svi.evaluate_loss(SIGNALS, G, LAM)
+    pyro.set_rng_seed(1)
+    assert svi.step(SIGNALS, G, LAM) == evaluated
+    assert isinstance(evaluated, float)
+
+
+def test_g_is_a_constant() -> None:
+    g = G.clone().requires_grad_()
+    loss = HypergradientELBO().differentiable_loss(
+        mixture_model, MixtureGuide.for_domains(4), SIGNALS, g, LAM
+    )
+    loss.backward()
+    assert g.grad is None
+
+
+def test_ratio_is_used_when_asked_for() -> None:
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight)
+    q = guide.posterior(SIGNALS)
+    losses = {}
+    for moment, mean in (("exact", q.mean), ("ratio", q.mean_ratio)):
+        losses[moment] = HypergradientELBO(moment).loss(mixture_model, guide, SIGNALS, G, 1e-9)
+        assert losses[moment] == pytest.approx(-(G * mean).sum().item(), abs=1e-6)
+    assert losses["exact"] != losses["ratio"]
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="'exact' or 'ratio'"):
+        HypergradientELBO("median")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_samples >= 1"):
+        HypergradientELBO(num_samples=0)

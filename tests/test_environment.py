@@ -1,0 +1,76 @@
+"""The embedded corpus: its kinds, and that extras do not change it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from bydore_pyro.environment import DISTRIBUTIONS, KINDS, _kind, environment_sources, read_docstrings
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("numpy/linalg/_linalg.py", "python"),
+        ("numpy/linalg/tests/test_linalg.py", "python_tests"),
+        ("stdlib/test_thing.py", "python_tests"),
+        ("torch/include/ATen/Tensor.h", "c_headers"),
+        ("scipy/special/_ufuncs.pyx", "c_source"),
+        ("torch/_C/__init__.pyi", "stubs"),
+        ("tqdm-4.dist-info/METADATA", "readmes"),
+        ("tqdm-4.dist-info/licenses/LICENCE", "licences"),
+        ("torch-2.dist-info/licenses/third_party/x/COPYING.txt", "licences"),
+        ("networkx/notes.txt", "text"),
+        ("matplotlib/mpl-data/fonts/afm/cmex10.afm", "font_metrics"),
+        ("torch/lib/libtorch.so", None),
+        ("numpy-2.dist-info/RECORD", None),
+        ("yaml/license_checks.py", "python"),
+    ],
+)
+def test_kinds(name: str, kind: str | None) -> None:
+    assert _kind(PurePosixPath(name)) == kind
+
+
+def test_docstrings_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""Module."""\nx = "no docstring"\n'
+        'class A:\n    """Class.\n\n    More.\n    """\n    def f(self):\n        "Method."\n'
+        'async def g():\n    """Function."""\n'
+    )
+    assert read_docstrings(path) == "Module.\n\nClass.\n\nMore.\n\nMethod.\n\nFunction."
+    path.write_text("def broken(:\n")
+    assert read_docstrings(path) is None
+    path.write_bytes(b"\xff")
+    assert read_docstrings(path) is None
+
+
+def test_the_list_is_what_the_main_job_installs() -> None:
+    """Every listed distribution is required, directly or in turn, by this package's main job."""
+    required, queue = set(), ["bydore-pyro"]
+    while queue:
+        try:
+            lines = importlib.metadata.requires(queue.pop()) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        for line in lines:
+            name = re.match(r"[A-Za-z0-9_.-]+", line)
+            if name and "extra ==" not in line:
+                normal = re.sub(r"[-_.]+", "-", name[0]).lower()
+                if normal not in required:
+                    required.add(normal)
+                    queue.append(normal)
+    assert set(DISTRIBUTIONS) <= required
+
+
+def test_at_least_ten_kinds_are_here() -> None:
+    sources, missing = environment_sources()
+    assert missing == []
+    assert set(sources) == set(KINDS)
+    large = [k for k, fs in sources.items() if sum(f.path.stat().st_size for f in fs) > 500_000]
+    assert len(large) >= 10
+    names = [f.name for files in sources.values() for f in files]
+    assert not any(name.startswith(("..", "/")) for name in names), "names hold on any machine"

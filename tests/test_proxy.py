@@ -1,0 +1,126 @@
+"""The proxy: losses against transformers' own, steps, functional parameters, counted FLOPs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import Bigram
+
+from bydore_pyro.errors import DataError
+from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+@pytest.fixture
+def batch() -> torch.Tensor:
+    return torch.randint(50, (3, 12), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def tiny() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return build_language_model(MODELS / "proxy-tiny", 50)
+
+
+def test_losses_equal_those_of_transformers(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    proxy = Proxy(tiny, ProxyConfig())
+    losses = proxy.losses(batch, "test")
+    for row, loss in zip(batch, losses, strict=True):
+        expected = tiny(input_ids=row[None], labels=row[None]).loss
+        torch.testing.assert_close(loss, expected, atol=1e-5, rtol=1e-5)
+    assert proxy.evaluate(batch, "test", chunk=2) == pytest.approx(losses.mean().item(), abs=1e-5)
+
+
+def test_other_parameters_are_used_and_put_away(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    proxy = Proxy(tiny, ProxyConfig())
+    before = {n: p.detach().clone() for n, p in tiny.named_parameters()}
+    own = proxy.losses(batch, "test")
+    other = proxy.losses(batch, "test", {n: 1.1 * p for n, p in proxy.parameters.items()})
+    assert not torch.allclose(own, other)
+    assert all(torch.equal(p, before[n]) for n, p in tiny.named_parameters())
+
+
+def test_gradient_is_the_derivative_of_the_mean_loss(batch: torch.Tensor) -> None:
+    model = Bigram(50).double()
+    proxy = Proxy(model, ProxyConfig())
+    loss, gradient = proxy.gradient(batch, "test")
+    assert model.table.grad is None, "gradients of the optimiser are not touched"
+    direction = torch.randn(50, 50, generator=torch.Generator().manual_seed(1)).double()
+    h = 1e-5
+    up, down = (
+        proxy.losses(batch, "test", {"table": model.table.detach() + s * h * direction}).mean()
+        for s in (1, -1)
+    )
+    assert (gradient["table"] * direction).sum().item() == pytest.approx(
+        (up - down).item() / (2 * h), rel=1e-6
+    )
+    assert loss == pytest.approx((up + down).item() / 2, rel=1e-6)
+
+
+def test_sgd_step_is_minus_eta_times_the_gradient(batch: torch.Tensor) -> None:
+    model = Bigram(50)
+    proxy = Proxy(model, ProxyConfig(optimizer="sgd", learning_rate=0.5, warmup_steps=4))
+    before = model.table.detach().clone()
+    _, gradient = proxy.gradient(batch, "test")
+    assert proxy.eta == pytest.approx(0.1), "one fifth of the way through the warm-up"
+    losses = proxy.step(batch)
+    assert losses.shape == (3,)
+    torch.testing.assert_close(model.table.detach(), before - 0.1 * gradient["table"])
+    for _ in range(5):
+        proxy.step(batch)
+    assert proxy.eta == 0.5
+
+
+def test_training_lowers_the_loss(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    proxy = Proxy(tiny, ProxyConfig(warmup_steps=0))
+    losses = [proxy.step(batch).mean().item() for _ in range(20)]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    proxy = Proxy(tiny, ProxyConfig())
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        proxy.losses(batch, "forward")
+    assert proxy.cost.flops["forward"] == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert proxy.cost.tokens["forward"] == batch.numel()
+    proxy.step(batch)
+    assert proxy.cost.flops["train"] == 3 * proxy.cost.flops["forward"]
+    assert proxy.cost.seconds["train"] > 0
+
+
+def test_the_shipped_models_have_the_stated_shapes() -> None:
+    small = build_language_model(MODELS / "proxy-tiny", 2048).config
+    assert (small.num_hidden_layers, small.hidden_size) == (2, 128)
+    large = build_language_model(MODELS / "proxy-1m", 2048).config
+    shape = (large.num_hidden_layers, large.hidden_size, large.num_attention_heads)
+    assert shape == (2, 256, 8)
+    assert large.intermediate_size == 512
+    assert large.max_position_embeddings == 2048
+    assert large.vocab_size == 2048
+    assert not large.tie_word_embeddings
+
+
+def test_missing_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="found '.*nowhere'"):
+        build_language_model(tmp_path / "nowhere", 50)
+    (tmp_path / "config.json").write_text('{"model_type": "no-such-architecture"}')
+    with pytest.raises(DataError, match=r"config\.json"):
+        build_language_model(tmp_path, 50)
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    with pytest.raises(DataError, match="causal language model"):
+        build_language_model(tmp_path, 50)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"optimizer": "lion"}, {"learning_rate": 0.0}, {"weight_decay": -1.0}, {"warmup_steps": -1}],
+)
+def test_bad_configurations_are_refused(options: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        ProxyConfig(**options)

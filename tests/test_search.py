@@ -1,0 +1,175 @@
+"""The search: it finds a planted mixture, repeats itself bit by bit, and stops where it must."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pyro
+import pytest
+import torch
+from conftest import ALPHABETS, Bigram
+
+from bydore_pyro.domains import Domains
+from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.search import (
+    SearchConfig,
+    SearchState,
+    averaged_window,
+    init_search,
+    run_search,
+    search_step,
+)
+from bydore_pyro.tokens import TokenCorpus
+
+MODELS = Path(__file__).parents[1] / "models"
+CONFIG = SearchConfig(
+    steps=12, batch_sequences=8, signal_sequences=1, validation_batch=8, guide_warmup=2
+)
+
+
+def state_of(
+    corpus: TokenCorpus,
+    config: SearchConfig = CONFIG,
+    *,
+    seed: int = 0,
+    proxy: ProxyConfig | None = None,
+    validation: dict[str, float] | None = None,
+) -> SearchState:
+    domains = Domains(
+        corpus, validation or {"birds": 1.0}, sequence_length=32, validation_sequences=64, seed=seed
+    )
+    model = Bigram(corpus.vocabulary, seed)
+    return init_search(domains, Proxy(model, proxy or ProxyConfig()), config, seed=seed)
+
+
+def means(state: SearchState) -> np.ndarray:
+    return np.stack([record.mean for record in state.records])
+
+
+def test_the_planted_mixture_is_found(corpus: TokenCorpus) -> None:
+    """Two of four disjoint languages make up the validation text; the others cannot help."""
+    planted = {"birds": 0.6, "greek": 0.4}
+    config = SearchConfig(steps=150, batch_sequences=16, guide_warmup=10)
+    state = state_of(corpus, config, proxy=ProxyConfig(learning_rate=0.03), validation=planted)
+    for _ in run_search(state):
+        pass
+    mean = means(state)[averaged_window(state)].mean(0)
+    weights = dict(zip(ALPHABETS, mean, strict=True))
+    truth = np.array([planted.get(name, 0.0) for name in ALPHABETS])
+    assert 0.5 * np.abs(mean - truth).sum() < 0.25, weights
+    assert min(weights["birds"], weights["greek"]) > 2 * max(weights["digits"], weights["upper"])
+
+
+def test_same_seed_same_weights_bit_for_bit(corpus: TokenCorpus) -> None:
+    runs = []
+    for _ in range(2):
+        torch.rand(3)  # what others do to the global generator does not matter
+        state = state_of(corpus)
+        list(run_search(state))
+        runs.append(state)
+    for left, right in zip(runs[0].records, runs[1].records, strict=True):
+        for field in dataclasses.fields(left):
+            np.testing.assert_array_equal(getattr(left, field.name), getattr(right, field.name))
+    other = state_of(corpus, seed=1)
+    list(run_search(other))
+    assert not np.array_equal(means(other), means(runs[0]))
+
+
+def test_two_searches_of_one_process_share_nothing(corpus: TokenCorpus) -> None:
+    alone = state_of(corpus)
+    list(run_search(alone))
+    left, right = state_of(corpus), state_of(corpus, seed=1)
+    before = torch.get_rng_state()
+    for _ in range(CONFIG.steps):
+        search_step(left)
+        search_step(right)
+    assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
+    np.testing.assert_array_equal(means(left), means(alone))
+    assert not list(pyro.get_param_store().keys())
+
+
+def test_the_guide_waits_for_the_warmup(corpus: TokenCorpus) -> None:
+    state = state_of(corpus, dataclasses.replace(CONFIG, guide_warmup=5))
+    list(run_search(state))
+    moved = np.abs(means(state) - 0.25).max(1) > 1e-5
+    assert moved.tolist() == [False] * 6 + [True] * 6
+
+
+def test_counts_of_the_batch_follow_the_sample(corpus: TokenCorpus) -> None:
+    state = state_of(corpus)
+    record = search_step(state)
+    drawn = {n: e * state.domains.sequences()[n] for n, e in state.domains.epochs().items()}
+    assert sum(drawn.values()) == pytest.approx(8)
+    for name, weight in zip(state.domains.names, record.weights, strict=True):
+        assert abs(drawn[name] - 8 * weight) < 1 + 1e-6
+
+
+def test_relative_kl_weight_does_not_depend_on_eta(corpus: TokenCorpus) -> None:
+    """g scales with eta: so must a relative lam, and an absolute one must not."""
+    lams = {}
+    for scale in ("relative", "absolute"):
+        for eta in (1e-4, 1e-3):
+            config = dataclasses.replace(CONFIG, kl_scale=scale, kl_weight=0.02)
+            proxy = ProxyConfig(optimizer="sgd", learning_rate=eta, warmup_steps=0)
+            record = search_step(state_of(corpus, config, proxy=proxy))
+            lams[scale, eta] = record.kl_weight
+            if scale == "relative":
+                assert record.kl_weight == pytest.approx(0.02 * record.g.std(ddof=1), rel=1e-5)
+    assert lams["relative", 1e-3] == pytest.approx(10 * lams["relative", 1e-4], rel=1e-3)
+    assert lams["absolute", 1e-3] == lams["absolute", 1e-4] == 0.02
+
+
+def test_tolerance_ends_the_search(corpus: TokenCorpus) -> None:
+    config = dataclasses.replace(CONFIG, steps=60, tolerance=0.9, tolerance_window=4)
+    state = state_of(corpus, config)
+    list(run_search(state))
+    assert len(state.records) == 8
+
+
+@pytest.mark.parametrize(("optimizer", "eta"), [("adamw", 1e12), ("sgd", 1e20)])
+def test_a_loss_that_explodes_names_step_and_domain(
+    corpus: TokenCorpus, optimizer: str, eta: float
+) -> None:
+    config = ProxyConfig(optimizer=optimizer, learning_rate=eta, warmup_steps=0)
+    model = build_language_model(MODELS / "proxy-tiny", corpus.vocabulary)
+    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    state = init_search(domains, Proxy(model, config), CONFIG)
+    with pytest.raises(NonFiniteError, match=r"Step \d+: the .+ of domain '\w+' is (nan|inf|-inf)"):
+        list(run_search(state))
+    assert len(state.records) < CONFIG.steps
+    assert all(np.isfinite(record.g).all() for record in state.records)
+
+
+def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenCorpus) -> None:
+    state = state_of(corpus)
+    search_step(state)
+    greek = int(state.domains._streams["signal", "greek"].read(0, 1)[0, 5])
+    with torch.no_grad():
+        state.proxy.model.table[greek] = float("nan")  # tokens of one alphabet only
+    with pytest.raises(NonFiniteError, match="Step 1: the signal of domain 'greek' is nan"):
+        for _ in range(20):
+            search_step(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps >= 1"),
+        ({"batch_sequences": 0}, "batch_sequences >= 1"),
+        ({"kl_weight": 0.0}, "kl_weight > 0"),
+        ({"signal_average": 1.0}, "signal_average in"),
+        ({"average_from": -0.1}, "average_from in"),
+        ({"tolerance": -1.0}, "tolerance >= 0"),
+        ({"guide_warmup": 400}, "guide_warmup in"),
+        ({"guide_learning_rate_decay": 0.0}, "guide_learning_rate_decay in"),
+        ({"moment": "median"}, "moment one of"),
+        ({"kl_scale": "log"}, "kl_scale one of"),
+        ({"epsilon_rule": "newton"}, "epsilon_rule one of"),
+    ],
+)
+def test_bad_configurations_are_refused(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SearchConfig(**options)
