@@ -45,11 +45,12 @@ class PriorNetworkConfig:
 
 
 class PriorNetwork(nn.Module):
-    """``(a, b) = softplus(Linear(Transformer(Linear(s) + embedding)))``.
+    """``(a, b) = softplus(Linear(Transformer(Linear(s) + embedding)) + bias)``.
 
     A domain embedding gives each domain its identity: without it the network sees K exchangeable
-    numbers and cannot tell domains of equal loss apart. The output weights start at zero, so that
-    before the first step every domain has the same shape and rate whatever the signals.
+    numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
+    bias of its own for every domain. The output weights start at zero, so that before the first
+    step every domain has the same shape and rate whatever the signals.
 
     Args:
         num_domains: K, at least 2.
@@ -73,10 +74,11 @@ class PriorNetwork(nn.Module):
             config.width, config.heads, 2 * config.width, dropout=0.0, batch_first=True
         )
         self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
-        self.output = nn.Linear(config.width, 2)
+        self.output = nn.Linear(config.width, 2, bias=False)
         nn.init.zeros_(self.output.weight)
         # softplus(x) = initial_shape
-        nn.init.constant_(self.output.bias, math.log(math.expm1(config.initial_shape)))
+        start = math.log(math.expm1(config.initial_shape))
+        self.domain_bias = nn.Parameter(torch.full((num_domains, 2), start))
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
         """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0."""
@@ -91,5 +93,5 @@ class PriorNetwork(nn.Module):
         flat = tokens.reshape(-1, *tokens.shape[-2:])
         encoded = self.encoder(flat).reshape(tokens.shape)
         # A floor keeps the parameters positive where softplus underflows.
-        a, b = (nn.functional.softplus(self.output(encoded)) + 1e-6).unbind(-1)
+        a, b = (nn.functional.softplus(self.output(encoded) + self.domain_bias) + 1e-6).unbind(-1)
         return a, b

@@ -61,11 +61,15 @@ class SearchConfig:
         metadata={"help": "Steps of the proxy on uniform weights before the guide is updated."},
     )
     guide_learning_rate: float = field(
-        default=1e-2, metadata={"help": "First step size gamma of the prior network (Adam)."}
+        default=3e-2,
+        metadata={"help": "First step size gamma of the domains' biases in the guide (Adam)."},
+    )
+    network_learning_rate: float = field(
+        default=3e-4, metadata={"help": "The same for the rest of the prior network."}
     )
     guide_learning_rate_decay: float = field(
         default=0.1,
-        metadata={"help": "Share of guide_learning_rate that is left at the last step, in (0, 1]."},
+        metadata={"help": "Share of both step sizes that is left at the last step, in (0, 1]."},
     )
     kl_scale: Literal["relative", "absolute"] = field(
         default="relative",
@@ -111,7 +115,7 @@ class SearchConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
-        for name in ("guide_learning_rate", "kl_weight"):
+        for name in ("guide_learning_rate", "network_learning_rate", "kl_weight"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")
         if not 0 <= self.guide_warmup < self.steps:
@@ -205,20 +209,25 @@ def init_search(
     svi = SVI(
         mixture_model,
         guide,
-        pyro.optim.ClippedAdam(
-            {
-                "lr": config.guide_learning_rate,
-                "lrd": config.guide_learning_rate_decay
-                ** (1 / (config.steps - config.guide_warmup)),
-                "betas": (0.9, 0.99),
-            }
-        ),
+        _guide_optimizer(config),
         HypergradientELBO(config.moment, config.kl_samples),
     )
     with pyro.get_param_store().scope() as param_store:
         pass
     generator = torch.Generator().manual_seed(seed)
     return SearchState(domains, proxy, config, guide, svi, param_store, generator, rng_state)
+
+
+def _guide_optimizer(config: SearchConfig) -> pyro.optim.PyroOptim:
+    """Adam whose step size decays geometrically; the domains' biases take larger steps."""
+    decay = config.guide_learning_rate_decay ** (1 / (config.steps - config.guide_warmup))
+
+    def arguments(parameter: str) -> dict[str, Any]:
+        own = parameter.endswith("domain_bias")
+        rate = config.guide_learning_rate if own else config.network_learning_rate
+        return {"lr": rate, "lrd": decay, "betas": (0.9, 0.99)}
+
+    return pyro.optim.ClippedAdam(arguments)
 
 
 def run_search(state: SearchState) -> Iterator[StepRecord]:

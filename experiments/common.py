@@ -192,7 +192,11 @@ def parse_options(
     )
     # Which options apply is known before the rest is parsed, so that explicit ones win.
     parser.set_defaults(**{**defaults, **(SMOKE if "--smoke" in arguments else {})})
-    parsed = parser.parse_args_into_dataclasses(list(arguments), look_for_args_file=False)
+    *parsed, rest = parser.parse_args_into_dataclasses(
+        list(arguments), return_remaining_strings=True, look_for_args_file=False
+    )
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     keys = [f.name for f in dataclasses.fields(Options)]
     return Options(**dict(zip(keys, parsed, strict=True)))
 

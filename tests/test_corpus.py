@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 from conftest import ALPHABETS, write_domains
 
-from bydore_pyro.corpus import CorpusConfig, SourceFile, build_corpus, folder_sources, read_text
+from bydore_pyro.corpus import (
+    CorpusConfig,
+    SourceFile,
+    TextCorpus,
+    build_corpus,
+    folder_sources,
+    read_text,
+)
 from bydore_pyro.errors import DataError
 
 
@@ -66,7 +73,7 @@ def test_duplicates_are_dropped_and_counted(tmp_path: Path) -> None:
 def test_the_cap_holds_and_the_seed_chooses(tmp_path: Path) -> None:
     files = [source(tmp_path, f"f{i}", f"document {i} " * 100) for i in range(50)]
     config = CorpusConfig(domain_megabytes=0.01)
-    first = build_corpus({"a": files}, config, origin="test")
+    first: TextCorpus = build_corpus({"a": files}, config, origin="test")
     again = build_corpus({"a": list(reversed(files))}, config, origin="test")
     other = build_corpus(
         {"a": files}, CorpusConfig(domain_megabytes=0.01, data_seed=1), origin="test"

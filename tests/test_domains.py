@@ -45,7 +45,12 @@ def test_validation_shares(corpus: TokenCorpus) -> None:
     domains = Domains(corpus, shares, sequence_length=16, validation_sequences=60)
     assert domains.validation_shares == {"birds": 2 / 3, "digits": 1 / 3}
     held_out = {
-        name: {tuple(r) for r in corpus.validation[name][: 16 * (len(corpus.validation[name]) // 16)].reshape(-1, 16).tolist()}
+        name: {
+            tuple(r)
+            for r in corpus.validation[name][: 16 * (len(corpus.validation[name]) // 16)]
+            .reshape(-1, 16)
+            .tolist()
+        }
         for name in shares
     }
     rows = [tuple(r) for r in domains.validation.tolist()]
@@ -56,7 +61,7 @@ def test_validation_shares(corpus: TokenCorpus) -> None:
 
 
 def test_validation_text_is_never_trained_on(corpus: TokenCorpus) -> None:
-    """Documents of one file lie on one side, so no 8-gram window of a sequence recurs by copying."""
+    """Documents of one file lie on one side, so no validation sequence stands in training."""
     for name in corpus.names:
         train = corpus.train[name].tobytes()
         length = 64

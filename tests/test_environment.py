@@ -8,7 +8,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from bydore_pyro.environment import DISTRIBUTIONS, KINDS, _kind, environment_sources, read_docstrings
+from bydore_pyro.environment import (
+    DISTRIBUTIONS,
+    KINDS,
+    _kind,
+    environment_sources,
+    read_docstrings,
+)
 
 
 @pytest.mark.parametrize(

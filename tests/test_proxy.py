@@ -107,7 +107,7 @@ def test_the_shipped_models_have_the_stated_shapes() -> None:
 
 
 def test_missing_models_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found '.*nowhere'"):
+    with pytest.raises(DataError, match=r"found '.*nowhere'"):
         build_language_model(tmp_path / "nowhere", 50)
     (tmp_path / "config.json").write_text('{"model_type": "no-such-architecture"}')
     with pytest.raises(DataError, match=r"config\.json"):

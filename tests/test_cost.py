@@ -1,0 +1,31 @@
+"""The cost counter."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bydore_pyro.cost import Cost
+
+
+def test_parts_add_up() -> None:
+    cost = Cost()
+    cost.count("train", 10, 100.0)
+    cost.count("train", 5, 50.0)
+    cost.count("signals", 2, 4.0)
+    with cost.part("train"):
+        pass
+    report = cost.report()
+    assert report["tokens"] == 17
+    assert report["flops"] == 154.0
+    assert report["parts"]["train"]["tokens"] == 15
+    assert report["parts"]["signals"] == {"tokens": 2, "flops": 4.0, "seconds": 0.0}
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_time_is_counted_also_when_the_part_fails() -> None:
+    cost = Cost()
+    with pytest.raises(RuntimeError), cost.part("train"):
+        raise RuntimeError
+    assert cost.seconds["train"] > 0

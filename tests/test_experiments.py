@@ -1,0 +1,184 @@
+"""Every experiment in smoke size, and what the command line refuses, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import write_domains
+
+from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.mixture import Mixture
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted(p.stem for p in (ROOT / "experiments").glob("*.py") if p.stem != "common")
+RUN_FILES = {
+    *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
+    *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
+}
+
+
+def run(script: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "experiments" / f"{script}.py"), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    )
+
+
+@pytest.fixture
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Runs a script in this process, which saves the imports; returns exit code and stderr."""
+
+    def run(script: str, *arguments: str) -> tuple[int, str]:
+        path = str(ROOT / "experiments" / f"{script}.py")
+        monkeypatch.setattr(sys, "argv", [path, *arguments])
+        monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+        with pytest.raises(SystemExit) as exit_:
+            runpy.run_path(path, run_name="__main__")
+        return int(exit_.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokens")
+
+
+def check_run(folder: Path, seed: int) -> None:
+    assert {p.name for p in folder.iterdir()} == RUN_FILES
+    mixture = Mixture.from_json(folder / "mixture.json")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    config = json.loads((folder / "config.json").read_text())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert mixture.data_sha256 == manifest["sha256"]
+    assert metrics["seed"] == config["experiment"]["seed"] == seed
+    assert metrics["steps"] == config["search"]["steps"]
+    parts = metrics["search"]["parts"]
+    assert {"signals", "train", "validation", "hypergradient", "guide"} == set(parts)
+    search = config["search"]
+    batch_tokens = search["batch_sequences"] * config["experiment"]["sequence_length"]
+    assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
+    assert metrics["verification"]["flops"] > 0
+    assert "uniform" in metrics["validation_loss_nats_per_token"]
+    posterior = import_arviz().from_netcdf(folder / "posterior.nc")["posterior"]
+    assert posterior["domain"].values.tolist() == list(mixture.names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ("--smoke", "--seed", "3", "--out", str(out), "--cache", str(cache))
+    done = run(script, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    if script == "planted":
+        seeds = json.loads((out / "results.json").read_text())["seeds"]
+        assert [row["seed"] for row in seeds] == [3, 4, 5]
+        assert (out / "table.md").read_text() in done.stdout
+        for row in seeds:
+            check_run(out / f"seed-{row['seed']}", row["seed"])
+            losses = row["losses"]
+            gap = losses["uniform"] - losses["planted"]
+            assert row["gap_closed"] == pytest.approx((losses["uniform"] - losses["learned"]) / gap)
+    else:
+        check_run(out, 3)
+        mixture = Mixture.from_json(out / "mixture.json")
+        assert len(mixture.names) == {"case1": 13, "case2": 2}[script]
+        for name in mixture.names:
+            assert name in done.stdout
+    assert "Next:" in done.stdout
+    assert "Warning" not in done.stderr
+    again = run(script, *arguments, cwd=tmp_path)
+    assert again.returncode == 2
+    assert again.stderr.strip().splitlines() == [
+        f"{script}: error: Expected a new output folder, found a run in {out}"
+    ]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_explains_itself(script: str) -> None:
+    done = run(script, "--help")
+    assert done.returncode == 0
+    for option in ("--data", "--smoke", "--seed", "--out", "--device", "--steps"):
+        assert option in done.stdout
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_domains(tmp_path_factory.mktemp("own"), {"a": "abcde", "b": "vwxyz"}, files=30)
+
+
+def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path) -> None:
+    arguments = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
+    done = run("case1", "--smoke", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    runs = list((tmp_path / "runs").iterdir())
+    assert [p.name.startswith("case1-") for p in runs] == [True]
+    check_run(runs[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--foo"], "unrecognized arguments: --foo"),
+        (["--step", "3"], "unrecognized arguments: --step 3"),
+        (["--steps", "many"], "argument --steps: invalid int value: 'many'"),
+        (["--steps", "0"], "Expected steps >= 1, actual 0"),
+        (["--kl_scale", "log"], "--kl_scale/--kl-scale: invalid choice: 'log'"),
+        (["--data", "nowhere"], "found nothing at nowhere"),
+        (["--validation", "cats"], "found 'cats'"),
+        (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
+        (["--validation", "a", "a=2"], "found 'a' twice"),
+        (["--validation", "a=-1"], "shares > 0"),
+        (["--domains", "a"], "at least two domains, found 1: a"),
+        (["--domains", "a", "c"], "found 'c'"),
+        (["--sequence_length", "100000"], "at least one sequence of 100000 tokens in domain 'a'"),
+        (["--sequence_length", "600"], "at least 16 validation sequences of 600 tokens"),
+        (["--sequence_length", "1"], "Expected sequence_length >= 2"),
+        (["--proxy", "models/none"], "Expected a folder with config.json or a hub name"),
+        (["--device", "abacus"], "Expected a device of this machine, found 'abacus'"),
+        (["--out", str(ROOT / "setup.cfg")], "Expected a folder to write to"),
+        (["--learning_rate", "1e30", "--steps", "40"], "Step"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str],
+    message: str,
+    folder: Path,
+    tmp_path: Path,
+    cache: Path,
+    run_here: Callable[..., tuple[int, str]],
+) -> None:
+    given = {"--data": str(folder), "--validation": "a", "--out": str(tmp_path / "run")}
+    defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
+    code, stderr = run_here("case1", "--smoke", "--cache", str(cache), *defaults, *arguments)
+    assert code == 2, stderr
+    errors = [line for line in stderr.splitlines() if line.startswith("case1: error: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert stderr.rstrip().endswith(errors[0])
+    if message == "Step":  # found while it ran: what came before is kept
+        assert (tmp_path / "run" / "config.json").exists()
+        assert not (tmp_path / "run" / "metrics.json").exists()
+    else:
+        assert not (tmp_path / "run").exists(), "refused before anything was written"
+
+
+def test_a_folder_with_an_empty_domain_is_refused(folder: Path, tmp_path: Path) -> None:
+    own = write_domains(tmp_path / "own", {"a": "abcde", "b": "vwxyz"}, files=3)
+    (own / "c").mkdir()
+    done = run("case1", "--smoke", "--data", str(own), "--validation", "a")
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"case1: error: Expected text files, found none in {own / 'c'}"

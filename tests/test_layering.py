@@ -1,0 +1,88 @@
+"""Arrows between modules point down, and the import of the package is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
+MODULES = sorted(p.stem for p in PACKAGE.glob("*.py") if p.stem != "__init__")
+
+# What each module may import of ours; a module that is missing here fails.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "cost": set(),
+    "files": set(),
+    "distribution": set(),
+    "hypergradient": set(),
+    "prior_net": set(),
+    "scheduling": set(),
+    "arviz_import": set(),
+    "mixture": {"errors"},
+    "guide": {"distribution", "prior_net"},
+    "elbo": {"distribution", "guide"},
+    "corpus": {"errors"},
+    "environment": {"corpus"},
+    "tokens": {"corpus", "environment", "errors", "files"},
+    "domains": {"errors", "tokens"},
+    "proxy": {"cost", "errors", "hypergradient"},
+    "verification": {"domains", "errors", "proxy", "scheduling"},
+    "search": {
+        *("domains", "elbo", "errors", "guide", "hypergradient"),
+        *("prior_net", "proxy", "scheduling"),
+    },
+    "diagnostics": {"arviz_import", "distribution", "errors", "mixture", "search"},
+    "plots": {"arviz_import", "diagnostics"},
+    "run_folder": {"errors", "files"},
+}
+KNOWS_PYRO = {"distribution", "guide", "elbo", "search"}
+HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
+
+
+def imports(module: str) -> tuple[set[str], set[str]]:
+    """Returns our modules and the outside packages that a module imports, wherever it does so."""
+    ours, outside = set(), set()
+    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            first, *rest = node.module.split(".")
+            (ours if first == "bydore_pyro" else outside).add(rest[0] if rest else first)
+            if first != "bydore_pyro":
+                outside.add(first)
+        elif isinstance(node, ast.Import):
+            outside |= {alias.name.split(".")[0] for alias in node.names}
+    return ours, outside
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_arrows_point_down(module: str) -> None:
+    ours, outside = imports(module)
+    assert ours <= ALLOWED[module]
+    assert ("pyro" in outside) == (module in KNOWS_PYRO)
+    assert not outside & {"experiments", "figures", "tests", "common"}
+
+
+def test_there_is_no_cycle() -> None:
+    done: set[str] = set()
+    while rest := set(ALLOWED) - done:
+        ready = {m for m in rest if ALLOWED[m] <= done}
+        assert ready, f"a cycle among {rest}"
+        done |= ready
+
+
+def _imported_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_is_light() -> None:
+    assert not _imported_by("import bydore_pyro") & {*HEAVY, "torch", "pyro"}
+
+
+def test_the_probabilistic_core_needs_torch_and_pyro_alone() -> None:
+    core = "from bydore_pyro import GammaDirichlet, MixtureGuide, HypergradientELBO"
+    assert not _imported_by(core) & set(HEAVY)

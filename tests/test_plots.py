@@ -1,0 +1,67 @@
+"""The pictures: what they show is what the data say. (How they look was looked at by people.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib
+import numpy as np
+import pytest
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from test_search import state_of
+
+from bydore_pyro.diagnostics import posterior_of, trajectory_of
+from bydore_pyro.plots import domain_colours, plot_losses, plot_posterior, plot_trajectory
+from bydore_pyro.search import SearchState, run_search
+from bydore_pyro.tokens import TokenCorpus
+
+
+@pytest.fixture
+def state(corpus: TokenCorpus) -> Iterator[SearchState]:
+    state = state_of(corpus)
+    list(run_search(state))
+    yield state
+    plt.close("all")
+
+
+def test_posterior_lists_the_domains_largest_first(state: SearchState) -> None:
+    posterior = posterior_of(state)
+    figure = plot_posterior(posterior)
+    axes = figure.axes[0]
+    by_height = sorted(
+        zip(axes.get_yticks(), axes.get_yticklabels(), strict=True), key=lambda t: -t[0]
+    )
+    labels = [label.get_text() for _, label in by_height]
+    means = posterior["posterior"]["w"].mean(("chain", "draw"))
+    assert labels == [str(n) for n in means["domain"].values[np.argsort(-means.values)]]
+    assert "share of training tokens" in axes.get_xlabel()
+
+
+def test_trajectory_draws_every_domain_in_its_colour(state: SearchState) -> None:
+    trajectory = trajectory_of(state)
+    axes = plot_trajectory(trajectory, average_from=6).axes[0]
+    colours = domain_colours(state.domains.names)
+    drawn = {line.get_label().split()[0]: line for line in axes.lines if len(line.get_xdata()) > 2}
+    assert set(drawn) == set(state.domains.names)
+    for index, name in enumerate(state.domains.names):
+        np.testing.assert_array_equal(drawn[name].get_ydata(), trajectory["mean"].values[:, index])
+        assert drawn[name].get_color() == colours[name]
+    assert len(axes.collections) == len(state.domains.names), "one band a domain"
+
+
+def test_losses_are_running_means_in_nats(state: SearchState) -> None:
+    axes = plot_losses(trajectory_of(state)).axes[0]
+    assert axes.get_ylabel() == "loss (nats per token)"
+    line = next(line for line in axes.lines if line.get_label() == "validation")
+    losses = [record.validation_loss for record in state.records]
+    np.testing.assert_allclose(line.get_ydata()[-1], np.mean(losses[-10:]))
+    np.testing.assert_allclose(line.get_ydata()[2], np.mean(losses[:3]))
+
+
+def test_twenty_domains_have_twenty_colours_whatever_their_order() -> None:
+    names = [f"d{i:02}" for i in range(20)]
+    colours = domain_colours(names)
+    assert len(set(colours.values())) == 20
+    assert domain_colours(names[::-1]) == colours

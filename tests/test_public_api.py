@@ -1,0 +1,43 @@
+"""What the package offers: every name resolves, is documented and stands in a test."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import bydore_pyro
+
+TESTS = Path(__file__).parent
+MODULES = sorted(p.stem for p in Path(bydore_pyro.__file__).parent.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", bydore_pyro.__all__)
+def test_public_names_resolve(name: str) -> None:
+    assert getattr(bydore_pyro, name).__name__ == name
+    assert name in dir(bydore_pyro)
+
+
+def test_unknown_names_fail() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = bydore_pyro.nothing
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m != "__init__"])
+def test_every_public_name_is_documented_and_tested(module: str) -> None:
+    loaded = importlib.import_module(f"bydore_pyro.{module}")
+    assert loaded.__doc__
+    tests = "".join(p.read_text() for p in TESTS.glob("test_*.py"))
+    for name in loaded.__all__:
+        value = getattr(loaded, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert value.__doc__, name
+            assert name in tests, f"{name} stands in no test"
+
+
+def test_every_module_has_its_test_file() -> None:
+    small = {"__init__", "errors", "arviz_import"}  # shown by the tests of their users
+    files = {p.stem.removeprefix("test_") for p in TESTS.glob("test_*.py")}
+    assert {m for m in MODULES if m not in small} <= files
