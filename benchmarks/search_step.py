@@ -1,0 +1,71 @@
+"""What a search step costs beside a plain training step of the same proxy and batch.
+
+Blocks of both kinds alternate within one run, so that a busy machine slows both alike; what counts
+is the ratio. Every option of `experiments/case1.py` applies.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
+
+from common import Options, load_domains, peak_memory_megabytes, run_main
+
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.run_folder import provenance
+from bydore_pyro.search import init_search, search_step
+
+BLOCKS = 10
+ABOUT = __doc__
+
+
+def benchmark(options: Options) -> None:
+    """Measures and prints."""
+    corpus, domains = load_domains(options)
+    seed, batch = options.experiment.seed, options.search.batch_sequences
+    plain = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
+    searched = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
+    state = init_search(domains, searched, options.search, options.network, seed=seed)
+    names = domains.names
+    counts = {name: batch // len(names) + (i < batch % len(names)) for i, name in enumerate(names)}
+    steps = 1 if options.experiment.smoke else 5
+
+    def plain_step() -> None:
+        plain.step(domains.train_batch(counts))
+
+    def timed(step: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        return (time.perf_counter() - start) / steps
+
+    ratios, seconds = [], []
+    for _ in range(options.search.guide_warmup):  # past it, every part of a step does its work
+        search_step(state)
+        plain_step()
+    searched.cost.seconds.clear()
+    for _ in range(BLOCKS):
+        alone, whole = timed(plain_step), timed(lambda: search_step(state))
+        ratios.append(whole / alone)
+        seconds.append(alone)
+    print(
+        f"search step / plain step: median {statistics.median(ratios):.2f}, "
+        f"range {min(ratios):.2f} to {max(ratios):.2f} over {BLOCKS} blocks of {steps} steps\n"
+        f"plain step: median {statistics.median(seconds) * 1e3:.0f} ms; "
+        f"{batch} x {options.experiment.sequence_length} tokens, K = {len(names)}, "
+        f"vocabulary {corpus.vocabulary}, device {options.device}"
+    )
+    total = sum(searched.cost.seconds.values())
+    for part, spent in sorted(searched.cost.seconds.items(), key=lambda item: -item[1]):
+        print(f"  {part:<14} {spent / total:5.0%}")
+    print(f"peak memory {peak_memory_megabytes() / 1024:.1f} GB")
+    print(provenance())
+
+
+if __name__ == "__main__":
+    run_main(benchmark, "search_step", ABOUT)

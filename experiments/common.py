@@ -185,7 +185,7 @@ def parse_options(
     configurations = tuple(_class_of(f.type) for f in dataclasses.fields(Options))
     parser = Parser(
         configurations,
-        prog=f"experiments/{name}.py",
+        prog=f"{name}.py",
         description=about,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,

@@ -107,6 +107,18 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
     ]
 
 
+@pytest.mark.slow
+def test_benchmark_in_smoke_size(cache: Path) -> None:
+    script = ROOT / "benchmarks" / "search_step.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--smoke", "--cache", str(cache)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "search step / plain step: median" in done.stdout
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_help_explains_itself(script: str) -> None:
     done = run(script, "--help")
