@@ -79,6 +79,9 @@ class Domains:
         self.corpus = corpus
         self._seed = seed
         _check(corpus, self.names, validation, sequence_length)
+        extra = (n for n in validation if len(corpus.train[n]) >= sequence_length)
+        #: The domains that training batches can be drawn from: `names`, and the validation's.
+        self.trainable = tuple(dict.fromkeys((*self.names, *extra)))
         total = sum(validation.values())
         self.validation_shares = {name: share / total for name, share in validation.items()}
         self._streams = {
@@ -86,7 +89,7 @@ class Domains:
                 corpus.train[name], sequence_length, [seed, number, *name.encode()]
             )
             for number, kind in enumerate(("train", "signal"))
-            for name in {*self.names, *(n for n in validation if self._is_trainable(n))}
+            for name in self.trainable
         }
         self._positions = dict.fromkeys(self._streams, 0)
         self.validation = self._validation_set(validation_sequences, minimal_validation)
@@ -122,9 +125,6 @@ class Domains:
     def sequences(self) -> dict[str, int]:
         """Returns the number of training sequences of each domain."""
         return {name: self._streams["train", name].count for name in self.names}
-
-    def _is_trainable(self, name: str) -> bool:
-        return len(self.corpus.train[name]) >= self.sequence_length
 
     def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:
         parts = []

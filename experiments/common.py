@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import resource
 import sys
 import time
@@ -168,6 +169,8 @@ def run_main(experiment: Callable[[Options], None], name: str, about: str, **def
         experiment(parse_options(sys.argv[1:], name, about, defaults))
     except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
         _fail(name, str(error))
+    except OSError as error:
+        _fail(name, f"{error.strerror or error}: {error.filename or 'no file named'}")
     except KeyboardInterrupt:
         _fail(name, "interrupted", code=130)
 
@@ -205,7 +208,13 @@ def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
     """Checks everything that can be checked before anything long starts, and loads the data."""
     experiment = options.experiment
     validation = experiment.validation_shares()
-    options.language_model(vocabulary=300, seed=0)  # a wrong config folder shows here
+    model = options.language_model(vocabulary=300, seed=0)  # a wrong config folder shows here
+    longest = getattr(model.config, "max_position_embeddings", experiment.sequence_length)
+    if experiment.sequence_length > longest:
+        raise DataError(
+            f"Expected sequence_length <= {longest}, the most that {experiment.proxy} takes, "
+            f"found {experiment.sequence_length}"
+        )
     corpus = load_tokens(
         experiment.data,
         options.corpus,
@@ -313,6 +322,11 @@ def verify(
             bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
         with proxy.cost.part("evaluate"):
             losses[label] = proxy.evaluate(domains.validation, "evaluate")
+        if not math.isfinite(losses[label]):
+            raise NonFiniteError(
+                f"The validation loss of a fresh model on {label} weights is {losses[label]}; "
+                "a smaller --learning_rate may help"
+            )
         for part in ("train", "evaluate"):
             cost.count(f"verify_{part}", proxy.cost.tokens[part], proxy.cost.flops[part])
             cost.seconds[f"verify_{part}"] += proxy.cost.seconds[part]
@@ -322,8 +336,10 @@ def verify(
 def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
     """Returns what the learned weights are held against: uniform, the validation's own domain."""
     shares = domains.validation_shares
-    own = max(shares, key=lambda name: shares[name])
     uniform = dict.fromkeys(domains.names, 1 / domains.num_domains)
+    own = max(shares, key=lambda name: shares[name])
+    if own not in domains.trainable:
+        return {"uniform": uniform}
     return {"uniform": uniform, f"only {own}": {own: 1.0}}
 
 

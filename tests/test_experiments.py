@@ -129,7 +129,9 @@ def test_help_explains_itself(script: str) -> None:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_domains(tmp_path_factory.mktemp("own"), {"a": "abcde", "b": "vwxyz"}, files=30)
+    own = tmp_path_factory.mktemp("own")
+    write_domains(own, {"short": "klmno"}, files=1)
+    return write_domains(own, {"a": "abcde", "b": "vwxyz"}, files=30)
 
 
 def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path) -> None:
@@ -156,8 +158,12 @@ def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path
         (["--validation", "a=-1"], "shares > 0"),
         (["--domains", "a"], "at least two domains, found 1: a"),
         (["--domains", "a", "c"], "found 'c'"),
-        (["--sequence_length", "100000"], "at least one sequence of 100000 tokens in domain 'a'"),
-        (["--sequence_length", "600"], "at least 16 validation sequences of 600 tokens"),
+        (["--sequence_length", "100000"], "Expected sequence_length <= 512, the most that"),
+        (
+            ["--proxy", "models/proxy-1m", "--sequence_length", "2000", "--domains", "a", "short"],
+            "at least one sequence of 2000 tokens in domain 'short', found",
+        ),
+        (["--sequence_length", "500"], "at least 16 validation sequences of 500 tokens"),
         (["--sequence_length", "1"], "Expected sequence_length >= 2"),
         (["--proxy", "models/none"], "Expected a folder with config.json or a hub name"),
         (["--device", "abacus"], "Expected a device of this machine, found 'abacus'"),

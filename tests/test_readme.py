@@ -1,0 +1,49 @@
+"""The README tells the truth: its Python runs, its commands and files exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", PYTHON, ids=range(len(PYTHON)))
+def test_python_blocks_run(block: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_commands_exist() -> None:
+    assert PYTHON
+    scripts = re.findall(r"python ((?:experiments|benchmarks)/\w+\.py)", README)
+    assert {"experiments/case1.py", "experiments/case2.py", "experiments/planted.py"} <= {*scripts}
+    assert all((ROOT / script).is_file() for script in scripts)
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^    make (\w+)", README, re.MULTILINE):
+        assert re.search(rf"^[\w ]*\b{target}\b[\w ]*:", makefile, re.MULTILINE), target
+
+
+def test_options_exist() -> None:
+    known = (ROOT / "experiments" / "common.py").read_text()
+    for option in set(re.findall(r"--([a-z_]+)", README)) - {"help"}:
+        assert f"    {option}: " in known, option
+
+
+def test_the_tree_names_every_module() -> None:
+    tree = README.split("## The tree")[1]
+    for module in (ROOT / "bydore_pyro").glob("*.py"):
+        if module.stem != "__init__":
+            assert module.name in tree, module.name
+    named = set(re.findall(r"\b(\w+\.py)\b", tree))
+    assert all(list(ROOT.glob(f"*/{name}")) for name in named)
