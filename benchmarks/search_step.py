@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
 
-from common import Options, load_domains, peak_memory_megabytes, run_main
+from common import load_domains, peak_memory_megabytes
+from options import Options, run_main
 
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_folder import provenance

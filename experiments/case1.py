@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from common import case, run_main
+from common import case
+from options import run_main
 
 ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn
 from held-out docstrings (the paper's is drawn from Pile-CC), then train fresh models on the learned

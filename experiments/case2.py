@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from common import case, run_main
+from common import case
+from options import run_main
 
 ABOUT = """Case 2, after the paper's: train on two unlike domains only (Python source and licences;
 the paper's are GitHub and Enron Emails), with the same validation set as Case 1."""

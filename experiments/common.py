@@ -1,207 +1,32 @@
-"""What the experiments share: options, the search with its progress bar, verification, the run."""
+"""What the experiments share: loading, the search behind a progress bar, verification, the run."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import hashlib
 import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
+from options import Options
 from tqdm import tqdm
 
-from bydore_pyro.corpus import CorpusConfig
 from bydore_pyro.cost import Cost
 from bydore_pyro.diagnostics import jitter, mixture_of, posterior_of, trajectory_of
 from bydore_pyro.domains import Domains
-from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.prior_net import PriorNetworkConfig
-from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_folder import RunFolder, provenance
-from bydore_pyro.search import (
-    SearchConfig,
-    SearchState,
-    averaged_window,
-    init_search,
-    run_search,
-)
-from bydore_pyro.tokens import TokenCorpus, TokenizerConfig, load_tokens
+from bydore_pyro.search import SearchState, averaged_window, init_search, run_search
+from bydore_pyro.tokens import TokenCorpus, load_tokens
 from bydore_pyro.verification import train_on_mixture
-
-ROOT = Path(__file__).resolve().parents[1]
-# Seconds instead of minutes; an option given beside --smoke wins over these.
-SMOKE = {
-    "domain_megabytes": 0.15,
-    "vocabulary": 300,
-    "sequence_length": 32,
-    "steps": 6,
-    "guide_warmup": 1,
-    "batch_sequences": 8,
-    "signal_sequences": 1,
-    "validation_batch": 8,
-    "validation_sequences": 32,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExperimentConfig:
-    """What is run, on what, and where the results go."""
-
-    data: str = field(
-        default="environment",
-        metadata={
-            "help": "'environment' (the text of the Python environment), or a folder whose "
-            "sub-folders are domains of UTF-8 text files."
-        },
-    )
-    domains: list[str] | None = field(
-        default=None, metadata={"help": "Domains to train on; all of the data when not given."}
-    )
-    validation: list[str] = field(
-        default_factory=lambda: ["docstrings"],
-        metadata={
-            "help": "Domains whose held-out text is the validation set, as NAME or NAME=SHARE."
-        },
-    )
-    proxy: str = field(
-        default="models/proxy-tiny",
-        metadata={"help": "Proxy model: a folder with config.json, or a hub name."},
-    )
-    sequence_length: int = field(default=128, metadata={"help": "Tokens in a sequence."})
-    validation_sequences: int = field(
-        default=512, metadata={"help": "Most sequences in the validation set."}
-    )
-    seed: int = field(default=0, metadata={"help": "Seed of models, search and batches."})
-    device: str = field(
-        default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
-    )
-    out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; runs/<experiment>-<time> if not given."}
-    )
-    cache: str | None = field(
-        default=None, metadata={"help": "Folder of cached tokens; the user's cache if not given."}
-    )
-    smoke: bool = field(
-        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
-    )
-
-    def __post_init__(self) -> None:
-        if self.sequence_length < 2:
-            raise ValueError(f"Expected sequence_length >= 2, actual {self.sequence_length}")
-        if self.validation_sequences < 1:
-            raise ValueError(
-                f"Expected validation_sequences >= 1, actual {self.validation_sequences}"
-            )
-
-    def validation_shares(self) -> dict[str, float]:
-        """Returns the validation set as shares by domain."""
-        shares: dict[str, float] = {}
-        for entry in self.validation:
-            name, _, share = entry.partition("=")
-            try:
-                value = float(share) if share else 1.0
-            except ValueError:
-                raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'") from None
-            if name in shares:
-                raise ValueError(f"Expected every validation domain once, found '{name}' twice")
-            shares[name] = value
-        return shares
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """All options of a run, by the part that they configure."""
-
-    experiment: ExperimentConfig
-    corpus: CorpusConfig
-    tokenizer: TokenizerConfig
-    proxy: ProxyConfig
-    network: PriorNetworkConfig
-    search: SearchConfig
-
-    @property
-    def device(self) -> torch.device:
-        """The device that `--device` names."""
-        name = self.experiment.device
-        if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(name)
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(
-                f"Expected a device of this machine, found '{name}': {reason}"
-            ) from None
-        return device
-
-    def proxy_source(self) -> str:
-        """The proxy's folder, also when it is named relative to the project, or its hub name."""
-        named = Path(self.experiment.proxy)
-        return str(next((p for p in (named, ROOT / named) if p.is_dir()), named))
-
-    def language_model(self, vocabulary: int, seed: int) -> torch.nn.Module:
-        """Builds the proxy with fresh weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = build_language_model(self.proxy_source(), vocabulary)
-        return model.to(self.device)
-
-
-def run_main(experiment: Callable[[Options], None], name: str, about: str, **defaults: Any) -> None:
-    """Parses the command line and runs an experiment; what a user can mend ends with exit code 2.
-
-    Args:
-        experiment: Takes the options.
-        name: The experiment's name, also that of its run folder.
-        about: The text of `--help`.
-        defaults: The experiment's own defaults of options.
-    """
-    try:
-        experiment(parse_options(sys.argv[1:], name, about, defaults))
-    except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
-        _fail(name, str(error))
-    except OSError as error:
-        _fail(name, f"{error.strerror or error}: {error.filename or 'no file named'}")
-    except KeyboardInterrupt:
-        _fail(name, "interrupted", code=130)
-
-
-def parse_options(
-    arguments: Sequence[str], name: str, about: str, defaults: dict[str, Any]
-) -> Options:
-    """Turns command-line arguments into options; an unknown one ends with one line, exit code 2."""
-    from transformers import HfArgumentParser
-
-    class Parser(HfArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            _fail(name, message)
-
-    configurations = tuple(_class_of(f.type) for f in dataclasses.fields(Options))
-    parser = Parser(
-        configurations,
-        prog=f"{name}.py",
-        description=about,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    # Which options apply is known before the rest is parsed, so that explicit ones win.
-    parser.set_defaults(**{**defaults, **(SMOKE if "--smoke" in arguments else {})})
-    *parsed, rest = parser.parse_args_into_dataclasses(
-        list(arguments), return_remaining_strings=True, look_for_args_file=False
-    )
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    keys = [f.name for f in dataclasses.fields(Options)]
-    return Options(**dict(zip(keys, parsed, strict=True)))
 
 
 def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
@@ -240,6 +65,14 @@ def _domains(
     )
 
 
+@dataclass(frozen=True)
+class Found:
+    """A finished search and its mixture."""
+
+    state: SearchState
+    mixture: Mixture
+
+
 def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunFolder) -> Found:
     """Runs the search behind a progress bar and writes what it found, also where it breaks off."""
     seed = options.experiment.seed
@@ -264,18 +97,8 @@ def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunF
     return Found(state, write_search(state, corpus, folder))
 
 
-@dataclass(frozen=True)
-class Found:
-    """A finished search and its mixture."""
-
-    state: SearchState
-    mixture: Mixture
-
-
 def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> Mixture:
     """Writes mixture, posterior, trajectory and pictures."""
-    import hashlib
-
     import matplotlib
 
     matplotlib.use("Agg")
@@ -438,12 +261,3 @@ def case(name: str, options: Options) -> None:
     losses = verify(options, corpus, mixtures, len(found.state.records), cost)
     metrics = write_search_metrics(folder, options, found, losses, cost)
     print_results(folder.path, found.mixture, metrics)
-
-
-def _class_of(annotation: Any) -> type:
-    return globals()[annotation] if isinstance(annotation, str) else annotation
-
-
-def _fail(name: str, message: str, code: int = 2) -> NoReturn:
-    print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(code)

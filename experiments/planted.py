@@ -6,16 +6,15 @@ import dataclasses
 from typing import Any
 
 from common import (
-    Options,
     fixed_mixtures,
     load_domains,
     output_folder,
-    run_main,
     search,
     verify,
     write_config,
     write_search_metrics,
 )
+from options import Options, run_main
 
 from bydore_pyro.cost import Cost
 from bydore_pyro.run_folder import RunFolder

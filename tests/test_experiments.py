@@ -17,7 +17,9 @@ from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.mixture import Mixture
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = sorted(p.stem for p in (ROOT / "experiments").glob("*.py") if p.stem != "common")
+SCRIPTS = sorted(
+    p.stem for p in (ROOT / "experiments").glob("*.py") if p.stem not in ("common", "options")
+)
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SOURCES = [*ROOT.glob("experiments/*.py"), *ROOT.glob("bydore_pyro/*.py")]
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -35,7 +36,7 @@ def test_commands_exist() -> None:
 
 
 def test_options_exist() -> None:
-    known = (ROOT / "experiments" / "common.py").read_text()
+    known = "".join(p.read_text() for p in SOURCES)
     for option in set(re.findall(r"--([a-z_]+)", README)) - {"help"}:
         assert f"    {option}: " in known, option
 
