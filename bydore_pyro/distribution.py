@@ -21,7 +21,7 @@ NEGLIGIBLE = 40.0
 SPACING = 0.25
 # The lowest log concentration: `log(u) / concentration` must stay finite in float64.
 MINIMAL_LOG_CONCENTRATION = -690.0
-SMALLEST_BETA_OF_BOUND = 1e-3  # see `kl_bound_to_dirichlet`
+SMALLEST_BETA = 1e-3  # in the divergences, which grow as 1 / beta
 
 
 class GammaDirichlet(TorchDistribution):
@@ -41,7 +41,7 @@ class GammaDirichlet(TorchDistribution):
 
     evaluated by the trapezoid rule in ``log t``, in float64, and differentiable in ``a`` and ``b``.
     The density is not implemented: everything the search needs goes through the moments, the
-    sampler and the bound on the KL divergence, so `log_prob` raises `NotImplementedError`.
+    sampler and two stand-ins for the KL divergence, so `log_prob` raises `NotImplementedError`.
 
     Args:
         concentration: Gamma shapes ``a > 0``, broadcastable to ``batch_shape + (K,)``.
@@ -151,6 +151,21 @@ class GammaDirichlet(TorchDistribution):
 
     # --- divergence -----------------------------------------------------------------------------
 
+    def kl_at_mean_to_dirichlet(self, alpha: Tensor) -> Tensor:
+        """Returns ``KL(Dirichlet(a / b) || Dirichlet(alpha))``, nats, ``batch_shape``.
+
+        The divergence where the concentrations are their means: no draws, no noise, and equal to
+        the divergence where the Gammas are points. It is no bound, and it leaves the spread of the
+        concentrations free.
+
+        Args:
+            alpha: Concentrations of the prior, broadcastable to ``batch_shape + (K,)``.
+        """
+        mean = (self.concentration.double() / self.rate.double()).clamp(min=SMALLEST_BETA)
+        prior = Dirichlet(alpha.double().expand_as(mean), validate_args=False)
+        divergence = kl_divergence(Dirichlet(mean, validate_args=False), prior)
+        return divergence.to(self.concentration.dtype)
+
     def kl_bound_to_dirichlet(self, alpha: Tensor, num_samples: int = 1) -> Tensor:
         """Estimates an upper bound on ``KL(self || Dirichlet(alpha))``, nats, ``batch_shape``.
 
@@ -172,7 +187,7 @@ class GammaDirichlet(TorchDistribution):
         shape = self._extended_shape(torch.Size((num_samples,)))
         log_a, log_b = self.concentration.double().log(), self.rate.double().log()
         log_beta = _log_gamma_sample(log_a.expand(shape)) - log_b
-        beta = log_beta.clamp(min=math.log(SMALLEST_BETA_OF_BOUND)).exp()
+        beta = log_beta.clamp(min=math.log(SMALLEST_BETA)).exp()
         prior = Dirichlet(alpha.double().expand(shape), validate_args=False)
         divergence = kl_divergence(Dirichlet(beta, validate_args=False), prior)
         return divergence.mean(0).to(self.concentration.dtype)

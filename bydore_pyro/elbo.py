@@ -32,22 +32,33 @@ class HypergradientELBO(ELBO):
 
     Args:
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation.
-        num_samples: Draws of the concentrations for the bound on the KL divergence.
+        kl: The divergence of a `GammaDirichlet` guide: ``"mean"`` for
+            `GammaDirichlet.kl_at_mean_to_dirichlet`, ``"bound"`` for
+            `GammaDirichlet.kl_bound_to_dirichlet`. Other guides have their own closed form.
+        num_samples: Draws of the concentrations for the bound.
 
     Raises:
-        ValueError: When `moment` or `num_samples` is unknown or out of range.
+        ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter".
     """
 
-    def __init__(self, moment: Literal["exact", "ratio"] = "exact", num_samples: int = 16) -> None:
+    def __init__(
+        self,
+        moment: Literal["exact", "ratio"] = "exact",
+        kl: Literal["mean", "bound"] = "mean",
+        num_samples: int = 16,
+    ) -> None:
         super().__init__()
         if moment not in ("exact", "ratio"):
             raise ValueError(f"Expected moment 'exact' or 'ratio', actual {moment!r}")
+        if kl not in ("mean", "bound"):
+            raise ValueError(f"Expected kl 'mean' or 'bound', actual {kl!r}")
         if num_samples < 1:
             raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
         self.moment = moment
+        self.kl = kl
         self.num_samples = num_samples
 
     def differentiable_loss(
@@ -70,9 +81,11 @@ class HypergradientELBO(ELBO):
         return loss.item()
 
     def _divergence(self, q: torch.distributions.Distribution, p: Dirichlet) -> Tensor:
-        if isinstance(q, GammaDirichlet):
-            return q.kl_bound_to_dirichlet(p.concentration, self.num_samples).sum()
-        return kl_divergence(q, p).sum()
+        if not isinstance(q, GammaDirichlet):
+            return kl_divergence(q, p).sum()
+        if self.kl == "mean":
+            return q.kl_at_mean_to_dirichlet(p.concentration).sum()
+        return q.kl_bound_to_dirichlet(p.concentration, self.num_samples).sum()
 
     def _get_trace(
         self, model: Callable, guide: Callable, args: tuple, kwargs: dict

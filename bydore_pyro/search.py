@@ -61,7 +61,7 @@ class SearchConfig:
         metadata={"help": "Steps of the proxy on uniform weights before the guide is updated."},
     )
     guide_learning_rate: float = field(
-        default=5e-2,
+        default=6e-2,
         metadata={"help": "First step size gamma of the domains' biases in the guide (Adam)."},
     )
     network_learning_rate: float = field(
@@ -79,7 +79,12 @@ class SearchConfig:
         },
     )
     kl_weight: float = field(default=0.003, metadata={"help": "Weight of the KL term."})
-    kl_samples: int = field(default=16, metadata={"help": "Draws for the bound on the KL term."})
+    kl: Literal["mean", "bound"] = field(
+        default="mean",
+        metadata={
+            "help": "KL of the guide: at the concentrations' means, or the closed-form upper bound."
+        },
+    )
     moment: Literal["exact", "ratio"] = field(
         default="exact", metadata={"help": "E_q[w] by the exact integral or the paper's ratio."}
     )
@@ -110,7 +115,6 @@ class SearchConfig:
             "batch_sequences",
             "signal_sequences",
             "validation_batch",
-            "kl_samples",
             "tolerance_window",
         ):
             if getattr(self, name) < 1:
@@ -134,6 +138,7 @@ class SearchConfig:
             raise ValueError(f"Expected tolerance >= 0, actual {self.tolerance}")
         for name, choices in (
             ("kl_scale", ("relative", "absolute")),
+            ("kl", ("mean", "bound")),
             ("moment", ("exact", "ratio")),
             ("epsilon_rule", ("paper", "darts")),
         ):
@@ -210,7 +215,7 @@ def init_search(
         mixture_model,
         guide,
         _guide_optimizer(config),
-        HypergradientELBO(config.moment, config.kl_samples),
+        HypergradientELBO(config.moment, config.kl),
     )
     with pyro.get_param_store().scope() as param_store:
         pass

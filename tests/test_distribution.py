@@ -127,6 +127,14 @@ def test_bound_is_tight_for_collapsed_gammas() -> None:
     torch.testing.assert_close(q.kl_bound_to_dirichlet(alpha, 4), exact, atol=1e-3, rtol=0)
 
 
+def test_divergence_at_the_mean_is_that_of_the_dirichlet() -> None:
+    alpha = torch.tensor([1.0, 1.5, 0.7, 1.0], dtype=torch.float64)
+    exact = kl_divergence(Dirichlet(A / B), Dirichlet(alpha))
+    torch.testing.assert_close(GammaDirichlet(A, B).kl_at_mean_to_dirichlet(alpha), exact)
+    batched = GammaDirichlet(A.expand(3, 4), B).kl_at_mean_to_dirichlet(alpha)
+    torch.testing.assert_close(batched, exact.expand(3))
+
+
 def test_bound_lies_above_the_divergence() -> None:
     torch.manual_seed(0)
     a, b = torch.tensor([3.0, 6.0]).double(), torch.tensor([1.0, 2.0]).double()

@@ -131,8 +131,22 @@ def test_ratio_is_used_when_asked_for() -> None:
     assert losses["exact"] != losses["ratio"]
 
 
+def test_the_divergence_is_the_one_asked_for() -> None:
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight)
+    q, ones = guide.posterior(SIGNALS), torch.ones(4)
+    at_mean = HypergradientELBO(kl="mean").loss(mixture_model, guide, SIGNALS, 0 * G, 1.0)
+    assert at_mean == pytest.approx(q.kl_at_mean_to_dirichlet(ones).item(), rel=1e-6)
+    bound = HypergradientELBO(kl="bound", num_samples=20_000)
+    losses = [bound.loss(mixture_model, guide, SIGNALS, 0 * G, 1.0) for _ in range(2)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.2)
+    assert min(losses) > 1.1 * at_mean, "the bound charges for the spread of the concentrations"
+
+
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ValueError, match="'exact' or 'ratio'"):
         HypergradientELBO("median")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'mean' or 'bound'"):
+        HypergradientELBO(kl="median")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_samples >= 1"):
         HypergradientELBO(num_samples=0)

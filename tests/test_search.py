@@ -166,6 +166,7 @@ def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenCorpus) -> None:
         ({"guide_warmup": 400}, "guide_warmup in"),
         ({"guide_learning_rate_decay": 0.0}, "guide_learning_rate_decay in"),
         ({"moment": "median"}, "moment one of"),
+        ({"kl": "exact"}, "kl one of"),
         ({"kl_scale": "log"}, "kl_scale one of"),
         ({"epsilon_rule": "newton"}, "epsilon_rule one of"),
     ],
