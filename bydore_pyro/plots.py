@@ -28,7 +28,7 @@ def domain_colours(names: Sequence[str]) -> dict[str, tuple]:
 
 
 def plot_posterior(posterior: arviz.InferenceData) -> Figure:
-    """Draws mean, interquartile range and HDI of every weight, largest mean on top."""
+    """Draws mean, median, quartiles and HDI of every weight, largest mean on top."""
     import matplotlib.pyplot as plt
 
     arviz = import_arviz()
@@ -52,10 +52,16 @@ def plot_posterior(posterior: arviz.InferenceData) -> Figure:
         "uniform", (uniform, 1), xycoords=("data", "axes fraction"), xytext=(4, -4),
         textcoords="offset points", color="0.4", fontsize=9, va="top",
     )  # fmt: skip
-    axes.set_xlim(left=0)
+    axes.plot(
+        np.sort(means.values)[::-1],
+        np.sort(axes.get_yticks())[::-1],
+        "D", color="black", markersize=4, zorder=5, label="mean",
+    )  # fmt: skip
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    axes.set_xlim(left=-0.01)
     axes.set_xlabel("weight (share of training tokens)")
     axes.set_title(
-        f"Posterior of the weights: mean, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
+        f"Posterior of the weights: median, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
     )
     return figure
 
@@ -83,7 +89,7 @@ def plot_trajectory(trajectory: xarray.Dataset, average_from: int | None = None)
         )
         axes.fill_between(
             steps, np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1),
-            color=colour, alpha=0.12, linewidth=0,
+            color=colour, alpha=0.1, linewidth=0,
         )  # fmt: skip
     if average_from is not None and len(steps):
         axes.axvline(steps[average_from], color="0.5", linestyle=":", linewidth=1)

@@ -23,6 +23,7 @@ import torch
 from pyro.infer import SVI
 from torch import Tensor
 
+from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.domains import Domains
 from bydore_pyro.elbo import HypergradientELBO
 from bydore_pyro.errors import NonFiniteError
@@ -270,9 +271,10 @@ def search_step(state: SearchState) -> StepRecord:
         state.signals = torch.lerp(signals, state.signals, config.signal_average)
 
         with proxy.cost.part("guide"), torch.no_grad():
-            q = state.guide.posterior(state.signals)
-            _check("posterior's shape", q.concentration, step, domains.names)
-            _check("posterior's rate", q.rate, step, domains.names)
+            a, b = state.guide.network(state.signals)
+            _check("posterior's shape", a, step, domains.names)
+            _check("posterior's rate", b, step, domains.names)
+            q = GammaDirichlet(a, b)
             weights, mean, deviation = q.sample(), q.mean, q.stddev
 
         counts = systematic_counts(weights, config.batch_sequences, state.generator)
@@ -308,8 +310,8 @@ def search_step(state: SearchState) -> StepRecord:
         weights=weights.numpy(),
         mean=mean.numpy(),
         standard_deviation=deviation.numpy(),
-        concentration=q.concentration.numpy(),
-        rate=q.rate.numpy(),
+        concentration=a.numpy(),
+        rate=b.numpy(),
         signals=signals.numpy(),
         g=g.numpy(),
         train_loss=train_losses.mean().item(),

@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "proxy": {"cost", "errors", "hypergradient"},
     "verification": {"domains", "errors", "proxy", "scheduling"},
     "search": {
-        *("domains", "elbo", "errors", "guide", "hypergradient"),
+        *("distribution", "domains", "elbo", "errors", "guide", "hypergradient"),
         *("prior_net", "proxy", "scheduling"),
     },
     "diagnostics": {"arviz_import", "distribution", "errors", "mixture", "search"},

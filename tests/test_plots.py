@@ -37,6 +37,11 @@ def test_posterior_lists_the_domains_largest_first(state: SearchState) -> None:
     means = posterior["posterior"]["w"].mean(("chain", "draw"))
     assert labels == [str(n) for n in means["domain"].values[np.argsort(-means.values)]]
     assert "share of training tokens" in axes.get_xlabel()
+    heights = dict(zip(labels, sorted(axes.get_yticks(), reverse=True), strict=True))
+    marks = next(line for line in axes.lines if "mean" in str(line.get_label()))
+    drawn = dict(zip(marks.get_ydata(), marks.get_xdata(), strict=True))
+    for name in labels:
+        assert drawn[heights[name]] == pytest.approx(float(means.sel(domain=name)))
 
 
 def test_trajectory_draws_every_domain_in_its_colour(state: SearchState) -> None:

@@ -154,6 +154,14 @@ def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenCorpus) -> None:
         list(run_search(state))
 
 
+def test_a_broken_posterior_is_named(corpus: TokenCorpus) -> None:
+    state = state_of(corpus)
+    with torch.no_grad():
+        state.guide.network.domain_bias[2, 1] = float("nan")
+    with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
+        search_step(state)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
