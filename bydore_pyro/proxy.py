@@ -80,10 +80,18 @@ class Proxy:
         model: The model; called with `input_ids`, it returns an object with `logits`, or logits.
         config: Optimiser and step size.
         cost: The counter that every pass adds to; a new one when None.
+        decay_steps: Where given, the step size falls linearly to zero over so many steps.
     """
 
-    def __init__(self, model: nn.Module, config: ProxyConfig, cost: Cost | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        config: ProxyConfig,
+        cost: Cost | None = None,
+        decay_steps: int | None = None,
+    ) -> None:
         self.model = model
+        self.decay_steps = decay_steps
         self.config = config
         self.cost = cost or Cost()
         self.steps = 0
@@ -107,6 +115,8 @@ class Proxy:
         """The step size of the next step."""
         warmup = self.config.warmup_steps
         ramp = min(1.0, (self.steps + 1) / (warmup + 1))
+        if self.decay_steps is not None:
+            ramp *= max(0.0, 1 - self.steps / self.decay_steps)
         return self.config.learning_rate * ramp
 
     @property

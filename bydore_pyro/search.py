@@ -62,7 +62,7 @@ class SearchConfig:
         metadata={"help": "Steps of the proxy on uniform weights before the guide is updated."},
     )
     guide_learning_rate: float = field(
-        default=6e-2,
+        default=4e-2,
         metadata={"help": "First step size gamma of the domains' biases in the guide (Adam)."},
     )
     network_learning_rate: float = field(

@@ -128,6 +128,8 @@ def verify(
 ) -> dict[str, float]:
     """Trains a fresh model on each mixture, all from the same start, with the search's tokens.
 
+    The step size falls linearly to zero over the run.
+
     Returns:
         The validation loss, nats per token, by the mixture's label.
     """
@@ -136,7 +138,9 @@ def verify(
         # Neither initial weights nor batches are those of the search.
         seed = options.experiment.seed + 1_000_003
         domains = _domains(options, corpus, options.experiment.validation_shares(), seed)
-        proxy = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
+        # A constant step size would leave the last losses noisier than the mixtures differ.
+        model = options.language_model(corpus.vocabulary, seed)
+        proxy = Proxy(model, options.proxy, decay_steps=steps)
         training = train_on_mixture(
             domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
         )

@@ -74,6 +74,15 @@ def test_sgd_step_is_minus_eta_times_the_gradient(batch: torch.Tensor) -> None:
     assert proxy.eta == 0.5
 
 
+def test_the_step_size_can_fall_to_zero(batch: torch.Tensor) -> None:
+    proxy = Proxy(Bigram(50), ProxyConfig(learning_rate=1.0, warmup_steps=1), decay_steps=4)
+    etas = []
+    for _ in range(5):
+        etas.append(proxy.eta)
+        proxy.step(batch)
+    assert etas == [0.5, 0.75, 0.5, 0.25, 0.0]
+
+
 def test_training_lowers_the_loss(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
     proxy = Proxy(tiny, ProxyConfig(warmup_steps=0))
     losses = [proxy.step(batch).mean().item() for _ in range(20)]
