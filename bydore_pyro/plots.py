@@ -85,7 +85,11 @@ def plot_trajectory(trajectory: xarray.Dataset, average_from: int | None = None)
         deviation = trajectory["standard_deviation"].values[:, index]
         colour = colours[names[index]]
         axes.plot(
-            steps, mean, color=colour, linewidth=1.6, label=f"{names[index]} {tail[index]:.3f}"
+            steps,
+            mean,
+            color=colour,
+            linewidth=1.6,
+            label=f"{_plain(names[index])} {tail[index]:.3f}",
         )
         axes.fill_between(
             steps, np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1),
@@ -117,7 +121,7 @@ def plot_losses(trajectory: xarray.Dataset) -> Figure:
     for index, name in enumerate(names):
         axes.plot(
             steps, _smooth(trajectory["signals"].values[:, index]), color=colours[name],
-            linewidth=1, alpha=0.8, label=name,
+            linewidth=1, alpha=0.8, label=_plain(name),
         )  # fmt: skip
     axes.plot(
         steps,
@@ -137,6 +141,11 @@ def plot_losses(trajectory: xarray.Dataset) -> Figure:
     return figure
 
 
+def _plain(name: str) -> str:
+    """Keeps matplotlib from reading dollar signs in a name as mathematics."""
+    return name.replace("$", r"\$")
+
+
 def _smooth(values: np.ndarray, window: int = 10) -> np.ndarray:
     """Mean of the last `window` values, of fewer at the start."""
     total = np.cumsum(np.insert(values.astype(float), 0, 0.0))
@@ -150,9 +159,9 @@ def _domain_labeller() -> object:
 
     class DomainLabeller(import_arviz().labels.BaseLabeller):  # type: ignore[misc]
         def make_label_flat(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
-            return str(sel["domain"])
+            return _plain(str(sel["domain"]))
 
         def make_label_vert(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
-            return str(sel["domain"])
+            return _plain(str(sel["domain"]))
 
     return DomainLabeller()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -92,16 +93,21 @@ def load_tokens(
     else:
         sources = folder_sources(Path(data))
     folder = (cache or default_cache()) / _key(sources, corpus, tokenizer)
-    if not folder.is_dir():
-        progress(f"reading text: {data}")
-        text = build_corpus(sources, corpus, origin=data)
-        if data == "environment":
-            text = _drop_small(text, corpus.domain_megabytes * 1e6)
-        else:
-            _refuse_empty(text)
-        progress(f"training a tokenizer and encoding {len(text.names)} domains")
-        with appearing_folder(folder) as aside:
-            _write(aside, text, tokenizer)
+    if folder.is_dir():
+        try:
+            return _read(folder)
+        except Exception as error:  # tokenizers raises nothing narrower
+            progress(f"cached tokens in {folder} are damaged ({error}): building them again")
+            shutil.rmtree(folder)
+    progress(f"reading text: {data}")
+    text = build_corpus(sources, corpus, origin=data)
+    if data == "environment":
+        text = _drop_small(text, corpus.domain_megabytes * 1e6)
+    else:
+        _refuse_empty(text)
+    progress(f"training a tokenizer and encoding {len(text.names)} domains")
+    with appearing_folder(folder) as aside:
+        _write(aside, text, tokenizer)
     return _read(folder)
 
 
@@ -177,10 +183,14 @@ def _read(folder: Path) -> TokenCorpus:
     names = sorted(p.name.removesuffix(".train.npy") for p in folder.glob("*.train.npy"))
 
     def arrays(split: str) -> dict[str, np.ndarray]:
-        return {
+        found = {
             name: np.load(folder / f"{name}.{split}.npy", mmap_mode="r", allow_pickle=False)
             for name in names
         }
+        for name, array in found.items():
+            if array.ndim != 1 or array.dtype not in (np.uint16, np.uint32):
+                raise DataError(f"Expected tokens, found {array.dtype}{array.shape} for '{name}'")
+        return found
 
     tokenizer = folder / "tokenizer.json"
     vocabulary = Tokenizer.from_file(str(tokenizer)).get_vocab_size()

@@ -65,6 +65,14 @@ def test_losses_are_running_means_in_nats(state: SearchState) -> None:
     np.testing.assert_allclose(line.get_ydata()[2], np.mean(losses[:3]))
 
 
+def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:
+    renamed = {"domain": [r"$\foo$", "$$", "a$b", "plain"]}
+    posterior = posterior_of(state).assign_coords(renamed)
+    trajectory = trajectory_of(state).assign_coords(renamed)
+    for figure in (plot_posterior(posterior), plot_trajectory(trajectory), plot_losses(trajectory)):
+        figure.canvas.draw()
+
+
 def test_twenty_domains_have_twenty_colours_whatever_their_order() -> None:
     names = [f"d{i:02}" for i in range(20)]
     colours = domain_colours(names)

@@ -52,6 +52,29 @@ def test_cache_is_used_and_noticed_changes_renew_it(tmp_path: Path) -> None:
     assert not [p for p in (tmp_path / "cache").iterdir() if p.name.startswith(".")]
 
 
+@pytest.mark.parametrize("file", ["a.train.npy", "tokenizer.json", "manifest.json", "pickled"])
+def test_a_damaged_cache_is_built_again(tmp_path: Path, file: str) -> None:
+    folder = write_domains(tmp_path / "text", {"a": "abcd", "b": "wxyz"}, files=8)
+    lines: list[str] = []
+
+    def load() -> TokenCorpus:
+        config = TokenizerConfig(vocabulary=280)
+        return load_tokens(
+            str(folder), CONFIG, config, cache=tmp_path / "cache", progress=lines.append
+        )
+
+    whole = load()
+    cached = whole.tokenizer.parent
+    expected = whole.train["a"].copy()
+    if file == "pickled":
+        np.save(cached / "a.train.npy", np.array([{}], dtype=object), allow_pickle=True)
+    else:
+        (cached / file).write_bytes((cached / file).read_bytes()[:150])
+    lines.clear()
+    np.testing.assert_array_equal(load().train["a"], expected)
+    assert "damaged" in lines[0]
+
+
 def test_a_failure_leaves_no_half_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_domains(tmp_path / "text", {"a": "abcd", "b": "wxyz"}, files=8)
 
