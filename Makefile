@@ -27,9 +27,9 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/main.stamp: $(METADATA) | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
 .venv/test.stamp: $(METADATA) | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@ .venv/main.stamp

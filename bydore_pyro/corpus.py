@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, require_finite
 
 __all__ = ["CorpusConfig", "SourceFile", "TextCorpus", "build_corpus", "folder_sources"]
 
@@ -42,8 +42,11 @@ class CorpusConfig:
     )
 
     def __post_init__(self) -> None:
+        require_finite(self)
         if not self.domain_megabytes > 0:
             raise ValueError(f"Expected domain_megabytes > 0, actual {self.domain_megabytes}")
+        if self.data_seed < 0:
+            raise ValueError(f"Expected data_seed >= 0, actual {self.data_seed}")
         if not 0 < self.validation_fraction < 1:
             raise ValueError(
                 f"Expected validation_fraction in (0, 1), actual {self.validation_fraction}"
@@ -93,17 +96,28 @@ def folder_sources(folder: Path) -> dict[str, list[SourceFile]]:
         DataError: When the folder does not exist, has no sub-folders, or one of them has no files.
     """
     if not folder.is_dir():
-        raise DataError(f"Expected --data 'environment' or a folder, found nothing at {folder}")
+        raise DataError(f"Expected --data 'environment' or a folder, found no folder {folder}")
     domains = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not domains:
         raise DataError(f"Expected one sub-folder a domain, found none in {folder}")
     sources = {}
     for domain in domains:
+        _check_name(domain)
         files = sorted(p for p in domain.rglob("*") if p.is_file())
         if not files:
             raise DataError(f"Expected text files, found none in {domain}")
         sources[domain.name] = [SourceFile(str(p.relative_to(folder)), p, read_text) for p in files]
     return sources
+
+
+def _check_name(domain: Path) -> None:
+    """Refuses names that files, options or JSON could not carry."""
+    try:
+        length = len(domain.name.encode())
+    except UnicodeEncodeError:
+        raise DataError(f"Expected a UTF-8 folder name, found {domain.name!r}") from None
+    if length > 200 or "=" in domain.name:
+        raise DataError(f"Expected a name of at most 200 bytes without '=', found {domain.name!r}")
 
 
 def build_corpus(

@@ -145,7 +145,7 @@ class Domains:
             for name in self.validation_shares
         }
         shares = self.validation_shares
-        limit = min([most, *(int(streams[n].count / shares[n]) for n in shares if shares[n] > 0)])
+        limit = int(min(most, *(streams[n].count / share for n, share in shares.items())))
         counts = {name: round(share * limit) for name, share in shares.items()}
         if sum(counts.values()) < fewest:
             held_out = {name: stream.count for name, stream in streams.items()}
@@ -174,5 +174,6 @@ def _check(
                 f"Expected at least one sequence of {length} tokens in domain '{name}', "
                 f"found {len(corpus.train[name])} tokens"
             )
-    if not validation or any(not share > 0 for share in validation.values()):
+    total = sum(validation.values())
+    if not validation or any(not share > 1e-6 * abs(total) for share in validation.values()):
         raise DataError(f"Expected validation shares > 0, found {dict(validation)}")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from bydore_pyro.errors import require_finite
+
 __all__ = ["PriorNetwork", "PriorNetworkConfig"]
 
 
@@ -31,17 +33,18 @@ class PriorNetworkConfig:
     )
 
     def __post_init__(self) -> None:
+        require_finite(self)
         for name in ("width", "layers", "heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
+            if not 1 <= getattr(self, name) <= 4096:
+                raise ValueError(f"Expected {name} in [1, 4096], actual {getattr(self, name)}")
         if self.width % self.heads:
             raise ValueError(
                 f"Expected width divisible by heads = {self.heads}, actual {self.width}"
             )
-        if not self.initial_shape > 0:
-            raise ValueError(f"Expected initial_shape > 0, actual {self.initial_shape}")
-        if not self.signal_scale >= 0:
-            raise ValueError(f"Expected signal_scale >= 0, actual {self.signal_scale}")
+        if not 1e-3 <= self.initial_shape <= 100:
+            raise ValueError(f"Expected initial_shape in [0.001, 100], actual {self.initial_shape}")
+        if not 0 <= self.signal_scale <= 1e6:
+            raise ValueError(f"Expected signal_scale in [0, 1e6], actual {self.signal_scale}")
 
 
 class PriorNetwork(nn.Module):

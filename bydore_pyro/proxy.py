@@ -12,13 +12,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from bydore_pyro.cost import Cost
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, require_finite
 from bydore_pyro.hypergradient import Parameters
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 __all__ = ["Proxy", "ProxyConfig", "build_language_model"]
+
+
+LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +36,13 @@ class ProxyConfig:
     warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
 
     def __post_init__(self) -> None:
+        require_finite(self)
         if self.optimizer not in ("adamw", "sgd"):
             raise ValueError(f"Expected optimizer 'adamw' or 'sgd', actual {self.optimizer!r}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"Expected learning_rate > 0, actual {self.learning_rate}")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"Expected weight_decay >= 0, actual {self.weight_decay}")
+        if not 0 < self.learning_rate <= LARGEST_STEP:
+            raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
+        if not 0 <= self.weight_decay <= 1e6:
+            raise ValueError(f"Expected weight_decay in [0, 1e6], actual {self.weight_decay}")
         if self.warmup_steps < 0:
             raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
 
@@ -56,20 +60,18 @@ def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) 
     """
     from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
-    if not isinstance(model, PretrainedConfig):
-        try:
-            model = AutoConfig.from_pretrained(str(model))
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise DataError(
-                f"Expected a folder with config.json or a hub name, found '{model}': {reason}"
-            ) from error
-    model.vocab_size = vocabulary
     try:
-        return AutoModelForCausalLM.from_config(model)
-    except ValueError as error:
+        if not isinstance(model, PretrainedConfig):
+            config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
+        else:
+            config = model
+        config.vocab_size = vocabulary
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except Exception as error:  # whatever a wrong configuration makes of it
+        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"Expected the configuration of a causal language model, found {type(model).__name__}"
+            "Expected the configuration of a causal language model: a folder with config.json or a "
+            f"hub name, found '{model}': {type(error).__name__}: {reason}"
         ) from error
 
 

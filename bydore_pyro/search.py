@@ -26,7 +26,7 @@ from torch import Tensor
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.domains import Domains
 from bydore_pyro.elbo import HypergradientELBO
-from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.errors import NonFiniteError, require_finite
 from bydore_pyro.guide import MixtureGuide, mixture_model
 from bydore_pyro.hypergradient import Parameters, finite_difference, step_size
 from bydore_pyro.prior_net import PriorNetwork, PriorNetworkConfig
@@ -111,6 +111,7 @@ class SearchConfig:
     )
 
     def __post_init__(self) -> None:
+        require_finite(self)
         for name in (
             "steps",
             "batch_sequences",
@@ -121,8 +122,8 @@ class SearchConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
         for name in ("guide_learning_rate", "network_learning_rate", "kl_weight"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")
+            if not 0 < getattr(self, name) <= 1e6:
+                raise ValueError(f"Expected {name} in (0, 1e6], actual {getattr(self, name)}")
         if not 0 <= self.guide_warmup < self.steps:
             raise ValueError(
                 f"Expected guide_warmup in [0, steps = {self.steps}), actual {self.guide_warmup}"
@@ -349,7 +350,8 @@ def _check(what: str, values: Tensor, step: int, names: Any) -> None:
     bad = ~torch.isfinite(values)
     if bad.any():
         index = int(bad.nonzero()[0])
+        option = "guide_learning_rate" if what.startswith("posterior") else "learning_rate"
         raise NonFiniteError(
             f"Step {step}: the {what} of domain '{names[index]}' is {values[index].item()}; "
-            "a smaller --learning_rate may help"
+            f"a smaller --{option} may help"
         )

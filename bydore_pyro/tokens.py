@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -70,6 +70,7 @@ def load_tokens(
     corpus: CorpusConfig | None = None,
     tokenizer: TokenizerConfig | None = None,
     *,
+    needed: Iterable[str] = (),
     cache: Path | None = None,
     progress: Callable[[str], None] = log.info,
 ) -> TokenCorpus:
@@ -79,11 +80,13 @@ def load_tokens(
         data: ``"environment"``, or a folder whose sub-folders are domains of UTF-8 text files.
         corpus: How documents are made.
         tokenizer: How large the vocabulary is.
+        needed: Domains that must be among the data's; checked before anything is read.
         cache: Where tokens are kept; ``$XDG_CACHE_HOME/bydore_pyro`` when None.
         progress: Told what is going on, line by line.
 
     Raises:
-        DataError: When the data does not exist or a domain of a folder has no usable document.
+        DataError: When the data does not exist, lacks a needed domain, or a domain of a folder has
+            no usable document.
     """
     corpus, tokenizer = corpus or CorpusConfig(), tokenizer or TokenizerConfig()
     if data == "environment":
@@ -92,7 +95,11 @@ def load_tokens(
             progress(f"not installed, so not part of the corpus: {', '.join(missing)}")
     else:
         sources = folder_sources(Path(data))
-    folder = (cache or default_cache()) / _key(sources, corpus, tokenizer)
+    for name in needed:
+        if name not in sources:
+            known = ", ".join(sorted(sources))
+            raise DataError(f"Expected a domain of the data ({known}), found '{name}'")
+    folder = (cache or default_cache()) / _key(data, sources, corpus, tokenizer)
     if folder.is_dir():
         try:
             return _read(folder)
@@ -118,10 +125,15 @@ def default_cache() -> Path:
 
 
 def _key(
-    sources: dict[str, list[SourceFile]], corpus: CorpusConfig, tokenizer: TokenizerConfig
+    data: str,
+    sources: dict[str, list[SourceFile]],
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
 ) -> str:
     """A hash of every candidate file's name, size and time, and of all options."""
-    digest = hashlib.sha256(json.dumps([CACHE_VERSION, asdict(corpus), asdict(tokenizer)]).encode())
+    digest = hashlib.sha256(
+        json.dumps([CACHE_VERSION, data, asdict(corpus), asdict(tokenizer)]).encode()
+    )
     for domain in sorted(sources):
         for source in sorted(sources[domain], key=lambda s: s.name):
             status = source.path.stat()

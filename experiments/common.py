@@ -40,10 +40,13 @@ def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
             f"Expected sequence_length <= {longest}, the most that {experiment.proxy} takes, "
             f"found {experiment.sequence_length}"
         )
+    with torch.no_grad():
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=options.device))
     corpus = load_tokens(
         experiment.data,
         options.corpus,
         options.tokenizer,
+        needed=(*validation, *(experiment.domains or ())),
         cache=Path(experiment.cache) if experiment.cache else None,
         progress=lambda line: print(line, file=sys.stderr),
     )
@@ -107,6 +110,7 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
     posterior, trajectory = posterior_of(state), trajectory_of(state)
     tokenizer = hashlib.sha256(corpus.tokenizer.read_bytes()).hexdigest()
     mixture = mixture_of(state, posterior, tokenizer=tokenizer, data_sha256=corpus.sha256)
+    folder.write_text("mixture.json", mixture.to_json() + "\n")
     folder.write_posterior("posterior.nc", posterior)
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("posterior.png", plot_posterior(posterior))
@@ -115,7 +119,6 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
     folder.write_figure("losses.png", plot_losses(trajectory))
     folder.write_text("tokenizer.json", corpus.tokenizer.read_text(encoding="utf-8"))
     folder.write_json("manifest.json", corpus.manifest)
-    folder.write_text("mixture.json", mixture.to_json() + "\n")
     return mixture
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,11 @@ class ExperimentConfig:
     )
 
     def __post_init__(self) -> None:
+        for name in ("data", "proxy", "device", "out", "cache"):
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
         if self.sequence_length < 2:
             raise ValueError(f"Expected sequence_length >= 2, actual {self.sequence_length}")
         if self.validation_sequences < 1:
@@ -88,9 +94,11 @@ class ExperimentConfig:
         """Returns the validation set as shares by domain."""
         shares: dict[str, float] = {}
         for entry in self.validation:
-            name, _, share = entry.partition("=")
+            name, equals, share = entry.partition("=")
             try:
-                value = float(share) if share else 1.0
+                value = float(share) if equals else 1.0
+                if not math.isfinite(value):
+                    raise ValueError
             except ValueError:
                 raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'") from None
             if name in shares:
@@ -118,6 +126,8 @@ class Options:
             name = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             device = torch.device(name)
+            if device.type not in ("cpu", "cuda"):
+                raise RuntimeError("neither 'cpu' nor 'cuda'")
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).strip().splitlines()[0]

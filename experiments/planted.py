@@ -31,14 +31,17 @@ SEEDS = 3
 def planted(options: Options) -> None:
     """Runs three seeds; each leaves a run folder, and all of them a table."""
     folder = output_folder(options, "planted")
+    shares = options.experiment.validation_shares()
+    seeds = range(options.experiment.seed, options.experiment.seed + SEEDS)
+    folders = {seed: RunFolder(folder.path / f"seed-{seed}") for seed in seeds}
     rows = []
-    for seed in range(options.experiment.seed, options.experiment.seed + SEEDS):
+    for seed in seeds:
         experiment = dataclasses.replace(options.experiment, seed=seed)
         seeded = dataclasses.replace(options, experiment=experiment)
-        rows.append(one_seed(seeded, RunFolder(folder.path / f"seed-{seed}")))
-        folder.write_json("results.json", {"planted": SHARES, "seeds": rows})
+        rows.append(one_seed(seeded, folders[seed]))
+        folder.write_json("results.json", {"planted": shares, "seeds": rows})
     write_config(folder, options, "planted")
-    table = results_table(rows)
+    table = results_table(shares, rows)
     folder.write_text("table.md", table)
     print(table)
     print(f"In {folder.path}: results.json, table.md, and a run folder for every seed.")
@@ -60,8 +63,7 @@ def one_seed(options: Options, folder: RunFolder) -> dict[str, Any]:
     return {
         "seed": options.experiment.seed,
         "losses": losses,
-        "gap_closed": (losses["uniform"] - losses["learned"])
-        / (losses["uniform"] - losses["planted"]),
+        "gap_closed": gap_closed(losses),
         "total_variation": total_variation(learned, truth),
         "total_variation_of_last_weights": total_variation(last, truth),
         "jitter_second_half": metrics["jitter_second_half"],
@@ -70,16 +72,22 @@ def one_seed(options: Options, folder: RunFolder) -> dict[str, Any]:
     }
 
 
+def gap_closed(losses: dict[str, float]) -> float | None:
+    """Returns the share of the gap from uniform to planted weights that the learned ones close."""
+    gap = losses["uniform"] - losses["planted"]
+    return (losses["uniform"] - losses["learned"]) / gap if gap > 0 else None
+
+
 def total_variation(left: dict[str, float], right: dict[str, float]) -> float:
     """Returns ``sum_k |l_k - r_k| / 2``; a domain that is missing has no weight."""
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
 
 
-def results_table(rows: list[dict[str, Any]]) -> str:
+def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:
     """Returns the seeds' results as a Markdown table."""
-    names = list(SHARES)
+    names = list(shares)
     lines = [
-        f"Planted: {', '.join(f'{name} {share}' for name, share in SHARES.items())}. "
+        f"Planted: {', '.join(f'{name} {share}' for name, share in shares.items())}. "
         "Losses in nats per token.\n",
         "| seed | gap closed | total variation | jitter, second half | "
         + " | ".join(names)
@@ -88,9 +96,10 @@ def results_table(rows: list[dict[str, Any]]) -> str:
     ]
     for row in rows:
         weights = " | ".join(f"{row['weights'].get(name, 0.0):.2f}" for name in names)
+        closed = "no gap" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}"
         losses = " | ".join(f"{row['losses'][k]:.3f}" for k in ("learned", "planted", "uniform"))
         lines.append(
-            f"| {row['seed']} | {row['gap_closed']:.0%} | {row['total_variation']:.3f} | "
+            f"| {row['seed']} | {closed} | {row['total_variation']:.3f} | "
             f"{row['jitter_second_half']:.3f} | {weights} | {losses} |"
         )
     return "\n".join(lines) + "\n"

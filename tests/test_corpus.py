@@ -97,7 +97,7 @@ def test_folders_are_domains(tmp_path: Path) -> None:
 
 
 def test_bad_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found nothing at"):
+    with pytest.raises(DataError, match="found no folder"):
         folder_sources(tmp_path / "nowhere")
     with pytest.raises(DataError, match="sub-folder a domain"):
         folder_sources(tmp_path)

@@ -93,7 +93,8 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
             check_run(out / f"seed-{row['seed']}", row["seed"])
             losses = row["losses"]
             gap = losses["uniform"] - losses["planted"]
-            assert row["gap_closed"] == pytest.approx((losses["uniform"] - losses["learned"]) / gap)
+            closed = (losses["uniform"] - losses["learned"]) / gap if gap > 0 else None
+            assert row["gap_closed"] == (None if closed is None else pytest.approx(closed))
     else:
         check_run(out, 3)
         mixture = Mixture.from_json(out / "mixture.json")
@@ -153,10 +154,18 @@ def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path
         (["--steps", "many"], "argument --steps: invalid int value: 'many'"),
         (["--steps", "0"], "Expected steps >= 1, actual 0"),
         (["--kl_scale", "log"], "--kl_scale/--kl-scale: invalid choice: 'log'"),
-        (["--data", "nowhere"], "found nothing at nowhere"),
+        (["--data", "nowhere"], "found no folder nowhere"),
         (["--validation", "cats"], "found 'cats'"),
         (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
         (["--validation", "a", "a=2"], "found 'a' twice"),
+        (["--validation", "a="], "Expected --validation NAME=SHARE, found 'a='"),
+        (["--validation", "a=inf"], "Expected --validation NAME=SHARE, found 'a=inf'"),
+        (["--validation", "a", "b=1e-320"], "shares > 0"),
+        (["--learning_rate", "inf"], "Expected a finite learning_rate, actual inf"),
+        (["--learning_rate", "1e300"], "Expected learning_rate in (0, 1e30]"),
+        (["--seed", "-1"], "Expected seed in [0, 2**31)"),
+        (["--data", ""], "Expected a value for --data"),
+        (["--device", "meta"], "found 'meta': neither 'cpu' nor 'cuda'"),
         (["--validation", "a=-1"], "shares > 0"),
         (["--domains", "a"], "at least two domains, found 1: a"),
         (["--domains", "a", "c"], "found 'c'"),
@@ -167,7 +176,10 @@ def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path
         ),
         (["--sequence_length", "500"], "at least 16 validation sequences of 500 tokens"),
         (["--sequence_length", "1"], "Expected sequence_length >= 2"),
-        (["--proxy", "models/none"], "Expected a folder with config.json or a hub name"),
+        (
+            ["--proxy", "models/none"],
+            "a folder with config.json or a hub name, found 'models/none'",
+        ),
         (["--device", "abacus"], "Expected a device of this machine, found 'abacus'"),
         (["--out", str(ROOT / "setup.cfg")], "Expected a folder to write to"),
         (["--learning_rate", "1e30", "--steps", "40"], "Step"),

@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": set(),
     "distribution": set(),
     "hypergradient": set(),
-    "prior_net": set(),
+    "prior_net": {"errors"},
     "scheduling": set(),
     "arviz_import": set(),
     "mixture": {"errors"},

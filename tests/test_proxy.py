@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from pathlib import Path
 
 import pytest
@@ -121,9 +123,27 @@ def test_missing_models_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "no-such-architecture"}')
     with pytest.raises(DataError, match=r"config\.json"):
         build_language_model(tmp_path, 50)
-    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
-    with pytest.raises(DataError, match="causal language model"):
-        build_language_model(tmp_path, 50)
+    for content in (
+        '{"model_type": "vit"}',
+        "null",
+        "{",
+        '{"model_type": "llama", "hidden_size": 0}',
+    ):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(DataError, match="causal language model"):
+            build_language_model(tmp_path, 50)
+
+
+def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    (tmp_path / "code.py").write_text(f"open({str(trap)!r}, 'w')")
+    for kind in ("llama", "unheard-of"):
+        entries = {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}
+        content = {"model_type": kind, "auto_map": entries, "num_hidden_layers": 1}
+        (tmp_path / "config.json").write_text(json.dumps({**content, "hidden_size": 32}))
+        with contextlib.suppress(DataError):
+            build_language_model(tmp_path, 50)
+        assert not trap.exists()
 
 
 @pytest.mark.parametrize(
