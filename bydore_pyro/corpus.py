@@ -32,7 +32,8 @@ class CorpusConfig:
         default=4.0, metadata={"help": "Most text taken of one domain, in MB of UTF-8."}
     )
     validation_fraction: float = field(
-        default=0.1, metadata={"help": "Share of the files that is held out for validation."}
+        default=0.1,
+        metadata={"help": "Share of the files held out for validation; large files never are."},
     )
     shortest_document: int = field(
         default=200, metadata={"help": "Characters; shorter documents are dropped."}
@@ -179,9 +180,9 @@ def build_corpus(
             "files_not_utf8": unreadable,
         }
         log.info("%s: %.1f MB, %d documents", name, taken / 1e6, len(train[name]))
-    manifest = {"origin": origin, "domains": counts, "files": files}
-    manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    return TextCorpus(train, validation, manifest)
+    read = {"domains": counts, "files": files}
+    sha256 = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+    return TextCorpus(train, validation, {"origin": origin, "sha256": sha256, **read})
 
 
 def _shuffled(files: Iterable[SourceFile], seed: int, domain: str) -> list[SourceFile]:

@@ -129,7 +129,7 @@ class GammaDirichlet(TorchDistribution):
         second = (-torch.expm1(-t)) * (density.square() + density / (b + t) + density)
         second_moment = (weight * second).sum(-2)
         mean = (weight * density).sum(-2)
-        return (second_moment - mean.square()).to(self.concentration.dtype)
+        return (second_moment - mean.square()).clamp(min=0).to(self.concentration.dtype)
 
     def _nodes(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns ``a (..., 1, K), b (..., 1, K), t (..., N, 1)`` and ``P(t) dt (..., N, 1)``."""
@@ -145,7 +145,7 @@ class GammaDirichlet(TorchDistribution):
             log_t = low + step * torch.arange(count, dtype=a.dtype, device=a.device).unsqueeze(-1)
         log_ratio = torch.nn.functional.softplus(log_t - b.log())  # log((b + t) / b), (..., N, K)
         log_p = -(a * log_ratio).sum(-1, keepdim=True)
-        # t past the largest float64 only meets P(t) = 0.
+        # Past exp(700) the factor t cancels in t / (b + t): only a / (b + t) P(t) dt remains.
         t = log_t.clamp(max=700.0).exp()
         return a, b, t, (log_p + log_t.clamp(max=700.0)).exp() * step
 
@@ -156,7 +156,7 @@ class GammaDirichlet(TorchDistribution):
 
         The divergence where the concentrations are their means: no draws, no noise, and equal to
         the divergence where the Gammas are points. It is no bound, and it leaves the spread of the
-        concentrations free.
+        concentrations free. Means below 1e-3 count as 1e-3.
 
         Args:
             alpha: Concentrations of the prior, broadcastable to ``batch_shape + (K,)``.

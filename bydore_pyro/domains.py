@@ -73,6 +73,8 @@ class Domains:
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
+        if sequence_length < 2:
+            raise ValueError(f"Expected sequence_length >= 2, actual {sequence_length}")
         self.names = tuple(names) if names is not None else corpus.names
         self.sequence_length = sequence_length
         self.device = torch.device(device)
@@ -151,7 +153,8 @@ class Domains:
             held_out = {name: stream.count for name, stream in streams.items()}
             raise DataError(
                 f"Expected at least {fewest} validation sequences of {self.sequence_length} tokens,"
-                f" found {sum(counts.values())} (held-out sequences: {held_out})"
+                f" found {sum(counts.values())} (held-out sequences: {held_out}; files of more than"
+                " a twentieth of --domain_megabytes are never held out)"
             )
         parts = [streams[name].read(0, count) for name, count in counts.items() if count]
         return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(self.device)

@@ -2,6 +2,7 @@
 
     loss(Phi) = - sum_k g_k E_q[w_k] + lam KL(q || p)                          (nats per token)
 
+For a `GammaDirichlet` guide the KL is one of two stand-ins with a closed form; see `kl` below.
 `g` comes from the language model and is a constant here, so the mean of the posterior gives the
 exact gradient of the first term, without the noise of a sample of `w`.
 """
@@ -26,9 +27,9 @@ __all__ = ["HypergradientELBO"]
 class HypergradientELBO(ELBO):
     r"""Loss ``-(g . E_q[w]) + lam KL(q || p)`` for a model and guide over mixture weights.
 
-    It is the loss of `pyro.infer.Trace_ELBO` for `bydore_pyro.guide.mixture_model`, times `lam`,
-    with its two expectations in closed form. Model and guide are called with
-    ``(signals, g, kl_weight)``; both have one sample site, "weights".
+    For a guide whose KL has a closed form it is the expectation of the loss of
+    `pyro.infer.Trace_ELBO` for `bydore_pyro.guide.mixture_model`, times `lam`. Model and guide are
+    called with ``(signals, g, kl_weight)``; both have one sample site, "weights".
 
     Args:
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,19 +53,6 @@ class Mixture:
                 raise ValueError(f"Expected a weight >= 0 for '{name}', actual {weight}")
         if abs(math.fsum(self.weights) - 1) > TOLERANCE:
             raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
-
-    @classmethod
-    def uniform(cls, names: tuple[str, ...]) -> Mixture:
-        """Returns equal weights."""
-        return cls(names=names, weights=(1 / len(names),) * len(names))
-
-    @classmethod
-    def of(cls, shares: Mapping[str, float]) -> Mixture:
-        """Returns shares, not negative, normalised to sum to 1."""
-        total = math.fsum(shares.values())
-        if not total > 0:
-            raise ValueError(f"Expected shares with a positive sum, actual {total}")
-        return cls(names=tuple(shares), weights=tuple(s / total for s in shares.values()))
 
     def as_dict(self) -> dict[str, float]:
         """Returns the weights by name."""

@@ -17,8 +17,8 @@ __all__ = ["PriorNetwork", "PriorNetworkConfig"]
 class PriorNetworkConfig:
     """The shape of a `PriorNetwork`.
 
-    The defaults for the scales were measured (see `experiments/README.md`): the embedding must
-    outweigh the signals, or the noise of the signals becomes jitter of the weights.
+    The embedding must outweigh the signals, or the noise of the signals becomes jitter of the
+    weights.
     """
 
     width: int = field(default=32, metadata={"help": "Width of the prior network."})
@@ -48,7 +48,9 @@ class PriorNetworkConfig:
 
 
 class PriorNetwork(nn.Module):
-    """``(a, b) = softplus(Linear(Transformer(Linear(s) + embedding)) + bias)``.
+    """``(a, b) = softplus(Linear(Transformer(LayerNorm(Linear(c s) + embedding))) + bias)``.
+
+    ``s`` are the signals, standardised over the domains, and ``c`` is `signal_scale`.
 
     A domain embedding gives each domain its identity: without it the network sees K exchangeable
     numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a

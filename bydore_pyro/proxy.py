@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,9 @@ class ProxyConfig:
     learning_rate: float = field(default=3e-3, metadata={"help": "Step size eta after warm-up."})
     weight_decay: float = field(default=0.1, metadata={"help": "Decoupled decay (AdamW only)."})
     warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
+    max_gradient_norm: float = field(
+        default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
+    )
 
     def __post_init__(self) -> None:
         require_finite(self)
@@ -43,6 +47,8 @@ class ProxyConfig:
             raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
         if not 0 <= self.weight_decay <= 1e6:
             raise ValueError(f"Expected weight_decay in [0, 1e6], actual {self.weight_decay}")
+        if not self.max_gradient_norm > 0:
+            raise ValueError(f"Expected max_gradient_norm > 0, actual {self.max_gradient_norm}")
         if self.warmup_steps < 0:
             raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
 
@@ -64,14 +70,18 @@ def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) 
         if not isinstance(model, PretrainedConfig):
             config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
         else:
-            config = model
+            config = copy.deepcopy(model)
         config.vocab_size = vocabulary
-        return AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        # bf16 weights would round the finite difference's perturbation away.
+        return AutoModelForCausalLM.from_config(
+            config, trust_remote_code=False, dtype=torch.float32
+        )
     except Exception as error:  # whatever a wrong configuration makes of it
         reason = " ".join(str(error).split())[:200]
+        named = type(model).__name__ if isinstance(model, PretrainedConfig) else model
         raise DataError(
             "Expected the configuration of a causal language model: a folder with config.json or a "
-            f"hub name, found '{model}': {type(error).__name__}: {reason}"
+            f"hub name, found '{named}': {type(error).__name__}: {reason}"
         ) from error
 
 
@@ -92,7 +102,7 @@ class Proxy:
         cost: Cost | None = None,
         decay_steps: int | None = None,
     ) -> None:
-        self.model = model
+        self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
         self.decay_steps = decay_steps
         self.config = config
         self.cost = cost or Cost()
@@ -163,6 +173,7 @@ class Proxy:
             losses = self.losses(batch, "train", passes=3)
             self.optimizer.zero_grad(set_to_none=True)
             losses.mean().backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_gradient_norm)
             self.optimizer.step()
             self.steps += 1
         return losses.detach()
@@ -184,10 +195,16 @@ class Proxy:
 def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:
     """Returns a function of ``T``: FLOPs of a forward pass, per token, the unembedding included.
 
-    Two for each weight of a matrix product and, for attention's two products, ``4 T width`` a
-    layer (as executed, without the saving that causality allows).
+    Two for each weight of a matrix (not of an embedding's table) and, for attention's two products,
+    ``4 T width`` a layer (as executed, without the saving that causality allows).
     """
-    linear = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear))
+    linear = sum(
+        parameter.numel()
+        for module in model.modules()
+        if not isinstance(module, nn.Embedding)
+        for parameter in module.parameters(recurse=False)
+        if parameter.dim() >= 2
+    )
     config = getattr(model, "config", None)
     attention = 4 * getattr(config, "num_hidden_layers", 0) * getattr(config, "hidden_size", 0)
     return lambda length: 2 * linear + attention * length

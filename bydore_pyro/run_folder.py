@@ -87,7 +87,16 @@ def _commit() -> str | None:
     if not (source / ".git").exists():
         return None
     try:
-        run = ["git", "-C", str(source), "describe", "--always", "--abbrev=40", "--dirty=+"]
+        run = [
+            "git",
+            "-C",
+            str(source),
+            "describe",
+            "--always",
+            "--abbrev=40",
+            "--dirty=+",
+            "--exclude=*",
+        ]
         return (
             subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip() or None
         )

@@ -59,10 +59,12 @@ class SearchConfig:
     )
     guide_warmup: int = field(
         default=30,
-        metadata={"help": "Steps of the proxy on uniform weights before the guide is updated."},
+        metadata={
+            "help": "Steps of the proxy under the initial posterior before the guide is updated."
+        },
     )
     guide_learning_rate: float = field(
-        default=4e-2,
+        default=6e-2,
         metadata={"help": "First step size gamma of the domains' biases in the guide (Adam)."},
     )
     network_learning_rate: float = field(
@@ -79,7 +81,7 @@ class SearchConfig:
             "domains. 'absolute': it is the paper's lambda, in nats per token."
         },
     )
-    kl_weight: float = field(default=0.003, metadata={"help": "Weight of the KL term."})
+    kl_weight: float = field(default=0.001, metadata={"help": "Weight of the KL term."})
     kl: Literal["mean", "bound"] = field(
         default="mean",
         metadata={
@@ -261,11 +263,11 @@ def search_step(state: SearchState) -> StepRecord:
     def domain_losses(part: str, theta: Parameters | None = None) -> Tensor:
         with torch.no_grad():
             losses = proxy.losses(signal_batch, part, theta)
-        return losses.view(domains.num_domains, -1).mean(1).cpu()  # (K,)
+        return losses.view(domains.num_domains, -1).mean(1).cpu()  # (K,), the model's precision
 
     with state.isolated():
         with proxy.cost.part("signals"):
-            signals = domain_losses("signals")
+            signals = domain_losses("signals").float()
         _check("signal", signals, step, domains.names)
         if state.signals is None:
             state.signals = signals
@@ -297,7 +299,7 @@ def search_step(state: SearchState) -> StepRecord:
                 direction,
                 eta,
                 step_size(theta, direction, config.epsilon_rule),
-            )
+            ).float()
         _check("hypergradient", g, step, domains.names)
 
         with proxy.cost.part("guide"):

@@ -103,13 +103,17 @@ def load_tokens(
     if folder.is_dir():
         try:
             return _read(folder)
+        except PermissionError:
+            raise
         except Exception as error:  # tokenizers raises nothing narrower
             progress(f"cached tokens in {folder} are damaged ({error}): building them again")
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     progress(f"reading text: {data}")
     text = build_corpus(sources, corpus, origin=data)
     if data == "environment":
         text = _drop_small(text, corpus.domain_megabytes * 1e6)
+        for name, size in text.manifest["left_out_as_too_small"].items():
+            progress(f"left out, for it has only {size / 1e6:.2f} MB: {name}")
     else:
         _refuse_empty(text)
     progress(f"training a tokenizer and encoding {len(text.names)} domains")
@@ -146,7 +150,7 @@ def _drop_small(text: TextCorpus, cap: float) -> TextCorpus:
     sizes = {name: text.manifest["domains"][name]["bytes"] for name in text.names}
     smallest = min(SMALLEST_ENVIRONMENT_DOMAIN, cap)
     small = {name: size for name, size in sizes.items() if size < smallest}
-    manifest = {**text.manifest, "left_out_under_0.5_MB": small}
+    manifest = {**text.manifest, "left_out_as_too_small": small}
     return TextCorpus(
         {name: documents for name, documents in text.train.items() if name not in small},
         {name: documents for name, documents in text.validation.items() if name not in small},
@@ -192,7 +196,8 @@ def _read(folder: Path) -> TokenCorpus:
     from tokenizers import Tokenizer
 
     manifest = json.loads((folder / "manifest.json").read_text())
-    names = sorted(p.name.removesuffix(".train.npy") for p in folder.glob("*.train.npy"))
+    left_out = manifest.get("left_out_as_too_small", {})
+    names = sorted(name for name in manifest["domains"] if name not in left_out)
 
     def arrays(split: str) -> dict[str, np.ndarray]:
         found = {

@@ -92,7 +92,9 @@ def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunF
                     refresh=False,
                 )
                 bar.update()
-    except (NonFiniteError, KeyboardInterrupt):
+    except (Exception, KeyboardInterrupt) as error:
+        stopped = {"stopped": str(error) or type(error).__name__, "steps": len(state.records)}
+        folder.write_json("metrics.json", {**stopped, "search": proxy.cost.report()})
         if state.records:
             write_search(state, corpus, folder)
             print(f"The {len(state.records)} steps before it are in {folder.path}", file=sys.stderr)
@@ -108,7 +110,7 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
     from bydore_pyro.plots import plot_losses, plot_posterior, plot_trajectory
 
     posterior, trajectory = posterior_of(state), trajectory_of(state)
-    tokenizer = hashlib.sha256(corpus.tokenizer.read_bytes()).hexdigest()
+    tokenizer = hashlib.sha256((folder.path / "tokenizer.json").read_bytes()).hexdigest()
     mixture = mixture_of(state, posterior, tokenizer=tokenizer, data_sha256=corpus.sha256)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     folder.write_posterior("posterior.nc", posterior)
@@ -117,8 +119,6 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
     start = averaged_window(state).start
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, start))
     folder.write_figure("losses.png", plot_losses(trajectory))
-    folder.write_text("tokenizer.json", corpus.tokenizer.read_text(encoding="utf-8"))
-    folder.write_json("manifest.json", corpus.manifest)
     return mixture
 
 
@@ -178,6 +178,13 @@ def output_folder(options: Options, name: str) -> RunFolder:
     return RunFolder(
         Path(options.experiment.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
     )
+
+
+def write_inputs(folder: RunFolder, options: Options, corpus: TokenCorpus, name: str) -> None:
+    """Writes what goes into a run (`config.json` makes the folder one) and prints the options."""
+    folder.write_text("tokenizer.json", corpus.tokenizer.read_text(encoding="utf-8"))
+    folder.write_json("manifest.json", corpus.manifest)
+    write_config(folder, options, name)
 
 
 def write_config(folder: RunFolder, options: Options, name: str) -> None:
@@ -261,7 +268,7 @@ def case(name: str, options: Options) -> None:
     """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
     folder = output_folder(options, name)
     corpus, domains = load_domains(options)
-    write_config(folder, options, name)
+    write_inputs(folder, options, corpus, name)
     found = search(options, corpus, domains, folder)
     mixtures = {"learned": found.mixture.as_dict(), **fixed_mixtures(domains)}
     cost = Cost()

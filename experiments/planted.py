@@ -12,6 +12,7 @@ from common import (
     search,
     verify,
     write_config,
+    write_inputs,
     write_search_metrics,
 )
 from options import Options, run_main
@@ -51,7 +52,7 @@ def planted(options: Options) -> None:
 def one_seed(options: Options, folder: RunFolder) -> dict[str, Any]:
     """Searches and verifies with one seed."""
     corpus, domains = load_domains(options)
-    write_config(folder, options, "planted")
+    write_inputs(folder, options, corpus, "planted")
     found = search(options, corpus, domains, folder)
     learned = found.mixture.as_dict()
     truth = domains.validation_shares

@@ -85,6 +85,16 @@ def test_the_step_size_can_fall_to_zero(batch: torch.Tensor) -> None:
     assert etas == [0.5, 0.75, 0.5, 0.25, 0.0]
 
 
+def test_gradients_are_clipped(batch: torch.Tensor) -> None:
+    model = Bigram(50)
+    before = model.table.detach().clone()
+    config = ProxyConfig(optimizer="sgd", learning_rate=1.0, warmup_steps=0, max_gradient_norm=1e-3)
+    proxy = Proxy(model, config)
+    assert proxy.gradient(batch, "test")[1]["table"].norm() > 1e-2
+    proxy.step(batch)
+    assert (model.table.detach() - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
 def test_training_lowers_the_loss(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
     proxy = Proxy(tiny, ProxyConfig(warmup_steps=0))
     losses = [proxy.step(batch).mean().item() for _ in range(20)]
@@ -96,13 +106,25 @@ def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Ten
     from torch.utils.flop_counter import FlopCounterMode
 
     proxy = Proxy(tiny, ProxyConfig())
+    batch = batch.repeat(1, 20)  # long enough for attention to be a fifth of the whole
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         proxy.losses(batch, "forward")
-    assert proxy.cost.flops["forward"] == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert proxy.cost.flops["forward"] == pytest.approx(counter.get_total_flops(), rel=1e-3)
     assert proxy.cost.tokens["forward"] == batch.numel()
     proxy.step(batch)
     assert proxy.cost.flops["train"] == 3 * proxy.cost.flops["forward"]
     assert proxy.cost.seconds["train"] > 0
+
+
+def test_dropout_is_off_and_weights_are_float32(batch: torch.Tensor) -> None:
+    from transformers import GPT2Config
+
+    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, dtype="bfloat16")
+    model = build_language_model(config, 50)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    proxy = Proxy(model, ProxyConfig())
+    assert torch.equal(proxy.losses(batch, "test"), proxy.losses(batch, "test"))
+    assert proxy.cost.flops["test"] > 2 * 2 * batch.numel() * 12 * 32 * 32, "Conv1D is counted"
 
 
 def test_the_shipped_models_have_the_stated_shapes() -> None:
@@ -148,7 +170,13 @@ def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"optimizer": "lion"}, {"learning_rate": 0.0}, {"weight_decay": -1.0}, {"warmup_steps": -1}],
+    [
+        {"optimizer": "lion"},
+        {"learning_rate": 0.0},
+        {"weight_decay": -1.0},
+        {"max_gradient_norm": 0.0},
+        {"warmup_steps": -1},
+    ],
 )
 def test_bad_configurations_are_refused(options: dict) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
