@@ -56,7 +56,8 @@ def one_seed(options: Options, folder: RunFolder) -> dict[str, Any]:
     found = search(options, corpus, domains, folder)
     learned = found.mixture.as_dict()
     truth = domains.validation_shares
-    mixtures = {"learned": learned, "planted": truth, **fixed_mixtures(domains)}
+    uniform = fixed_mixtures(domains)["uniform"]
+    mixtures = {"learned": learned, "planted": truth, "uniform": uniform}
     cost = Cost()
     losses = verify(options, corpus, mixtures, len(found.state.records), cost)
     metrics = write_search_metrics(folder, options, found, losses, cost)
