@@ -26,7 +26,7 @@ DISTRIBUTIONS = (
     "mpmath", "multiprocess", "networkx", "numpy", "opt-einsum", "packaging", "pandas", "pillow",
     "pyarrow", "pyparsing", "pyro-api", "pyro-ppl", "python-dateutil", "pyyaml", "regex",
     "safetensors", "scipy", "sympy", "tokenizers", "torch", "tqdm", "transformers",
-    "typing-extensions", "tzdata", "xarray", "xarray-einstats", "xxhash",
+    "typing-extensions", "xarray", "xarray-einstats", "xxhash",
 )  # fmt: skip
 
 KINDS = {
