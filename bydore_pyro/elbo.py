@@ -2,7 +2,8 @@
 
     loss(Phi) = - sum_k g_k E_q[w_k] + lam KL(q || p)                          (nats per token)
 
-For a `GammaDirichlet` guide the KL is one of two stand-ins with a closed form; see `kl` below.
+For a `GammaDirichlet` guide the KL is estimated with the exact density, or is one of two cheap
+stand-ins; see `kl` below.
 `g` comes from the language model and is a constant here, so the mean of the posterior gives the
 exact gradient of the first term, without the noise of a sample of `w`.
 """
@@ -35,8 +36,9 @@ class HypergradientELBO(ELBO):
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation.
         kl: The divergence of a `GammaDirichlet` guide: ``"mean"`` for
             `GammaDirichlet.kl_at_mean_to_dirichlet`, ``"bound"`` for
-            `GammaDirichlet.kl_bound_to_dirichlet`. Other guides have their own closed form.
-        num_samples: Draws of the concentrations for the bound.
+            `GammaDirichlet.kl_bound_to_dirichlet`, ``"exact"`` for
+            `GammaDirichlet.kl_to_dirichlet`. Other guides have their own closed form.
+        num_samples: Draws for the bound and for the exact divergence.
 
     Raises:
         ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range.
@@ -48,14 +50,14 @@ class HypergradientELBO(ELBO):
     def __init__(
         self,
         moment: Literal["exact", "ratio"] = "exact",
-        kl: Literal["mean", "bound"] = "mean",
+        kl: Literal["mean", "bound", "exact"] = "mean",
         num_samples: int = 16,
     ) -> None:
         super().__init__()
         if moment not in ("exact", "ratio"):
             raise ValueError(f"Expected moment 'exact' or 'ratio', actual {moment!r}")
-        if kl not in ("mean", "bound"):
-            raise ValueError(f"Expected kl 'mean' or 'bound', actual {kl!r}")
+        if kl not in ("mean", "bound", "exact"):
+            raise ValueError(f"Expected kl 'mean', 'bound' or 'exact', actual {kl!r}")
         if num_samples < 1:
             raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
         self.moment = moment
@@ -86,7 +88,8 @@ class HypergradientELBO(ELBO):
             return kl_divergence(q, p).sum()
         if self.kl == "mean":
             return q.kl_at_mean_to_dirichlet(p.concentration).sum()
-        return q.kl_bound_to_dirichlet(p.concentration, self.num_samples).sum()
+        estimate = q.kl_to_dirichlet if self.kl == "exact" else q.kl_bound_to_dirichlet
+        return estimate(p.concentration, self.num_samples).sum()
 
     def _get_trace(
         self, model: Callable, guide: Callable, args: tuple, kwargs: dict

@@ -40,17 +40,28 @@ def mixture_model(signals: Tensor, g: Tensor, kl_weight: float) -> Tensor:
 class MixtureGuide(PyroModule):
     """The amortised variational posterior ``q(w | s) = GammaDirichlet(a(s), b(s))``.
 
+    A guide for any Pyro model with a sample site on the simplex. It is called with the model's
+    arguments, of which the network sees the first. For a batch of simplexes, ``(N, K)``, call it
+    inside the model's plate::
+
+        def amortised(counts):
+            with pyro.plate("documents", len(counts)):
+                return guide(counts)
+
     Args:
         network: Maps what the guide is called with, ``(..., K)``, to Gamma shape and rate, each
-            ``(..., K)`` and positive; a `PriorNetwork`, or any module of that signature.
+            ``(..., K)`` and positive; a `PriorNetwork`, a `FreeConcentrations`, or any module of
+            that signature.
+        name: The sample site.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Eq. "sample".
     """
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, name: str = WEIGHTS) -> None:
         super().__init__()
         self.network = network
+        self.site = name
 
     @classmethod
     def for_domains(cls, num_domains: int) -> MixtureGuide:
@@ -61,6 +72,6 @@ class MixtureGuide(PyroModule):
         """Returns ``q(w | s)`` for signals ``(..., K)``."""
         return GammaDirichlet(*self.network(signals))
 
-    def forward(self, signals: Tensor, *_: object) -> Tensor:
+    def forward(self, signals: Tensor, *_: object, **__: object) -> Tensor:
         """Samples the weights ``(..., K)``; further arguments of the model are ignored."""
-        return pyro.sample(WEIGHTS, self.posterior(signals))
+        return pyro.sample(self.site, self.posterior(signals))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.errors import require_finite
 
-__all__ = ["PriorNetwork", "PriorNetworkConfig"]
+__all__ = ["FreeConcentrations", "PriorNetwork", "PriorNetworkConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,3 +100,26 @@ class PriorNetwork(nn.Module):
         # A floor keeps the parameters positive where softplus underflows.
         a, b = (nn.functional.softplus(self.output(encoded) + self.domain_bias) + 1e-6).unbind(-1)
         return a, b
+
+
+class FreeConcentrations(nn.Module):
+    """Gamma shapes and rates that are parameters themselves, the same whatever the signals.
+
+    For one posterior instead of an amortised one. The parameters are the logs of the mean
+    concentrations ``a / b`` and of the rates, so that large ones are reached in few steps.
+
+    Args:
+        num_domains: K, at least 2.
+        initial_shape: Shape and rate of every domain before the first step.
+    """
+
+    def __init__(self, num_domains: int, initial_shape: float = 1.0) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        self.log_mean = nn.Parameter(torch.zeros(num_domains))
+        self.log_rate = nn.Parameter(torch.full((num_domains,), math.log(initial_shape)))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns Gamma shape and rate, ``(K,)``, > 0; the signals are not looked at."""
+        return (self.log_mean + self.log_rate).exp(), self.log_rate.exp()

@@ -32,7 +32,7 @@ class ProxyConfig:
     optimizer: Literal["adamw", "sgd"] = field(
         default="adamw", metadata={"help": "Optimiser of the language model."}
     )
-    learning_rate: float = field(default=3e-3, metadata={"help": "Step size eta after warm-up."})
+    learning_rate: float = field(default=6e-3, metadata={"help": "Step size eta after warm-up."})
     weight_decay: float = field(default=0.1, metadata={"help": "Decoupled decay (AdamW only)."})
     warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
     max_gradient_norm: float = field(

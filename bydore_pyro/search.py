@@ -82,10 +82,11 @@ class SearchConfig:
         },
     )
     kl_weight: float = field(default=0.001, metadata={"help": "Weight of the KL term."})
-    kl: Literal["mean", "bound"] = field(
+    kl: Literal["mean", "bound", "exact"] = field(
         default="mean",
         metadata={
-            "help": "KL of the guide: at the concentrations' means, or the closed-form upper bound."
+            "help": "KL of the guide: at the concentrations' means, the closed-form upper bound, "
+            "or exact up to sampling."
         },
     )
     moment: Literal["exact", "ratio"] = field(
@@ -142,7 +143,7 @@ class SearchConfig:
             raise ValueError(f"Expected tolerance >= 0, actual {self.tolerance}")
         for name, choices in (
             ("kl_scale", ("relative", "absolute")),
-            ("kl", ("mean", "bound")),
+            ("kl", ("mean", "bound", "exact")),
             ("moment", ("exact", "ratio")),
             ("epsilon_rule", ("paper", "darts")),
         ):

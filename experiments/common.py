@@ -128,18 +128,19 @@ def verify(
     mixtures: dict[str, dict[str, float]],
     steps: int,
     cost: Cost,
+    seed: int,
 ) -> dict[str, float]:
     """Trains a fresh model on each mixture, all from the same start, with the search's tokens.
 
-    The step size falls linearly to zero over the run.
+    The step size falls linearly to zero over the run. Neither the initial weights nor the batches
+    of a seed are those of a search with the same seed.
 
     Returns:
         The validation loss, nats per token, by the mixture's label.
     """
     losses = {}
+    seed += 1_000_003
     for label, weights in mixtures.items():
-        # Neither initial weights nor batches are those of the search.
-        seed = options.experiment.seed + 1_000_003
         domains = _domains(options, corpus, options.experiment.validation_shares(), seed)
         # A constant step size would leave the last losses noisier than the mixtures differ.
         model = options.language_model(corpus.vocabulary, seed)
@@ -166,11 +167,16 @@ def verify(
 def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
     """Returns what the learned weights are held against: uniform, the validation's own domain."""
     shares = domains.validation_shares
-    uniform = dict.fromkeys(domains.names, 1 / domains.num_domains)
+    uniform = uniform_weights(domains)
     own = max(shares, key=lambda name: shares[name])
     if own not in domains.trainable:
         return {"uniform": uniform}
     return {"uniform": uniform, f"only {own}": {own: 1.0}}
+
+
+def uniform_weights(domains: Domains) -> dict[str, float]:
+    """Returns ``1 / K`` for every domain."""
+    return dict.fromkeys(domains.names, 1 / domains.num_domains)
 
 
 def output_folder(options: Options, name: str) -> RunFolder:
@@ -201,7 +207,8 @@ def write_search_metrics(
 ) -> dict[str, Any]:
     """Writes and returns `metrics.json`: what the run cost and what it reached."""
     state = found.state
-    names, means = state.domains.names, np.stack([record.mean for record in state.records])
+    names, last = state.domains.names, state.records[-1]
+    means = np.stack([record.mean for record in state.records])
     metrics = {
         "seed": options.experiment.seed,
         "steps": len(state.records),
@@ -210,6 +217,7 @@ def write_search_metrics(
         "validation_loss_nats_per_token": losses,
         "jitter_second_half": jitter(means[len(means) // 2 :]),
         "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
+        "last_concentration_sum": float((last.concentration / last.rate).sum()),
         "epochs": state.domains.epochs(),
         "validation_sequences": len(state.domains.validation),
         "peak_memory_megabytes": peak_memory_megabytes(),
@@ -272,6 +280,7 @@ def case(name: str, options: Options) -> None:
     found = search(options, corpus, domains, folder)
     mixtures = {"learned": found.mixture.as_dict(), **fixed_mixtures(domains)}
     cost = Cost()
-    losses = verify(options, corpus, mixtures, len(found.state.records), cost)
+    seed = options.experiment.seed
+    losses = verify(options, corpus, mixtures, len(found.state.records), cost, seed)
     metrics = write_search_metrics(folder, options, found, losses, cost)
     print_results(folder.path, found.mixture, metrics)

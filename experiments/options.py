@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import math
 import sys
+import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,17 +149,24 @@ class Options:
         return model.to(self.device)
 
 
-def run_main(experiment: Callable[[Options], None], name: str, about: str, **defaults: Any) -> None:
+def run_main(
+    experiment: Callable[[Any], None],
+    name: str,
+    about: str,
+    kind: type = Options,
+    **defaults: Any,
+) -> None:
     """Parses the command line and runs an experiment; what a user can mend ends with exit code 2.
 
     Args:
         experiment: Takes the options.
         name: The experiment's name, also that of its run folder.
         about: The text of `--help`.
+        kind: The class of the options: a dataclass whose fields are dataclasses of options.
         defaults: The experiment's own defaults of options.
     """
     try:
-        experiment(parse_options(sys.argv[1:], name, about, defaults))
+        experiment(parse_options(sys.argv[1:], name, about, defaults, kind))
     except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
         _fail(name, str(error))
     except OSError as error:
@@ -169,8 +176,12 @@ def run_main(experiment: Callable[[Options], None], name: str, about: str, **def
 
 
 def parse_options(
-    arguments: Sequence[str], name: str, about: str, defaults: dict[str, Any]
-) -> Options:
+    arguments: Sequence[str],
+    name: str,
+    about: str,
+    defaults: dict[str, Any],
+    kind: type = Options,
+) -> Any:
     """Turns command-line arguments into options; an unknown one ends with one line, exit code 2."""
     from transformers import HfArgumentParser
 
@@ -178,27 +189,24 @@ def parse_options(
         def error(self, message: str) -> NoReturn:
             _fail(name, message)
 
-    configurations = tuple(_class_of(f.type) for f in dataclasses.fields(Options))
+    configurations = typing.get_type_hints(kind)
     parser = Parser(
-        configurations,
+        tuple(configurations.values()),
         prog=f"{name}.py",
         description=about,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
     # Which options apply is known before the rest is parsed, so that explicit ones win.
-    parser.set_defaults(**{**defaults, **(SMOKE if "--smoke" in arguments else {})})
+    known = {option.dest for option in parser._actions}
+    smoke = {k: v for k, v in SMOKE.items() if k in known and "--smoke" in arguments}
+    parser.set_defaults(**{**defaults, **smoke})
     *parsed, rest = parser.parse_args_into_dataclasses(
         list(arguments), return_remaining_strings=True, look_for_args_file=False
     )
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    keys = [f.name for f in dataclasses.fields(Options)]
-    return Options(**dict(zip(keys, parsed, strict=True)))
-
-
-def _class_of(annotation: Any) -> type:
-    return globals()[annotation] if isinstance(annotation, str) else annotation
+    return kind(**dict(zip(configurations, parsed, strict=True)))
 
 
 def _fail(name: str, message: str, code: int = 2) -> NoReturn:

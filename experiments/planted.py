@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from typing import Any
 
 from common import (
-    fixed_mixtures,
     load_domains,
     output_folder,
     search,
+    uniform_weights,
     verify,
     write_config,
     write_inputs,
@@ -19,28 +20,33 @@ from options import Options, run_main
 
 from bydore_pyro.cost import Cost
 from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.tokens import TokenCorpus
 
 ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
 domains, and measure how near they come: the share of the gap in validation loss between uniform and
-planted weights that a fresh model closes on the learned ones, the total variation from the planted
-weights, and the jitter. Three seeds, from --seed on."""
+planted weights that fresh models close on the learned ones, the total variation from the planted
+weights, and the jitter. Three searches, seeds from --seed on, and three fresh models a mixture."""
 
 SHARES = {"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}
-SEEDS = 3
+SEARCHES = 3
+FRESH = 3  # models a mixture: one is too noisy to tell mixtures apart
 
 
 def planted(options: Options) -> None:
-    """Runs three seeds; each leaves a run folder, and all of them a table."""
+    """Runs the searches; each leaves a run folder, and all of them a table."""
     folder = output_folder(options, "planted")
     shares = options.experiment.validation_shares()
-    seeds = range(options.experiment.seed, options.experiment.seed + SEEDS)
+    seeds = range(options.experiment.seed, options.experiment.seed + SEARCHES)
     folders = {seed: RunFolder(folder.path / f"seed-{seed}") for seed in seeds}
+    corpus, domains = load_domains(options)
+    references = {"planted": domains.validation_shares, "uniform": uniform_weights(domains)}
+    known = fresh_losses(options, corpus, references, Cost())
     rows = []
     for seed in seeds:
         experiment = dataclasses.replace(options.experiment, seed=seed)
         seeded = dataclasses.replace(options, experiment=experiment)
-        rows.append(one_seed(seeded, folders[seed]))
-        folder.write_json("results.json", {"planted": shares, "seeds": rows})
+        rows.append(one_search(seeded, folders[seed], known))
+        folder.write_json("results.json", {"planted": shares, "known": known, "seeds": rows})
     write_config(folder, options, "planted")
     table = results_table(shares, rows)
     folder.write_text("table.md", table)
@@ -49,29 +55,43 @@ def planted(options: Options) -> None:
     print(f"Next: look at {folder.path / f'seed-{options.experiment.seed}' / 'trajectory.png'}")
 
 
-def one_seed(options: Options, folder: RunFolder) -> dict[str, Any]:
-    """Searches and verifies with one seed."""
+def one_search(
+    options: Options, folder: RunFolder, known: dict[str, list[float]]
+) -> dict[str, Any]:
+    """Searches with one seed and trains fresh models on what it finds."""
     corpus, domains = load_domains(options)
     write_inputs(folder, options, corpus, "planted")
     found = search(options, corpus, domains, folder)
     learned = found.mixture.as_dict()
-    truth = domains.validation_shares
-    uniform = fixed_mixtures(domains)["uniform"]
-    mixtures = {"learned": learned, "planted": truth, "uniform": uniform}
     cost = Cost()
-    losses = verify(options, corpus, mixtures, len(found.state.records), cost)
-    metrics = write_search_metrics(folder, options, found, losses, cost)
-    last = metrics["last_weights"]
+    losses = {**known, **fresh_losses(options, corpus, {"learned": learned}, cost)}
+    means = {label: statistics.mean(values) for label, values in losses.items()}
+    metrics = write_search_metrics(folder, options, found, means, cost)
+    truth = domains.validation_shares
     return {
         "seed": options.experiment.seed,
         "losses": losses,
-        "gap_closed": gap_closed(losses),
+        "gap_closed": gap_closed(means),
+        "gap_closed_by_one_model": [
+            gap_closed({label: values[i] for label, values in losses.items()}) for i in range(FRESH)
+        ],
         "total_variation": total_variation(learned, truth),
-        "total_variation_of_last_weights": total_variation(last, truth),
+        "total_variation_of_last_weights": total_variation(metrics["last_weights"], truth),
         "jitter_second_half": metrics["jitter_second_half"],
+        "concentration_sum": metrics["last_concentration_sum"],
         "weights": learned,
         "search_seconds": metrics["search"]["seconds"],
     }
+
+
+def fresh_losses(
+    options: Options, corpus: TokenCorpus, mixtures: dict[str, dict[str, float]], cost: Cost
+) -> dict[str, list[float]]:
+    """Returns the validation losses of `FRESH` fresh models on each mixture, nats per token."""
+    runs = [
+        verify(options, corpus, mixtures, options.search.steps, cost, seed) for seed in range(FRESH)
+    ]
+    return {label: [run[label] for run in runs] for label in mixtures}
 
 
 def gap_closed(losses: dict[str, float]) -> float | None:
@@ -90,7 +110,7 @@ def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:
     names = list(shares)
     lines = [
         f"Planted: {', '.join(f'{name} {share}' for name, share in shares.items())}. "
-        "Losses in nats per token.\n",
+        f"Losses in nats per token, means of {FRESH} fresh models.\n",
         "| seed | gap closed | total variation | jitter, second half | "
         + " | ".join(names)
         + " | loss: learned | planted | uniform |",
@@ -99,7 +119,9 @@ def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:
     for row in rows:
         weights = " | ".join(f"{row['weights'].get(name, 0.0):.2f}" for name in names)
         closed = "no gap" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}"
-        losses = " | ".join(f"{row['losses'][k]:.3f}" for k in ("learned", "planted", "uniform"))
+        losses = " | ".join(
+            f"{statistics.mean(row['losses'][k]):.3f}" for k in ("learned", "planted", "uniform")
+        )
         lines.append(
             f"| {row['seed']} | {closed} | {row['total_variation']:.3f} | "
             f"{row['jitter_second_half']:.3f} | {weights} | {losses} |"

@@ -1,13 +1,19 @@
-"""GammaDirichlet: moments against sampling and known cases, the sampler's range, the KL bound."""
+"""GammaDirichlet: moments, sampler against density, divergences, shapes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
+from pyro.distributions.testing.gof import auto_goodness_of_fit
+from scipy.integrate import quad
+from torch import Tensor
 from torch.distributions import Beta, Dirichlet, kl_divergence
 
+from bydore_pyro.density import log_density
 from bydore_pyro.distribution import GammaDirichlet
 
 A = torch.tensor([0.3, 2.0, 0.9, 5.0], dtype=torch.float64)
@@ -113,9 +119,149 @@ def test_bad_parameters_are_refused() -> None:
         GammaDirichlet(A, B).kl_bound_to_dirichlet(torch.ones(4), 0)
 
 
-def test_density_is_not_pretended() -> None:
-    with pytest.raises(NotImplementedError):
-        GammaDirichlet(A, B).log_prob(torch.full((4,), 0.25))
+def test_sampler_and_density_agree() -> None:
+    """Pyro's goodness of fit, over one and two dimensions."""
+    torch.manual_seed(0)
+    pair = GammaDirichlet(torch.tensor([3.0, 5.0]).double(), torch.tensor([1.5, 1.0]).double())
+    w = pair.sample((10_000,))
+    # The logit has a density that is bounded, which the test's equal bins ask for.
+    logit = (w[:, 0] / w[:, 1]).log()
+    density = (pair.log_prob(w) + w.log().sum(-1)).exp()
+    assert auto_goodness_of_fit(logit, density) > 1e-3
+    wrong = GammaDirichlet(pair.concentration.flip(0), pair.rate)
+    wrong_density = (wrong.log_prob(w) + w.log().sum(-1)).exp()
+    assert auto_goodness_of_fit(logit, wrong_density) < 1e-6  # the test has power
+    triple = GammaDirichlet(2 * A[1:] + 2, B[1:])
+    w = triple.sample((4000,))
+    logits = (w[:, :2] / w[:, 2:]).log()
+    density = (triple.log_prob(w) + w.log().sum(-1)).exp()
+    assert auto_goodness_of_fit(logits, density) > 1e-3
+
+
+def test_marginal_of_one_domain_has_the_exact_moments() -> None:
+    # The density of w_1 for K = 3, by integrating over the other two's ratio.
+    q = GammaDirichlet(
+        torch.tensor([6.0, 9.0, 7.0]).double(), torch.tensor([2.0, 2.5, 1.0]).double()
+    )
+    axis = torch.linspace(-12, 12, 101, dtype=torch.float64)
+    x, y = torch.meshgrid(axis, axis, indexing="ij")
+    w = torch.stack([x, y, torch.zeros_like(x)], -1).softmax(-1)
+    mass = (q.log_prob(w) + w.log().sum(-1)).exp() * (axis[1] - axis[0]) ** 2
+    mean = (mass.unsqueeze(-1) * w).sum((0, 1))
+    torch.testing.assert_close(mean, q.mean, atol=1e-4, rtol=0)
+    second = torch.einsum("ij,ijk,ijl->kl", mass, w, w)
+    covariance = second - mean.unsqueeze(-1) * mean
+    torch.testing.assert_close(covariance, q.covariance_matrix, atol=1e-4, rtol=0)
+
+
+def test_covariance_agrees_with_samples_and_variance() -> None:
+    torch.manual_seed(0)
+    q = GammaDirichlet(A, B)
+    w = q.sample((400_000,)) - q.mean
+    products = w.unsqueeze(-1) * w.unsqueeze(-2)
+    error = products.std(0) / math.sqrt(len(w))
+    assert ((products.mean(0) - q.covariance_matrix).abs() < 5 * error).all()
+    torch.testing.assert_close(q.covariance_matrix.diagonal(), q.variance)
+    torch.testing.assert_close(
+        q.covariance_matrix.sum(-1), torch.zeros(4, dtype=torch.float64), atol=1e-9, rtol=0
+    )
+
+
+@pytest.mark.parametrize("domains", [2, 17, 1000])
+@pytest.mark.parametrize("seed", range(4))
+def test_moments_agree_with_another_quadrature(domains: int, seed: int) -> None:
+    """SciPy's adaptive quadrature, for shapes and rates from 0.05 to 1e4."""
+    generator = torch.Generator().manual_seed(seed)
+    spread = torch.rand(2, domains, generator=generator, dtype=torch.float64)
+    a, b = 0.05 * (1e4 / 0.05) ** spread
+    q = GammaDirichlet(a, b)
+
+    def integrate(factor: Callable[[Tensor], Tensor]) -> float:
+        def integrand(log_t: float) -> float:
+            t = torch.tensor(log_t, dtype=torch.float64).exp()
+            return (factor(t) * torch.exp(-(a * torch.log1p(t / b)).sum()) * t).item()
+
+        center = -math.log((a / b).sum())
+        far = [center - 45, *(center + x for x in range(-12, 13, 3)), center + 45]
+        pieces = [quad(integrand, x, y, epsabs=1e-13, limit=200)[0] for x, y in pairwise(far)]
+        return sum(pieces)
+
+    for k in (0, domains - 1):
+        mean = integrate(lambda t, k=k: a[k] / (b[k] + t))
+        assert q.mean[k].item() == pytest.approx(mean, abs=1e-9)
+        other = (k + 1) % domains
+        second = integrate(
+            lambda t, k=k, o=other: -torch.expm1(-t) * a[k] * a[o] / ((b[k] + t) * (b[o] + t))
+        )
+        covariance = second - mean * q.mean[other].item()
+        assert q.covariance_matrix[k, other].item() == pytest.approx(covariance, abs=1e-9)
+
+
+def test_log_prob_has_the_distributions_shapes() -> None:
+    q = GammaDirichlet(torch.ones(3, 1, 4), torch.ones(2, 4))
+    w = q.sample((5,))
+    assert q.log_prob(w).shape == (5, 3, 2)
+    assert q.log_prob(torch.full((4,), 0.25)).shape == (3, 2)
+    shapes = GammaDirichlet.infer_shapes(concentration=torch.Size((3, 1, 4)), rate=torch.Size((4,)))
+    assert shapes == (torch.Size((3, 1)), torch.Size((4,)))
+    assert GammaDirichlet.infer_shapes(torch.Size((3, 1, 4)), torch.Size((2, 4)))[0] == (3, 2)
+    fixed = GammaDirichlet(A, B, num_nodes=(60, 90)).expand(torch.Size((2,)))
+    w = torch.full((4,), 0.25, dtype=torch.float64)
+    torch.testing.assert_close(fixed.log_prob(w), GammaDirichlet(A, B).log_prob(w).expand(2))
+
+
+def test_values_off_the_simplex_are_refused() -> None:
+    q = GammaDirichlet(A, B, validate_args=True)
+    with pytest.raises(ValueError, match="support"):
+        q.log_prob(torch.tensor([0.5, 0.5, 0.5, 0.5], dtype=torch.float64))
+    with pytest.raises(ValueError, match="num_nodes"):
+        GammaDirichlet(A, B, num_nodes=(4, 100))
+
+
+def test_log_prob_of_a_zero_weight_is_finite_in_float32() -> None:
+    q = GammaDirichlet(A.float(), B.float())
+    w = torch.tensor([0.0, 0.5, 0.25, 0.25], requires_grad=True)
+    value = q.log_prob(w)
+    assert value.dtype == torch.float32
+    assert torch.isfinite(value)
+
+
+def test_divergence_is_that_of_the_dirichlets_for_collapsed_gammas() -> None:
+    torch.manual_seed(0)
+    beta = torch.tensor([1.5, 2.0, 3.5], dtype=torch.float64)
+    alpha = torch.tensor([1.0, 1.5, 0.7], dtype=torch.float64)
+    q = GammaDirichlet(1e7 * beta, torch.full_like(beta, 1e7))
+    exact = kl_divergence(Dirichlet(beta), Dirichlet(alpha)).item()
+    assert q.kl_to_dirichlet(alpha, 5000).item() == pytest.approx(exact, abs=0.04)
+
+
+def test_divergence_and_its_gradient_agree_with_an_integral() -> None:
+    """K = 2: the divergence from the uniform distribution by a sum over the logit."""
+    torch.manual_seed(0)
+    a = torch.tensor([4.0, 6.0], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    x = torch.linspace(-40, 40, 3001, dtype=torch.float64)
+    log_w = torch.stack([x, torch.zeros_like(x)], -1).log_softmax(-1)
+    log_q = log_density(log_w, a, b)
+    integral = ((log_q + log_w.sum(-1)).exp() * log_q).sum() * (x[1] - x[0])
+    exact = torch.stack(torch.autograd.grad(integral, (a, b)))
+    values, gradients = [], []
+    for _ in range(40):
+        value = GammaDirichlet(a, b).kl_to_dirichlet(torch.ones(2), 500)
+        values.append(value.detach())
+        gradients.append(torch.stack(torch.autograd.grad(value, (a, b))))
+    for sample, expected in ((torch.stack(values), integral), (torch.stack(gradients), exact)):
+        error = sample.std(0) / math.sqrt(len(sample))
+        assert ((sample.mean(0) - expected).abs() < 5 * error).all()
+
+
+def test_divergence_of_sparse_posteriors_stays_finite() -> None:
+    torch.manual_seed(0)
+    a = torch.full((17,), 0.05, requires_grad=True)
+    value = GammaDirichlet(a, torch.ones(17)).kl_to_dirichlet(torch.ones(17), 8)
+    value.backward()
+    assert torch.isfinite(value)
+    assert torch.isfinite(a.grad).all()
 
 
 def test_bound_is_tight_for_collapsed_gammas() -> None:

@@ -7,12 +7,13 @@ import math
 import pyro
 import pytest
 import torch
-from pyro.infer import SVI, TraceMeanField_ELBO
+from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor
 
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.elbo import HypergradientELBO
 from bydore_pyro.guide import MixtureGuide, mixture_model
+from bydore_pyro.prior_net import FreeConcentrations
 
 G = torch.tensor([0.03, -0.01, 0.0, 0.02])
 SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
@@ -86,6 +87,18 @@ def test_loss_equals_stock_pyro_in_expectation() -> None:
     assert ours == pytest.approx(float(-(G * q.mean).sum() + LAM * kl), rel=1e-6)
 
 
+def test_exact_loss_of_the_compound_equals_stock_pyro_in_expectation() -> None:
+    network = FreeConcentrations(4, initial_shape=6.0).double()
+    torch.nn.init.normal_(network.log_mean, std=0.3)
+    guide, arguments = MixtureGuide(network), (SIGNALS.double(), G.double(), LAM)
+    ours = HypergradientELBO(kl="exact", num_samples=4000).loss(mixture_model, guide, *arguments)
+    stock = Trace_ELBO(num_particles=4000, vectorize_particles=True, max_plate_nesting=0)
+    expected = LAM * stock.loss(mixture_model, guide, *arguments)
+    assert ours == pytest.approx(expected, abs=2e-3)
+    at_mean = HypergradientELBO(kl="mean").loss(mixture_model, guide, *arguments)
+    assert abs(at_mean - ours) > 4e-3, "the test could not tell the divergences apart"
+
+
 def test_minimising_the_loss_moves_weight_to_what_helps() -> None:
     guide = MixtureGuide.for_domains(4)
     svi = SVI(mixture_model, guide, pyro.optim.Adam({"lr": 1e-2}), HypergradientELBO())
@@ -141,7 +154,7 @@ def test_the_divergence_is_the_one_asked_for() -> None:
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ValueError, match="'exact' or 'ratio'"):
         HypergradientELBO("median")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'mean' or 'bound'"):
+    with pytest.raises(ValueError, match="'mean', 'bound' or 'exact'"):
         HypergradientELBO(kl="median")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_samples >= 1"):
         HypergradientELBO(num_samples=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,9 +18,8 @@ from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.mixture import Mixture
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = sorted(
-    p.stem for p in (ROOT / "experiments").glob("*.py") if p.stem not in ("common", "options")
-)
+ALL = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {"common", "options"}
+SCRIPTS = sorted(ALL - {"reuse_guide"})  # those that search
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
@@ -91,7 +91,7 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
         assert (out / "table.md").read_text() in done.stdout
         for row in seeds:
             check_run(out / f"seed-{row['seed']}", row["seed"])
-            losses = row["losses"]
+            losses = {label: statistics.mean(values) for label, values in row["losses"].items()}
             gap = losses["uniform"] - losses["planted"]
             closed = (losses["uniform"] - losses["learned"]) / gap if gap > 0 else None
             assert row["gap_closed"] == (None if closed is None else pytest.approx(closed))
@@ -108,6 +108,35 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
     assert again.stderr.strip().splitlines() == [
         f"{script}: error: Expected a new output folder, found a run in {out}"
     ]
+
+
+@pytest.mark.slow
+def test_reuse_guide_in_smoke_size(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = run("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    results = json.loads((out / "results.json").read_text())
+    assert {"one_vector", "many_vectors"} <= set(results)
+    for name in ("one-vector", "many-vectors"):
+        assert (out / f"{name}.png").stat().st_size > 0
+        shares = import_arviz().from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
+        assert shares["kind"].values.tolist() == ["animal", "plant", "tool", "food", "place"]
+    again = run("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert run("reuse_guide", "--vectors", "1").returncode == 2
+
+
+@pytest.mark.slow
+def test_density_benchmark() -> None:
+    script = ROOT / "benchmarks" / "density.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--repeats", "1", "--size", "4", "3"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("| 4 | 3 |")
 
 
 @pytest.mark.slow

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pyro
 import pytest
 import torch
 from pyro import poutine
+from pyro.distributions import Dirichlet
+from pyro.infer import (
+    ELBO,
+    SVI,
+    Importance,
+    Predictive,
+    Trace_ELBO,
+    TraceMeanField_ELBO,
+    WeighedPredictive,
+)
+from pyro.optim import ClippedAdam
+from torch import Tensor
 
 from bydore_pyro.guide import MixtureGuide, mixture_model
-from bydore_pyro.prior_net import PriorNetwork
+from bydore_pyro.prior_net import FreeConcentrations, PriorNetwork
 
 
 def test_model_states_prior_and_linear_evidence() -> None:
@@ -43,3 +58,117 @@ def test_pyro_sees_the_networks_parameters() -> None:
         trace = poutine.trace(guide).get_trace(torch.ones(3))
         names = {n for n, s in trace.nodes.items() if s["type"] == "param"}
     assert len(names) == len(list(guide.parameters()))
+
+
+COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
+
+
+def counts_model(counts: Tensor) -> Tensor:
+    shares = pyro.sample("shares", Dirichlet(torch.ones_like(counts)))
+    pyro.factor("counts", (counts * shares.log()).sum(-1))
+    return shares
+
+
+def exact_guide() -> MixtureGuide:
+    """Points as concentrations: the guide is then the exact posterior Dirichlet(1 + counts)."""
+    network = FreeConcentrations(3).double()
+    with torch.no_grad():
+        network.log_mean.copy_((1 + COUNTS).log())
+        network.log_rate.fill_(12.0)
+    return MixtureGuide(network, name="shares")
+
+
+# log of the evidence: int prod_k w_k ** n_k Dirichlet(w | 1) dw
+LOG_EVIDENCE = float(
+    torch.lgamma(1 + COUNTS).sum() - torch.lgamma(3 + COUNTS.sum()) + torch.tensor(2.0).log()
+)
+
+
+@pytest.fixture
+def _store() -> Iterator[None]:
+    with pyro.get_param_store().scope():
+        pyro.set_rng_seed(0)
+        yield
+
+
+@pytest.mark.usefixtures("_store")
+@pytest.mark.parametrize("objective", [Trace_ELBO, TraceMeanField_ELBO])
+def test_stock_objectives_give_the_evidence_of_an_exact_guide(objective: type[ELBO]) -> None:
+    elbo = objective(num_particles=64, vectorize_particles=True, max_plate_nesting=0)
+    assert -elbo.loss(counts_model, exact_guide(), COUNTS) == pytest.approx(LOG_EVIDENCE, abs=1e-2)
+
+
+@pytest.mark.usefixtures("_store")
+def test_stock_objective_learns_the_exact_posterior() -> None:
+    guide = MixtureGuide(FreeConcentrations(3, initial_shape=5.0).double(), name="shares")
+    optimizer = ClippedAdam({"lr": 0.1, "lrd": 0.02 ** (1 / 250)})
+    objective = Trace_ELBO(num_particles=8, vectorize_particles=True, max_plate_nesting=0)
+    svi = SVI(counts_model, guide, optimizer, objective)
+    for _ in range(250):
+        svi.step(COUNTS)
+    q, exact = guide.posterior(COUNTS), Dirichlet(1 + COUNTS)
+    torch.testing.assert_close(q.mean, exact.mean, atol=0.02, rtol=0)
+    torch.testing.assert_close(q.stddev, exact.stddev, atol=0.03, rtol=0)
+    assert q.kl_to_dirichlet(1 + COUNTS, 2000).item() < 0.2
+
+
+@pytest.mark.usefixtures("_store")
+def test_predictive_draws_from_the_guide() -> None:
+    guide = exact_guide()
+    for parallel in (False, True):
+        predictive = Predictive(counts_model, guide=guide, num_samples=400, parallel=parallel)
+        shares = predictive(COUNTS)["shares"].reshape(400, 3)
+        torch.testing.assert_close(shares.mean(0), Dirichlet(1 + COUNTS).mean, atol=0.03, rtol=0)
+
+
+@pytest.mark.usefixtures("_store")
+def test_importance_weights_of_an_exact_guide_are_equal() -> None:
+    guide = exact_guide()
+    importance = Importance(counts_model, guide, num_samples=50).run(COUNTS)
+    assert importance.get_log_normalizer().item() == pytest.approx(LOG_EVIDENCE, abs=1e-2)
+    assert importance.get_ESS().item() == pytest.approx(50, rel=0.01)
+    weighed = WeighedPredictive(counts_model, guide=guide, num_samples=50, parallel=True)(COUNTS)
+    assert weighed.log_weights.std().item() < 0.05
+
+
+@pytest.mark.usefixtures("_store")
+def test_guide_inside_a_plate() -> None:
+    network = PriorNetwork(3).double()
+    guide = MixtureGuide(network, name="shares")
+    counts = torch.stack([COUNTS, COUNTS.flip(0)])
+
+    def model(counts: Tensor) -> None:
+        with pyro.plate("documents", len(counts)):
+            counts_model(counts)
+
+    def amortised(counts: Tensor) -> Tensor:
+        with pyro.plate("documents", len(counts)):
+            return guide(counts)
+
+    trace = poutine.trace(amortised).get_trace(counts)
+    trace.compute_log_prob()
+    assert trace.nodes["shares"]["fn"].batch_shape == (2,)
+    assert trace.nodes["shares"]["log_prob"].shape == (2,)
+    objective = Trace_ELBO(num_particles=2, vectorize_particles=True, max_plate_nesting=1)
+    before = guide.posterior(counts).mean.detach()
+    SVI(model, amortised, ClippedAdam({"lr": 0.01}), objective).step(counts)
+    assert not torch.equal(before, guide.posterior(counts).mean)
+
+
+def test_parameters_survive_saving(tmp_path: Path) -> None:
+    guide = exact_guide()
+    torch.save(guide.state_dict(), tmp_path / "guide.pt")
+    other = MixtureGuide(FreeConcentrations(3).double(), name="shares")
+    other.load_state_dict(torch.load(tmp_path / "guide.pt", weights_only=True))
+    torch.testing.assert_close(other.posterior(COUNTS).mean, guide.posterior(COUNTS).mean)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_guide_on_a_gpu_agrees_with_the_cpu() -> None:
+    guide = exact_guide()
+    w = guide.posterior(COUNTS).sample((5,))
+    expected = guide.posterior(COUNTS).log_prob(w), guide.posterior(COUNTS).mean
+    q = guide.cuda().posterior(COUNTS.cuda())
+    torch.testing.assert_close(q.log_prob(w.cuda()).cpu(), expected[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(q.mean.cpu(), expected[1])
+    assert q.rsample((3,)).is_cuda

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bydore_pyro.prior_net import PriorNetwork, PriorNetworkConfig
+from bydore_pyro.prior_net import FreeConcentrations, PriorNetwork, PriorNetworkConfig
 
 
 @pytest.mark.parametrize("shape", [1.0, 4.0])
@@ -65,6 +65,18 @@ def test_signals_of_another_unit_change_nothing() -> None:
 def test_bad_configurations_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PriorNetworkConfig(**options)
+
+
+def test_free_concentrations_ignore_the_signals() -> None:
+    network = FreeConcentrations(3, initial_shape=2.5)
+    a, b = network(torch.randn(3))
+    torch.testing.assert_close(a, torch.full((3,), 2.5))
+    torch.testing.assert_close(b, torch.full((3,), 2.5))
+    (a[0] / b[0]).backward()
+    assert network.log_mean.grad is not None
+    assert network.log_mean.grad[0] == pytest.approx(1)  # d log(a / b) at a / b = 1
+    with pytest.raises(ValueError, match="num_domains >= 2"):
+        FreeConcentrations(1)
 
 
 def test_bad_shapes_are_refused() -> None:

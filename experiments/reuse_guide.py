@@ -1,0 +1,218 @@
+"""The guide in two models without a language model, each with a known answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyro
+import torch
+from options import run_main
+from pyro.distributions import Dirichlet, Multinomial
+from pyro.infer import SVI, Predictive, Trace_ELBO
+from pyro.optim import ClippedAdam
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.diagnostics import HDI_PROBABILITY
+from bydore_pyro.guide import MixtureGuide
+from bydore_pyro.prior_net import FreeConcentrations
+from bydore_pyro.run_folder import RunFolder, provenance
+
+ABOUT = """Fit the Gamma-Dirichlet guide with stock Pyro: (a) to multinomial counts with a Dirichlet
+prior, and (b), amortised, to many count vectors at once, as in a topic model. In both the exact
+posterior is Dirichlet(alpha + counts), so that the error is known."""
+
+ALPHA = 0.8
+SHARES = (0.45, 0.25, 0.15, 0.1, 0.05)
+KINDS = ("animal", "plant", "tool", "food", "place")
+DRAWS = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReuseConfig:
+    """What is fitted, and where the results go."""
+
+    steps: int = field(default=1500, metadata={"help": "Steps of SVI in each model."})
+    vectors: int = field(default=100, metadata={"help": "Count vectors of the second model."})
+    seed: int = field(default=0, metadata={"help": "Seed of the data and of the fit."})
+    out: str | None = field(
+        default=None, metadata={"help": "Folder of the run; runs/reuse_guide-<time> if not given."}
+    )
+    smoke: bool = field(
+        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
+    )
+
+    def __post_init__(self) -> None:
+        if self.out == "":
+            raise ValueError("Expected a value for --out, found an empty one")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
+        if self.steps < 1:
+            raise ValueError(f"Expected steps >= 1, actual {self.steps}")
+        if self.vectors < 2:
+            raise ValueError(f"Expected vectors >= 2, actual {self.vectors}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReuseOptions:
+    """All options."""
+
+    run: ReuseConfig
+
+
+def one_vector(counts: Tensor) -> Tensor:
+    """Multinomial counts ``(K,)`` with a Dirichlet prior."""
+    shares = pyro.sample("shares", Dirichlet(torch.full_like(counts, ALPHA)))
+    pyro.sample("counts", Multinomial(int(counts.sum()), shares), obs=counts)
+    return shares
+
+
+def many_vectors(counts: Tensor) -> Tensor:
+    """Count vectors ``(N, K)``, each with shares of its own."""
+    with pyro.plate("documents", len(counts)):
+        shares = pyro.sample("shares", Dirichlet(torch.full_like(counts, ALPHA)))
+        # The totals differ between vectors, which Multinomial does not take: its likelihood is
+        # prod_k shares_k ** counts_k up to a constant.
+        pyro.factor("counts", (counts * shares.log()).sum(-1))
+    return shares
+
+
+class CountNetwork(nn.Module):
+    """Maps counts ``(..., K)`` to Gamma shape and rate: what an amortised guide asks for.
+
+    Every component is treated alike: it sees the log of its own count and of the total.
+    """
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, width), nn.SiLU(), nn.Linear(width, 2))
+
+    def forward(self, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns shape and rate, ``(..., K)``."""
+        logs = torch.stack(
+            torch.broadcast_tensors(torch.log1p(counts), torch.log1p(counts.sum(-1, keepdim=True))),
+            -1,
+        )
+        log_mean, log_rate = self.layers(logs).unbind(-1)
+        rate = log_rate.exp()
+        return log_mean.exp() * rate, rate
+
+
+def fit(model: Any, guide: Any, counts: Tensor, steps: int, label: str, particles: int = 1) -> None:
+    """Runs SVI with Pyro's own objective."""
+    decay = 0.02 ** (1 / steps)
+    objective = Trace_ELBO(
+        num_particles=particles, vectorize_particles=particles > 1, max_plate_nesting=1
+    )
+    svi = SVI(model, guide, ClippedAdam({"lr": 0.05, "lrd": decay}), objective)
+    with tqdm(range(steps), desc=label, unit="step", mininterval=0.5) as bar:
+        for _ in bar:
+            bar.set_postfix_str(f"loss {svi.step(counts):.2f}", refresh=False)
+
+
+def compare(guide: MixtureGuide, counts: Tensor) -> dict[str, float]:
+    """Returns the errors against the exact posterior, over all vectors."""
+    exact = Dirichlet(ALPHA + counts)
+    with torch.no_grad():
+        q = guide.posterior(counts)
+        divergence = q.kl_to_dirichlet(ALPHA + counts, DRAWS)
+        return {
+            "largest_error_of_mean": (q.mean - exact.mean).abs().max().item(),
+            "mean_error_of_mean": (q.mean - exact.mean).abs().mean().item(),
+            "largest_error_of_sd": (q.stddev - exact.stddev).abs().max().item(),
+            "kl_to_exact_nats": divergence.mean().item(),
+        }
+
+
+def draw(folder: RunFolder, name: str, samples: dict[str, Tensor], dims: dict) -> None:
+    """Writes each posterior for ArviZ, and a forest plot with both."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    arviz = import_arviz()
+    posteriors = {}
+    for label, values in samples.items():
+        posteriors[label] = arviz.from_dict(
+            posterior={"shares": values.unsqueeze(0).numpy()}, **dims
+        )
+        folder.write_posterior(f"{name}-{label}.nc", posteriors[label])
+    rows = next(iter(posteriors.values()))["posterior"]["shares"][0, 0].size
+    axes = arviz.plot_forest(
+        list(posteriors.values()),
+        model_names=list(posteriors),
+        combined=True,
+        hdi_prob=HDI_PROBABILITY,
+        figsize=(7, 2 + 0.45 * rows),
+    )
+    axes[0].set_xlabel("share")
+    axes[0].set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
+    axes[0].figure.tight_layout()
+    folder.write_figure(f"{name}.png", axes[0].figure)
+
+
+def reuse_guide(options: ReuseOptions) -> None:
+    """Fits, compares, draws, and writes the results."""
+    run = options.run
+    steps, vectors = (20, 4) if run.smoke else (run.steps, run.vectors)
+    path = Path(run.out or f"runs/reuse_guide-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder = RunFolder(path)
+    pyro.set_rng_seed(run.seed)
+    pyro.clear_param_store()
+    shares = torch.tensor(SHARES, dtype=torch.float64)
+    counts = Multinomial(200, shares).sample()
+    network = FreeConcentrations(len(SHARES), initial_shape=5.0)
+    single = MixtureGuide(network.double(), name="shares")
+    fit(one_vector, single, counts, steps, "one vector", particles=8)
+
+    each = Dirichlet(torch.full((len(SHARES),), ALPHA, dtype=torch.float64)).sample((vectors,))
+    totals = torch.randint(20, 200, (vectors,))
+    many = torch.stack([Multinomial(int(n), p).sample() for n, p in zip(totals, each, strict=True)])
+    amortised = MixtureGuide(CountNetwork().double(), name="shares")
+
+    def in_plate(counts: Tensor) -> Tensor:
+        with pyro.plate("documents", len(counts)):
+            return amortised(counts)
+
+    fit(many_vectors, in_plate, many, steps, "many vectors")
+
+    results = {
+        "one_vector": {"counts": counts.tolist(), **compare(single, counts)},
+        "many_vectors": {"vectors": vectors, **compare(amortised, many)},
+    }
+    folder.write_json("results.json", {**results, **provenance()})
+    coordinates = {"kind": list(KINDS)}
+    predictive = Predictive(one_vector, guide=single, num_samples=DRAWS, return_sites=["shares"])
+    samples = {
+        "guide": predictive(counts)["shares"].detach().squeeze(1),
+        "exact": Dirichlet(ALPHA + counts).sample((DRAWS,)),
+    }
+    draw(folder, "one-vector", samples, {"coords": coordinates, "dims": {"shares": ["kind"]}})
+    shown = many[:4]
+    with torch.no_grad():
+        samples = {
+            "guide": amortised.posterior(shown).sample((DRAWS,)),
+            "exact": Dirichlet(ALPHA + shown).sample((DRAWS,)),
+        }
+    dims = {
+        "coords": {**coordinates, "document": [str(i) for i in range(len(shown))]},
+        "dims": {"shares": ["document", "kind"]},
+    }
+    draw(folder, "many-vectors", samples, dims)
+    folder.write_json("config.json", {"name": "reuse_guide", "run": dataclasses.asdict(run)})
+    for name, row in results.items():
+        print(
+            f"{name}: error of the mean at most {row['largest_error_of_mean']:.4f}, of the "
+            f"standard deviation {row['largest_error_of_sd']:.4f}; KL to the exact posterior "
+            f"{row['kl_to_exact_nats']:.4f} nats"
+        )
+    print(f"In {path}: results.json, posteriors for ArviZ and pictures.")
+    print(f"Next: look at {path / 'one-vector.png'} and {path / 'many-vectors.png'}")
+
+
+if __name__ == "__main__":
+    run_main(reuse_guide, "reuse_guide", ABOUT, ReuseOptions)
