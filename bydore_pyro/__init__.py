@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from bydore_pyro.guide import MixtureGuide, mixture_model
     from bydore_pyro.hypergradient import finite_difference
     from bydore_pyro.mixture import Mixture
-    from bydore_pyro.prior_net import PriorNetwork, PriorNetworkConfig
+    from bydore_pyro.prior_net import FreeConcentrations, PriorNetwork, PriorNetworkConfig
     from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-    from bydore_pyro.search import SearchConfig, init_search, run_search, search_step
+    from bydore_pyro.search import init_search, run_search, search_step
+    from bydore_pyro.search_config import SearchConfig
     from bydore_pyro.tokens import load_tokens
 
 _MODULES = {
@@ -28,12 +29,13 @@ _MODULES = {
     "mixture_model": "guide",
     "finite_difference": "hypergradient",
     "Mixture": "mixture",
+    "FreeConcentrations": "prior_net",
     "PriorNetwork": "prior_net",
     "PriorNetworkConfig": "prior_net",
     "Proxy": "proxy",
     "ProxyConfig": "proxy",
     "build_language_model": "proxy",
-    "SearchConfig": "search",
+    "SearchConfig": "search_config",
     "init_search": "search",
     "run_search": "search",
     "search_step": "search",
@@ -41,6 +43,7 @@ _MODULES = {
 }
 __all__ = [
     "Domains",
+    "FreeConcentrations",
     "GammaDirichlet",
     "HypergradientELBO",
     "Mixture",

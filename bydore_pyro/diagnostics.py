@@ -1,24 +1,40 @@
-"""What a search found, as labelled data: the posterior for ArviZ, the trajectory, the mixture."""
+"""What a search found, as labelled data for ArviZ, and whether its posterior is to be believed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyro
 import torch
+from pyro.infer.importance import vectorized_importance_weights
 
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
+from bydore_pyro.guide import mixture_model
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.search import SearchState, StepRecord, averaged_window
 
 if TYPE_CHECKING:
     import arviz
+    import pandas
     import xarray
 
-__all__ = ["HDI_PROBABILITY", "jitter", "mixture_of", "posterior_of", "trajectory_of"]
+__all__ = [
+    "HDI_PROBABILITY",
+    "GuideFit",
+    "domain_summary",
+    "guide_fit",
+    "jitter",
+    "mixture_of",
+    "outweighs",
+    "posterior_of",
+    "search_guide_fit",
+    "trajectory_of",
+]
 
 HDI_PROBABILITY = 0.94
 BY_DOMAIN = (
@@ -118,6 +134,101 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
         columns,
         coords={"step": np.arange(len(records)), "domain": list(state.domains.names)},
     )
+
+
+@dataclass(frozen=True)
+class GuideFit:
+    """How well a guide's draws stand in for draws of the model's posterior.
+
+    Attributes:
+        khat: Shape of the importance weights' tail; below 0.7 the guide covers the posterior.
+        effective_draws: Kish's effective sample size of the smoothed weights.
+        draws: Draws that were weighed.
+    """
+
+    khat: float
+    effective_draws: float
+    draws: int
+
+
+def guide_fit(
+    model: Callable,
+    guide: Callable,
+    *args: Any,
+    num_samples: int = 1000,
+    max_plate_nesting: int = 0,
+    seed: int = 0,
+) -> GuideFit:
+    """Weighs draws of a guide by the model they approximate: Pareto-smoothed importance sampling.
+
+    Args:
+        model: A Pyro model of one posterior.
+        guide: Its guide; called, like the model, with `args`.
+        num_samples: Draws, at least 100.
+        max_plate_nesting: Plates of the model.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: When `num_samples` is below 100: the tail's shape could not be told.
+
+    References:
+        Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
+        1802.02538; Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
+    """
+    if num_samples < 100:
+        raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), pyro.get_param_store().scope():
+        torch.manual_seed(seed)
+        log_weights, _, _ = vectorized_importance_weights(
+            model, guide, *args, num_samples=num_samples, max_plate_nesting=max_plate_nesting
+        )
+    smoothed, khat = import_arviz().psislw(log_weights.double().cpu().numpy())
+    effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
+    return GuideFit(float(khat), float(effective), num_samples)
+
+
+def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit:
+    """Weighs the last guide of a search by its model, whose evidence is linear in the weights.
+
+    The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
+    answers to the weights, which the frozen model cannot know.
+    """
+    window = _window(state)
+    g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
+    kl_weight = float(np.mean([record.kl_weight for record in window]))
+    return guide_fit(
+        mixture_model, state.guide, state.signals, g, kl_weight, num_samples=num_samples
+    )
+
+
+def outweighs(posterior: arviz.InferenceData) -> xarray.DataArray:
+    """Returns the probability that one domain (`domain`) outweighs another (`other`), ``(K, K)``.
+
+    The diagonal, a domain against itself, is 0.
+    """
+    w = posterior["posterior"]["w"]
+    other = w.rename(domain="other")
+    return (w > other).mean(("chain", "draw")).rename("probability")
+
+
+def domain_summary(posterior: arviz.InferenceData) -> pandas.DataFrame:
+    """Returns `arviz.summary` of the weights by domain, largest first, with a verdict on each.
+
+    Two columns are added. `verdict` is "above" or "below" where the HDI is clear of the uniform
+    share 1 / K, the mean of the prior Dirichlet(1_K), and "undecided" where it is not.
+    `clear_of_prior` tells whether the HDI is clear of the prior's own; as that begins at 0, only
+    large weights can be.
+    """
+    arviz = import_arviz()
+    summary = arviz.summary(posterior, var_names=["w"], hdi_prob=HDI_PROBABILITY, round_to="none")
+    summary.index = [str(name) for name in posterior["posterior"]["domain"].values]
+    low, high = (summary[column] for column in summary.columns[2:4])
+    uniform = 1 / len(summary)
+    summary["verdict"] = np.select([low > uniform, high < uniform], ["above", "below"], "undecided")
+    # The marginals of Dirichlet(1_K) are Beta(1, K - 1), densest at 0.
+    prior_high = 1 - (1 - HDI_PROBABILITY) ** (1 / (len(summary) - 1))
+    summary["clear_of_prior"] = low > prior_high
+    return summary.sort_values("mean", ascending=False)
 
 
 def jitter(means: np.ndarray) -> float:

@@ -8,9 +8,10 @@ import math
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +19,14 @@ from options import Options
 from tqdm import tqdm
 
 from bydore_pyro.cost import Cost
-from bydore_pyro.diagnostics import jitter, mixture_of, posterior_of, trajectory_of
+from bydore_pyro.diagnostics import (
+    domain_summary,
+    jitter,
+    mixture_of,
+    posterior_of,
+    search_guide_fit,
+    trajectory_of,
+)
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.mixture import Mixture
@@ -27,6 +35,9 @@ from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.search import SearchState, averaged_window, init_search, run_search
 from bydore_pyro.tokens import TokenCorpus, load_tokens
 from bydore_pyro.verification import train_on_mixture
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
@@ -74,6 +85,7 @@ class Found:
 
     state: SearchState
     mixture: Mixture
+    summary: pandas.DataFrame
 
 
 def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunFolder) -> Found:
@@ -99,11 +111,11 @@ def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunF
             write_search(state, corpus, folder)
             print(f"The {len(state.records)} steps before it are in {folder.path}", file=sys.stderr)
         raise
-    return Found(state, write_search(state, corpus, folder))
+    return write_search(state, corpus, folder)
 
 
-def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> Mixture:
-    """Writes mixture, posterior, trajectory and pictures."""
+def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> Found:
+    """Writes mixture, posterior, its summary, trajectory and pictures."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -114,12 +126,14 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
     mixture = mixture_of(state, posterior, tokenizer=tokenizer, data_sha256=corpus.sha256)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     folder.write_posterior("posterior.nc", posterior)
+    summary = domain_summary(posterior)
+    folder.write_text("summary.csv", summary.to_csv(index_label="domain"))
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("posterior.png", plot_posterior(posterior))
     start = averaged_window(state).start
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, start))
     folder.write_figure("losses.png", plot_losses(trajectory))
-    return mixture
+    return Found(state, mixture, summary)
 
 
 def verify(
@@ -216,6 +230,7 @@ def write_search_metrics(
         "verification": cost.report(),
         "validation_loss_nats_per_token": losses,
         "jitter_second_half": jitter(means[len(means) // 2 :]),
+        "guide_fit": dataclasses.asdict(search_guide_fit(state)),
         "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
         "last_concentration_sum": float((last.concentration / last.rate).sum()),
         "epochs": state.domains.epochs(),
@@ -235,9 +250,9 @@ def peak_memory_megabytes() -> int:
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024))
 
 
-def print_results(path: Path, mixture: Mixture, metrics: dict[str, Any]) -> None:
+def print_results(path: Path, found: Found, metrics: dict[str, Any]) -> None:
     """Prints the tables, what was spent, where things lie and what to do next."""
-    print(weights_table(mixture))
+    print(weights_table(found.mixture, found.summary["verdict"].to_dict()))
     print(losses_table(metrics["validation_loss_nats_per_token"]))
     spent = metrics["search"]
     print(
@@ -246,21 +261,34 @@ def print_results(path: Path, mixture: Mixture, metrics: dict[str, Any]) -> None
         f"{metrics['peak_memory_megabytes'] / 1024:.1f} GB; "
         f"jitter in the second half {metrics['jitter_second_half']:.3f}"
     )
-    print(f"\nIn {path}: mixture.json, posterior.nc, trajectory.nc, metrics.json and pictures.")
+    fit = metrics["guide_fit"]
+    print(
+        f"The last guide against its model with g frozen: PSIS k-hat {fit['khat']:.2f} (below 0.7 "
+        f"is good), {fit['effective_draws']:.0f} effective of {fit['draws']} draws"
+    )
+    print(
+        f"\nIn {path}: mixture.json, summary.csv, posterior.nc, trajectory.nc, metrics.json and "
+        "pictures."
+    )
     print(f"Next: look at {path / 'posterior.png'} and {path / 'trajectory.png'}, or in Python")
     print(f"  import arviz as az; az.summary(az.from_netcdf('{path / 'posterior.nc'}'))")
 
 
-def weights_table(mixture: Mixture) -> str:
-    """Returns the weights with their intervals as text, largest first."""
+def weights_table(mixture: Mixture, verdicts: Mapping[str, str]) -> str:
+    """Returns the weights with their intervals as text, largest first.
+
+    `verdicts` by domain tell whether the interval is clear of the uniform share.
+    """
     deviation = mixture.standard_deviation or (float("nan"),) * len(mixture.names)
     hdi = mixture.hdi or ((float("nan"), float("nan")),) * len(mixture.names)
     width = max(6, *map(len, mixture.names))
     interval = f"{mixture.hdi_probability:.0%} HDI"
-    lines = [f"\n{'domain':<{width}}  weight      sd  {interval}"]
+    lines = [f"\n{'domain':<{width}}  weight      sd  {interval:<14}  than uniform"]
     rows = sorted(zip(mixture.weights, mixture.names, deviation, hdi, strict=True), reverse=True)
     for weight, name, sd, (low, high) in rows:
-        lines.append(f"{name:<{width}}  {weight:6.3f}  {sd:6.3f}  [{low:.3f}, {high:.3f}]")
+        lines.append(
+            f"{name:<{width}}  {weight:6.3f}  {sd:6.3f}  [{low:.3f}, {high:.3f}]  {verdicts[name]}"
+        )
     return "\n".join(lines)
 
 
@@ -283,4 +311,4 @@ def case(name: str, options: Options) -> None:
     seed = options.experiment.seed
     losses = verify(options, corpus, mixtures, len(found.state.records), cost, seed)
     metrics = write_search_metrics(folder, options, found, losses, cost)
-    print_results(folder.path, found.mixture, metrics)
+    print_results(folder.path, found, metrics)

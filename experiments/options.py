@@ -17,7 +17,7 @@ from bydore_pyro.corpus import CorpusConfig
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import ProxyConfig, build_language_model
-from bydore_pyro.search import SearchConfig
+from bydore_pyro.search_config import SearchConfig
 from bydore_pyro.tokens import TokenizerConfig
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -109,7 +109,7 @@ def fit(model: Any, guide: Any, counts: Tensor, steps: int, label: str, particle
     objective = Trace_ELBO(
         num_particles=particles, vectorize_particles=particles > 1, max_plate_nesting=1
     )
-    svi = SVI(model, guide, ClippedAdam({"lr": 0.05, "lrd": decay}), objective)
+    svi = SVI(model, guide, ClippedAdam({"lr": 0.1, "lrd": decay}), objective)
     with tqdm(range(steps), desc=label, unit="step", mininterval=0.5) as bar:
         for _ in bar:
             bar.set_postfix_str(f"loss {svi.step(counts):.2f}", refresh=False)
@@ -147,8 +147,11 @@ def draw(folder: RunFolder, name: str, samples: dict[str, Tensor], dims: dict) -
         model_names=list(posteriors),
         combined=True,
         hdi_prob=HDI_PROBABILITY,
-        figsize=(7, 2 + 0.45 * rows),
+        labeller=arviz.labels.NoVarLabeller(),
+        textsize=10,
+        figsize=(7, 2 + 0.35 * rows),
     )
+    axes[0].legend(loc="lower right", frameon=False)
     axes[0].set_xlabel("share")
     axes[0].set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
     axes[0].figure.tight_layout()

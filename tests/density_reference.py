@@ -16,7 +16,7 @@ import mpmath as mp
 import numpy as np
 
 REFERENCE = Path(__file__).parent / "data" / "density_reference.json"
-FAR = 45.0  # nats below the peak
+FAR = 32.0  # nats below the peak
 
 
 def log_integral(log_f: Callable[[Any], Any]) -> Any:
@@ -71,11 +71,11 @@ def cases() -> list[list[tuple[int, float, float, float]]]:
     rng = np.random.default_rng(0)
     found = []
     for counts in ((1, 1), (1, 2), (9, 8), (500, 499, 1)):
-        for case in range(5):
+        for case in range(4):
             parameters = 10 ** rng.uniform(np.log10(0.05), 4, size=(len(counts), 2))
-            if case == 3:
+            if case == 2:
                 parameters[0], parameters[1] = (0.05, 0.05), (1e4, 1e4)
-            if case == 4:
+            if case == 3:
                 parameters[0], parameters[1] = (0.05, 1e4), (1e4, 0.05)
             w = rng.dirichlet(np.ones(len(counts))) / counts
             if case % 2 == 1:  # near a face

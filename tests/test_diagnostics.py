@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
+import pyro
 import pytest
 import torch
+from pyro.distributions import Dirichlet
 from test_search import state_of
 
 from bydore_pyro.arviz_import import import_arviz
-from bydore_pyro.diagnostics import jitter, mixture_of, posterior_of, trajectory_of
+from bydore_pyro.diagnostics import (
+    GuideFit,
+    domain_summary,
+    guide_fit,
+    jitter,
+    mixture_of,
+    outweighs,
+    posterior_of,
+    search_guide_fit,
+    trajectory_of,
+)
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
+from bydore_pyro.guide import MixtureGuide
+from bydore_pyro.prior_net import FreeConcentrations
 from bydore_pyro.search import SearchState, StepRecord, run_search
 from bydore_pyro.tokens import TokenCorpus
 
@@ -96,3 +111,91 @@ def test_trajectory_holds_every_field_of_every_step(corpus: TokenCorpus) -> None
 def test_jitter() -> None:
     assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
     assert jitter(np.array([[0.5, 0.5]])) == 0.0
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> az.InferenceData:
+    """A posterior from disk: Dirichlet draws, narrow but for the second domain."""
+    draws = np.random.default_rng(0).dirichlet([60, 25, 5, 1], size=(4, 500))
+    posterior = az.from_dict(
+        posterior={"w": draws},
+        coords={"domain": ["birds", "digits", "greek", "upper"]},
+        dims={"w": ["domain"]},
+    )
+    posterior.to_netcdf(str(tmp_path / "posterior.nc"), engine="h5netcdf")
+    return az.from_netcdf(str(tmp_path / "posterior.nc"))
+
+
+def test_summary_tells_decided_domains_from_noise(known: az.InferenceData) -> None:
+    summary = domain_summary(known)
+    assert summary.index.tolist() == ["birds", "digits", "greek", "upper"]
+    assert summary["verdict"].tolist() == ["above", "undecided", "below", "below"]
+    # Beta(1, 3): 94 % of the prior lies below 1 - 0.06 ** (1 / 3) = 0.609.
+    assert summary["clear_of_prior"].tolist() == [False, False, False, False]
+    narrow = az.from_dict(
+        posterior={"w": np.random.default_rng(0).dirichlet([900, 50, 50, 50], size=(2, 400))},
+        coords={"domain": list("abcd")},
+        dims={"w": ["domain"]},
+    )
+    assert domain_summary(narrow)["clear_of_prior"].tolist() == [True, False, False, False]
+    expected = known["posterior"]["w"].mean(("chain", "draw")).values
+    np.testing.assert_allclose(summary["mean"], expected)
+
+
+def test_probability_that_one_domain_outweighs_another(known: az.InferenceData) -> None:
+    probability = outweighs(known)
+    w = known["posterior"]["w"].values.reshape(-1, 4)
+    value = probability.sel(domain="digits", other="greek").item()
+    assert value == pytest.approx((w[:, 1] > w[:, 2]).mean())
+    total = probability + probability.transpose("other", "domain").values
+    np.testing.assert_allclose(total, 1 - np.eye(4))
+
+
+@pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")  # within ArviZ
+def test_arviz_reads_the_posterior_from_disk(known: az.InferenceData) -> None:
+    import matplotlib.pyplot as plt
+
+    options = {az.plot_trace: {"compact": False}}
+    for plot in (az.plot_forest, az.plot_trace, az.plot_posterior, az.plot_pair):
+        plot(known, var_names=["w"], **options.get(plot, {}))
+        figure = plt.gcf()
+        figure.canvas.draw()
+        texts = " ".join(t.get_text() for t in figure.findobj(plt.Text))
+        for name in ("birds", "digits", "greek", "upper"):
+            assert name in texts, plot.__name__
+        plt.close("all")
+
+
+def counts_model(counts: torch.Tensor) -> None:
+    shares = pyro.sample("shares", Dirichlet(torch.ones_like(counts)))
+    pyro.factor("counts", (counts * shares.log()).sum(-1))
+
+
+def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
+    counts = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
+
+    def guide(factor: float) -> MixtureGuide:
+        network = FreeConcentrations(3, initial_shape=1e6).double()
+        with torch.no_grad():
+            network.log_mean.copy_((factor * (1 + counts)).log())
+        return MixtureGuide(network, name="shares")
+
+    exact = guide_fit(counts_model, guide(1.0), counts)
+    assert isinstance(exact, GuideFit)
+    assert exact.khat < 0.5
+    assert exact.effective_draws > 990
+    narrow = guide_fit(counts_model, guide(6.0), counts)
+    assert narrow.khat > 0.7
+    assert narrow.effective_draws < 300
+    with pytest.raises(ValueError, match="num_samples"):
+        guide_fit(counts_model, guide(1.0), counts, num_samples=10)
+
+
+def test_fit_of_a_search(corpus: TokenCorpus) -> None:
+    state = state_of(corpus)
+    for _ in run_search(state):
+        pass
+    fit = search_guide_fit(state, num_samples=200)
+    assert 1 <= fit.effective_draws <= 200
+    assert np.isfinite(fit.khat)
+    assert search_guide_fit(state, num_samples=200) == fit

@@ -11,11 +11,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+import xarray
 from conftest import write_domains
 
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Proxy
 
 ROOT = Path(__file__).parents[1]
 ALL = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {"common", "options"}
@@ -23,6 +27,7 @@ SCRIPTS = sorted(ALL - {"reuse_guide"})  # those that search
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
+    "summary.csv",
 }
 
 
@@ -236,6 +241,36 @@ def test_bad_input_is_one_line_and_exit_code_2(
         assert metrics["stopped"] in errors[0]
     else:
         assert not (tmp_path / "run").exists(), "refused before anything was written"
+
+
+def test_a_loss_that_turns_nan_leaves_what_came_before(
+    folder: Path,
+    tmp_path: Path,
+    cache: Path,
+    run_here: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = Proxy.step
+
+    def step(self: Proxy, batch: torch.Tensor) -> torch.Tensor:
+        losses = sound(self, batch)
+        if self.steps == 3:
+            with torch.no_grad():
+                next(self.model.parameters()).fill_(float("nan"))
+        return losses
+
+    monkeypatch.setattr(Proxy, "step", step)
+    out = tmp_path / "run"
+    arguments = ("--data", str(folder), "--validation", "a", "--out", str(out))
+    code, stderr = run_here("case1", "--smoke", "--cache", str(cache), *arguments)
+    assert code == 2
+    assert "case1: error: Step 2: the validation loss of domain 'validation' is nan" in stderr
+    assert {"a", "b"} <= set(Mixture.from_json(out / "mixture.json").names)
+    posterior = import_arviz().from_netcdf(out / "posterior.nc")["posterior"]
+    assert np.isfinite(posterior["w"].values).all()
+    trajectory = xarray.load_dataset(out / "trajectory.nc", engine="h5netcdf")
+    assert trajectory.sizes["step"] == 2
+    assert np.isfinite(trajectory["g"].values).all()
 
 
 def test_a_folder_with_an_empty_domain_is_refused(folder: Path, tmp_path: Path) -> None:

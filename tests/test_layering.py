@@ -32,15 +32,16 @@ ALLOWED: dict[str, set[str]] = {
     "domains": {"errors", "tokens"},
     "proxy": {"cost", "errors", "hypergradient"},
     "verification": {"domains", "errors", "proxy", "scheduling"},
+    "search_config": {"errors"},
     "search": {
         *("distribution", "domains", "elbo", "errors", "guide", "hypergradient"),
-        *("prior_net", "proxy", "scheduling"),
+        *("prior_net", "proxy", "scheduling", "search_config"),
     },
-    "diagnostics": {"arviz_import", "distribution", "errors", "mixture", "search"},
+    "diagnostics": {"arviz_import", "distribution", "errors", "guide", "mixture", "search"},
     "plots": {"arviz_import", "diagnostics"},
     "run_folder": {"errors", "files"},
 }
-KNOWS_PYRO = {"distribution", "guide", "elbo", "search"}
+KNOWS_PYRO = {"distribution", "guide", "elbo", "search", "diagnostics"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
 
 
