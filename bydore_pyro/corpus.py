@@ -8,12 +8,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from bydore_pyro.errors import DataError, require_finite
+from bydore_pyro.errors import require_finite
+from bydore_pyro.rows import RowReader
 
-__all__ = ["CorpusConfig", "SourceFile", "TextCorpus", "build_corpus", "folder_sources"]
+__all__ = ["CorpusConfig", "SourceFile", "TextCorpus", "build_corpus", "read_text"]
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +63,17 @@ class CorpusConfig:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a domain; `name` is its path on any machine, `read` returns its text or None."""
+    """One file of a domain; `name` is its path on any machine.
+
+    `read` returns the file's text, or None where it is not UTF-8; a `RowReader` yields many texts.
+    `split` is the side that the file is on; when None it is drawn from the seed, for a file of rows
+    row by row.
+    """
 
     name: str
     path: Path
-    read: Callable[[Path], str | None]
+    read: Callable[[Path], str | None] | RowReader
+    split: Literal["train", "validation"] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,37 +96,6 @@ def read_text(path: Path) -> str | None:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def folder_sources(folder: Path) -> dict[str, list[SourceFile]]:
-    """Lists a folder's domains: each sub-folder is one, with the text files below it.
-
-    Raises:
-        DataError: When the folder does not exist, has no sub-folders, or one of them has no files.
-    """
-    if not folder.is_dir():
-        raise DataError(f"Expected --data 'environment' or a folder, found no folder {folder}")
-    domains = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    if not domains:
-        raise DataError(f"Expected one sub-folder a domain, found none in {folder}")
-    sources = {}
-    for domain in domains:
-        _check_name(domain)
-        files = sorted(p for p in domain.rglob("*") if p.is_file())
-        if not files:
-            raise DataError(f"Expected text files, found none in {domain}")
-        sources[domain.name] = [SourceFile(str(p.relative_to(folder)), p, read_text) for p in files]
-    return sources
-
-
-def _check_name(domain: Path) -> None:
-    """Refuses names that files, options or JSON could not carry."""
-    try:
-        length = len(domain.name.encode())
-    except UnicodeEncodeError:
-        raise DataError(f"Expected a UTF-8 folder name, found {domain.name!r}") from None
-    if length > 200 or "=" in domain.name:
-        raise DataError(f"Expected a name of at most 200 bytes without '=', found {domain.name!r}")
 
 
 def build_corpus(
@@ -144,42 +121,47 @@ def build_corpus(
     seen: set[bytes] = set()
     for name in sorted(sources):
         train[name], validation[name], files[name] = [], [], []
-        taken = duplicates = unreadable = 0
+        taken = {"train": 0, "validation": 0}
+        duplicates = skipped = 0
         for source in _shuffled(sources[name], config.data_seed, name):
-            if taken >= config.domain_megabytes * 1e6:
-                break
-            text = source.read(source.path)
-            if text is None:
-                unreadable += 1
-                continue
-            held_out = _is_held_out(source, config)
-            kept = 0
-            for document in _documents(text, config):
-                digest = hashlib.sha256(document.encode()).digest()
-                if digest in seen:
-                    duplicates += 1
+            kept = {"train": 0, "validation": 0}
+            digest = hashlib.sha256()
+            for text, held_out in _texts(source, config):
+                if _is_full(source, config, {k: taken[k] + kept[k] for k in taken}):
+                    break
+                if text is None:
+                    skipped += 1
                     continue
-                seen.add(digest)
-                (validation if held_out else train)[name].append(document)
-                kept += len(document.encode())
-            if kept:
-                taken += kept
-                files[name].append(
-                    {
-                        "file": source.name,
-                        "bytes": kept,
-                        "sha256": hashlib.sha256(text.encode()).hexdigest(),
-                        "split": "validation" if held_out else "train",
-                    }
-                )
+                digest.update(text.encode())
+                for document in _documents(text, config):
+                    key = hashlib.sha256(document.encode()).digest()
+                    if key in seen:
+                        duplicates += 1
+                        continue
+                    seen.add(key)
+                    (validation if held_out else train)[name].append(document)
+                    kept["validation" if held_out else "train"] += len(document.encode())
+            if isinstance(source.read, RowReader):
+                skipped += source.read.skipped
+            for split, size in kept.items():
+                taken[split] += size
+                if size:
+                    files[name].append(
+                        {
+                            "file": source.name,
+                            "bytes": size,
+                            "sha256": digest.hexdigest(),
+                            "split": split,
+                        }
+                    )
         counts[name] = {
-            "bytes": taken,
+            "bytes": sum(taken.values()),
             "train_documents": len(train[name]),
             "validation_documents": len(validation[name]),
             "duplicates_dropped": duplicates,
-            "files_not_utf8": unreadable,
+            "skipped": skipped,
         }
-        log.info("%s: %.1f MB, %d documents", name, taken / 1e6, len(train[name]))
+        log.info("%s: %.1f MB", name, sum(taken.values()) / 1e6)
     read = {"domains": counts, "files": files}
     sha256 = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
     return TextCorpus(train, validation, {"origin": origin, "sha256": sha256, **read})
@@ -188,13 +170,34 @@ def build_corpus(
 def _shuffled(files: Iterable[SourceFile], seed: int, domain: str) -> list[SourceFile]:
     ordered = sorted(files, key=lambda f: f.name)
     rng = np.random.default_rng([seed, *domain.encode()])
-    return [ordered[i] for i in rng.permutation(len(ordered))]
+    shuffled = [ordered[i] for i in rng.permutation(len(ordered))]
+    # Validation first: a document that stands on both sides is then dropped from training.
+    return sorted(shuffled, key=lambda f: f.split != "validation")
 
 
-def _is_held_out(source: SourceFile, config: CorpusConfig) -> bool:
-    if source.path.stat().st_size > LARGEST_VALIDATION_FILE * config.domain_megabytes * 1e6:
-        return False
-    digest = hashlib.sha256(f"{config.data_seed}:{source.name}".encode()).digest()
+def _is_full(source: SourceFile, config: CorpusConfig, taken: Mapping[str, int]) -> bool:
+    """Whether a domain needs no more of a file; files of a given split have a cap of their own."""
+    cap = config.domain_megabytes * 1e6
+    if source.split == "validation":
+        return taken["validation"] >= config.validation_fraction * cap
+    return (taken["train"] if source.split == "train" else sum(taken.values())) >= cap
+
+
+def _texts(source: SourceFile, config: CorpusConfig) -> Iterator[tuple[str | None, bool]]:
+    """Yields a file's texts, each with whether it is held out for validation."""
+    if isinstance(source.read, RowReader):
+        for row, text in source.read(source.path):
+            yield text, _is_held_out(source, config, f"{source.name}:{row}")
+        return
+    large = source.path.stat().st_size > LARGEST_VALIDATION_FILE * config.domain_megabytes * 1e6
+    held_out = _is_held_out(source, config, source.name)
+    yield source.read(source.path), held_out and (source.split is not None or not large)
+
+
+def _is_held_out(source: SourceFile, config: CorpusConfig, name: str) -> bool:
+    if source.split is not None:
+        return source.split == "validation"
+    digest = hashlib.sha256(f"{config.data_seed}:{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < config.validation_fraction * 2**64
 
 

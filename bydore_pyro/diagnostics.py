@@ -142,6 +142,7 @@ class GuideFit:
 
     Attributes:
         khat: Shape of the importance weights' tail; below 0.7 the guide covers the posterior.
+            Infinite where so few draws carry all the weight that there is no tail to fit.
         effective_draws: Kish's effective sample size of the smoothed weights.
         draws: Draws that were weighed.
     """

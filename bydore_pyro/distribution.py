@@ -152,7 +152,7 @@ class GammaDirichlet(TorchDistribution):
             self._validate_sample(value)
         tiny = torch.finfo(value.dtype).tiny
         nodes = self.num_nodes or (None, None)
-        log_w = value.clamp(min=tiny).log()
+        log_w = value.double().clamp(min=tiny).log()
         return log_density(log_w, self.concentration, self.rate, *nodes).to(value.dtype)
 
     # --- moments --------------------------------------------------------------------------------

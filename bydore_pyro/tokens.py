@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.corpus import CorpusConfig, SourceFile, TextCorpus, build_corpus, folder_sources
-from bydore_pyro.environment import environment_sources
+from bydore_pyro.corpus import CorpusConfig, SourceFile, TextCorpus, build_corpus
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import appearing_folder
+from bydore_pyro.rows import RowConfig
+from bydore_pyro.sources import list_sources
 
 __all__ = ["END_OF_TEXT", "TokenCorpus", "TokenizerConfig", "load_tokens"]
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 END_OF_TEXT = "<|endoftext|>"
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ def load_tokens(
     data: str,
     corpus: CorpusConfig | None = None,
     tokenizer: TokenizerConfig | None = None,
+    rows: RowConfig | None = None,
     *,
     needed: Iterable[str] = (),
     cache: Path | None = None,
@@ -77,9 +79,11 @@ def load_tokens(
     """Reads, tokenizes and caches the named data.
 
     Args:
-        data: ``"environment"``, or a folder whose sub-folders are domains of UTF-8 text files.
+        data: What `bydore_pyro.sources.list_sources` takes: ``"environment"``, a folder of domains,
+            a list of domains, ``"pile:FOLDER"``.
         corpus: How documents are made.
         tokenizer: How large the vocabulary is.
+        rows: The columns of files of rows.
         needed: Domains that must be among the data's; checked before anything is read.
         cache: Where tokens are kept; ``$XDG_CACHE_HOME/bydore_pyro`` when None.
         progress: Told what is going on, line by line.
@@ -89,17 +93,13 @@ def load_tokens(
             no usable document.
     """
     corpus, tokenizer = corpus or CorpusConfig(), tokenizer or TokenizerConfig()
-    if data == "environment":
-        sources, missing = environment_sources()
-        if missing:
-            progress(f"not installed, so not part of the corpus: {', '.join(missing)}")
-    else:
-        sources = folder_sources(Path(data))
+    rows = rows or RowConfig()
+    sources = list_sources(data, rows, progress)
     for name in needed:
         if name not in sources:
             known = ", ".join(sorted(sources))
             raise DataError(f"Expected a domain of the data ({known}), found '{name}'")
-    folder = (cache or default_cache()) / _key(data, sources, corpus, tokenizer)
+    folder = (cache or default_cache()) / _key(data, sources, corpus, tokenizer, rows)
     if folder.is_dir():
         try:
             return _read(folder)
@@ -133,10 +133,11 @@ def _key(
     sources: dict[str, list[SourceFile]],
     corpus: CorpusConfig,
     tokenizer: TokenizerConfig,
+    rows: RowConfig,
 ) -> str:
     """A hash of every candidate file's name, size and time, and of all options."""
     digest = hashlib.sha256(
-        json.dumps([CACHE_VERSION, data, asdict(corpus), asdict(tokenizer)]).encode()
+        json.dumps([CACHE_VERSION, data, asdict(corpus), asdict(tokenizer), asdict(rows)]).encode()
     )
     for domain in sorted(sources):
         for source in sorted(sources[domain], key=lambda s: s.name):

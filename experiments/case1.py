@@ -6,8 +6,10 @@ from common import case
 from options import run_main
 
 ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn
-from held-out docstrings (the paper's is drawn from Pile-CC), then train fresh models on the learned
-weights, on uniform weights and on the validation's own domain alone, and compare."""
+from held-out docstrings (the paper's, and that of --data pile:FOLDER, is drawn from Pile-CC), then
+train fresh models on the learned weights, on uniform weights and on the validation's own domain
+alone, and compare."""
+PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    run_main(lambda options: case("case1", options), "case1", ABOUT, steps=250)
+    run_main(lambda options: case("case1", options), "case1", ABOUT, pile=PILE, steps=250)

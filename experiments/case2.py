@@ -6,8 +6,17 @@ from common import case
 from options import run_main
 
 ABOUT = """Case 2, after the paper's: train on two unlike domains only (Python source and licences;
-the paper's are GitHub and Enron Emails), with the same validation set as Case 1."""
+GitHub and Enron Emails, as in the paper, with --data pile:FOLDER), with the same validation set as
+Case 1."""
+DOMAINS = ["python", "licences"]
+PILE = {"domains": ["github", "enron_emails"], "validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    domains = ["python", "licences"]
-    run_main(lambda options: case("case2", options), "case2", ABOUT, domains=domains, steps=250)
+    run_main(
+        lambda options: case("case2", options),
+        "case2",
+        ABOUT,
+        pile=PILE,
+        domains=DOMAINS,
+        steps=250,
+    )

@@ -57,6 +57,7 @@ def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
         experiment.data,
         options.corpus,
         options.tokenizer,
+        options.rows,
         needed=(*validation, *(experiment.domains or ())),
         cache=Path(experiment.cache) if experiment.cache else None,
         progress=lambda line: print(line, file=sys.stderr),
@@ -223,6 +224,7 @@ def write_search_metrics(
     state = found.state
     names, last = state.domains.names, state.records[-1]
     means = np.stack([record.mean for record in state.records])
+    fit = search_guide_fit(state)
     metrics = {
         "seed": options.experiment.seed,
         "steps": len(state.records),
@@ -230,7 +232,10 @@ def write_search_metrics(
         "verification": cost.report(),
         "validation_loss_nats_per_token": losses,
         "jitter_second_half": jitter(means[len(means) // 2 :]),
-        "guide_fit": dataclasses.asdict(search_guide_fit(state)),
+        "guide_fit": {
+            **dataclasses.asdict(fit),
+            "khat": fit.khat if math.isfinite(fit.khat) else "infinite",
+        },
         "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
         "last_concentration_sum": float((last.concentration / last.rate).sum()),
         "epochs": state.domains.epochs(),
@@ -262,9 +267,10 @@ def print_results(path: Path, found: Found, metrics: dict[str, Any]) -> None:
         f"jitter in the second half {metrics['jitter_second_half']:.3f}"
     )
     fit = metrics["guide_fit"]
+    khat = fit["khat"] if isinstance(fit["khat"], str) else f"{fit['khat']:.2f}"
     print(
-        f"The last guide against its model with g frozen: PSIS k-hat {fit['khat']:.2f} (below 0.7 "
-        f"is good), {fit['effective_draws']:.0f} effective of {fit['draws']} draws"
+        f"The last guide against its model with g frozen: PSIS k-hat {khat} (below 0.7 is good), "
+        f"{fit['effective_draws']:.0f} effective of {fit['draws']} draws"
     )
     print(
         f"\nIn {path}: mixture.json, summary.csv, posterior.nc, trajectory.nc, metrics.json and "

@@ -17,6 +17,7 @@ from bydore_pyro.corpus import CorpusConfig
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import ProxyConfig, build_language_model
+from bydore_pyro.rows import RowConfig
 from bydore_pyro.search_config import SearchConfig
 from bydore_pyro.tokens import TokenizerConfig
 
@@ -42,8 +43,9 @@ class ExperimentConfig:
     data: str = field(
         default="environment",
         metadata={
-            "help": "'environment' (the text of the Python environment), or a folder whose "
-            "sub-folders are domains of UTF-8 text files."
+            "help": "'environment' (the text of the Python environment); a folder whose "
+            "sub-folders or files are domains; a JSON or YAML file that lists domains; "
+            "'pile:FOLDER', files of the Pile."
         },
     )
     domains: list[str] | None = field(
@@ -113,6 +115,7 @@ class Options:
 
     experiment: ExperimentConfig
     corpus: CorpusConfig
+    rows: RowConfig
     tokenizer: TokenizerConfig
     proxy: ProxyConfig
     network: PriorNetworkConfig
@@ -154,6 +157,7 @@ def run_main(
     name: str,
     about: str,
     kind: type = Options,
+    pile: dict[str, Any] | None = None,
     **defaults: Any,
 ) -> None:
     """Parses the command line and runs an experiment; what a user can mend ends with exit code 2.
@@ -163,10 +167,14 @@ def run_main(
         name: The experiment's name, also that of its run folder.
         about: The text of `--help`.
         kind: The class of the options: a dataclass whose fields are dataclasses of options.
+        pile: Its defaults on top of those where the data is the Pile.
         defaults: The experiment's own defaults of options.
     """
+    arguments = sys.argv[1:]
+    if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
+        defaults |= pile or {}
     try:
-        experiment(parse_options(sys.argv[1:], name, about, defaults, kind))
+        experiment(parse_options(arguments, name, about, defaults, kind))
     except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
         _fail(name, str(error))
     except OSError as error:

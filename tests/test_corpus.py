@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import ALPHABETS, write_domains
 
 from bydore_pyro.corpus import (
     CorpusConfig,
     SourceFile,
     TextCorpus,
     build_corpus,
-    folder_sources,
     read_text,
 )
-from bydore_pyro.errors import DataError
 
 
 def source(folder: Path, name: str, text: str | bytes) -> SourceFile:
@@ -86,24 +83,8 @@ def test_the_cap_holds_and_the_seed_chooses(tmp_path: Path) -> None:
 def test_files_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
     files = [source(tmp_path, "bad", b"\xff\xfe" * 300), source(tmp_path, "good", "fine " * 100)]
     corpus = build_corpus({"a": files}, CorpusConfig(), origin="test")
-    assert corpus.manifest["domains"]["a"]["files_not_utf8"] == 1
+    assert corpus.manifest["domains"]["a"]["skipped"] == 1
     assert len(corpus.train["a"]) + len(corpus.validation["a"]) == 1
-
-
-def test_folders_are_domains(tmp_path: Path) -> None:
-    write_domains(tmp_path, ALPHABETS, files=3)
-    sources = folder_sources(tmp_path)
-    assert {name: len(files) for name, files in sources.items()} == dict.fromkeys(ALPHABETS, 3)
-
-
-def test_bad_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found no folder"):
-        folder_sources(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="sub-folder a domain"):
-        folder_sources(tmp_path)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"found none in .*empty"):
-        folder_sources(tmp_path)
 
 
 @pytest.mark.parametrize(

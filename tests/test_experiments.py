@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import runpy
@@ -19,6 +20,7 @@ from conftest import write_domains
 
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.pile import PILE_DOMAINS
 from bydore_pyro.proxy import Proxy
 
 ROOT = Path(__file__).parents[1]
@@ -113,6 +115,28 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
     assert again.stderr.strip().splitlines() == [
         f"{script}: error: Expected a new output folder, found a run in {out}"
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "domains"), [("case1", 17), ("case2", 2)])
+def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
+    rows = [
+        {"text": f"{name} {i} " * 90, "meta": {"pile_set_name": name}}
+        for i in range(40)
+        for name in (*PILE_DOMAINS, "Books3")
+    ]
+    (tmp_path / "pile").mkdir()
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "pile" / "00.jsonl.gz").write_bytes(gzip.compress(content.encode()))
+    out = tmp_path / "run"
+    arguments = ("--smoke", "--data", f"pile:{tmp_path / 'pile'}", "--validation_fraction", "0.3")
+    done = run(script, *arguments, "--out", str(out), "--cache", str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert set(mixture.names) <= {*PILE_DOMAINS.values()}
+    assert len(mixture.names) == domains
+    config = json.loads((out / "config.json").read_text())["experiment"]
+    assert config["validation"] == ["pile_cc"]
 
 
 @pytest.mark.slow

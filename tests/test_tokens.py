@@ -9,8 +9,10 @@ import pytest
 from conftest import ALPHABETS, write_domains
 from tokenizers import Tokenizer
 
-from bydore_pyro.corpus import CorpusConfig, build_corpus, folder_sources
+from bydore_pyro.corpus import CorpusConfig, build_corpus
 from bydore_pyro.errors import DataError
+from bydore_pyro.rows import RowConfig
+from bydore_pyro.sources import list_sources
 from bydore_pyro.tokens import END_OF_TEXT, TokenCorpus, TokenizerConfig, load_tokens
 
 CONFIG = CorpusConfig(validation_fraction=0.2)
@@ -18,7 +20,7 @@ CONFIG = CorpusConfig(validation_fraction=0.2)
 
 def test_tokens_decode_to_the_documents(corpus: TokenCorpus, text_folder: Path) -> None:
     tokenizer = Tokenizer.from_file(str(corpus.tokenizer))
-    text = build_corpus(folder_sources(text_folder), CONFIG, origin="test")
+    text = build_corpus(list_sources(str(text_folder), RowConfig(), print), CONFIG, origin="test")
     for split, arrays in ((text.train, corpus.train), (text.validation, corpus.validation)):
         for name, documents in split.items():
             decoded = tokenizer.decode(arrays[name].tolist(), skip_special_tokens=False)
