@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ Split = Literal["train", "validation"]
 LISTS = (".json", ".yaml", ".yml")
 # Names by which `datasets` knows the sides of a split.
 VALIDATION = {"validation", "valid", "val", "dev"}
+TEST = {"test", "testing"}
 PILE = "pile:"
 NAMES = ("train", "validation", "text_column", "domain_column", "domain")
 
@@ -74,20 +76,27 @@ def _folder(folder: Path, rows: RowConfig) -> Sources:
 
 
 def _files(entry: Path, rows: RowConfig, root: Path) -> list[SourceFile]:
-    """Lists the files of a domain; `train` and `validation` in a file's name are its split."""
+    """Lists the files of a domain; names that begin with `validation` or `test` tell the split.
+
+    Where there is validation text of its own, test files are left out.
+    """
     if entry.is_file() or is_row_file(entry):
         files = [entry]
     else:
         files = sorted(p for p in entry.rglob("*") if p.is_file() and not p.name.startswith("."))
     if not files:
         raise DataError(f"Expected text files, found none in {entry}")
-    splits = {p: p.name.split(".")[0] for p in files}
-    given = any(split in VALIDATION for split in splits.values())
+    held_out = {p for p in files if _named(p, entry, VALIDATION)}
+    if not held_out:
+        return [_source(p, rows, root, None) for p in files]
+    files = [p for p in files if not _named(p, entry, TEST)]
+    return [_source(p, rows, root, "validation" if p in held_out else "train") for p in files]
 
-    def split_of(path: Path) -> Split | None:
-        return None if not given else "validation" if splits[path] in VALIDATION else "train"
 
-    return [_source(p, rows, root, split_of(p)) for p in files]
+def _named(path: Path, entry: Path, names: set[str]) -> bool:
+    """Whether a file below `entry`, or a folder on the way to it, is named like a split."""
+    parts = path.relative_to(entry).parts
+    return any(re.split(r"[^a-z]", part.lower())[0] in names for part in parts)
 
 
 def _source(

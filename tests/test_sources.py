@@ -61,6 +61,7 @@ def test_folders_and_files_are_domains(tmp_path: Path) -> None:
 def test_names_of_files_give_the_split(tmp_path: Path) -> None:
     write_lines(tmp_path / "law/train.jsonl.gz", [row("law", i) for i in range(40)])
     write_lines(tmp_path / "law/validation.jsonl.gz", [row("held", i) for i in range(5)])
+    write_lines(tmp_path / "law/test-00000-of-00001.jsonl", [row("secret", 1)])
     # A document on both sides is dropped from training.
     write_lines(tmp_path / "law/train-2.jsonl", [row("held", 3), row("law", 99)])
     corpus = build_corpus(sources(tmp_path), CorpusConfig(), origin="test")
