@@ -49,7 +49,7 @@ def log_density(
         log_w: Logs of the weights ``(..., K)``.
         concentration: Gamma shapes ``a > 0``, broadcastable to ``(..., K)``.
         rate: Gamma rates ``b > 0``, broadcastable to ``(..., K)``.
-        inner_nodes: Nodes over ``log beta``, 40 when None.
+        inner_nodes: Nodes over ``log beta``, 36 when None.
         outer_nodes: Nodes over ``log t``; as many as the widest window needs when None.
 
     Returns:

@@ -52,7 +52,7 @@ class GammaDirichlet(TorchDistribution):
     Args:
         concentration: Gamma shapes ``a > 0``, broadcastable to ``batch_shape + (K,)``.
         rate: Gamma rates ``b > 0``, broadcastable to ``batch_shape + (K,)``.
-        num_nodes: Nodes of the density's inner and outer integral, at least 8 each. By default 40,
+        num_nodes: Nodes of the density's inner and outer integral, at least 8 each. By default 36,
             and as many as the widest window of the outer one needs.
         validate_args: Whether to check the arguments; torch's default when None.
 

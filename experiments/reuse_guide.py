@@ -151,7 +151,6 @@ def draw(folder: RunFolder, name: str, samples: dict[str, Tensor], dims: dict) -
         textsize=10,
         figsize=(7, 2 + 0.35 * rows),
     )
-    axes[0].legend(loc="lower right", frameon=False)
     axes[0].set_xlabel("share")
     axes[0].set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
     axes[0].figure.tight_layout()
