@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 __all__ = ["log_density"]
 
@@ -53,13 +52,19 @@ def log_density(
         outer_nodes: Nodes over ``log t``; as many as the widest window needs when None.
 
     Returns:
-        The log density with respect to the first ``K - 1`` weights, ``(...)``, in float64.
+        The log density with respect to the first ``K - 1`` weights, ``(...)``, in float64; NaN
+        where an argument is NaN.
+
+    Raises:
+        NotImplementedError: In a backward pass with `create_graph`: there is no second derivative.
 
     References:
         The density follows from Yuan et al., Bayesian Domain Reweighting, Eq. "sample", with
         ``Gamma(B) = int t^(B - 1) e^-t dt`` for the Dirichlet's normaliser.
     """
     log_w, a, b = torch.broadcast_tensors(log_w.double(), concentration.double(), rate.double())
+    if log_w.numel() == 0:
+        return log_w.sum(-1)
     return _LogDensity.apply(log_w, a, b, inner_nodes or INNER_NODES, outer_nodes)
 
 
@@ -79,8 +84,9 @@ class _LogDensity(torch.autograd.Function):
         return value.reshape(shape[:-1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError("The density of GammaDirichlet has no second derivative")
         a, b, beta, log_beta = ctx.saved_tensors
         scale = upstream.unsqueeze(-1)
         by_a = b.log() - torch.digamma(a) + log_beta
@@ -175,6 +181,7 @@ def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor, nodes: int | None) -> tupl
         ends.append(y)
     low, high = ends
     needed = (high - low) * (scale / OUTER_SPACING_WIDE).clamp(min=1 / OUTER_SPACING)
+    needed = needed.nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
     count = nodes or math.ceil(float(needed.max())) + 1
     step = ((high - low) / (count - 1)).unsqueeze(-1)
     y = low.unsqueeze(-1) + step * torch.arange(count, dtype=a.dtype, device=a.device)

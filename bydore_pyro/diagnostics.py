@@ -142,7 +142,8 @@ class GuideFit:
 
     Attributes:
         khat: Shape of the importance weights' tail; below 0.7 the guide covers the posterior.
-            Infinite where so few draws carry all the weight that there is no tail to fit.
+            Infinite where so few draws carry all the weight that there is no tail to fit, 0 where
+            all weights are equal: the guide is the posterior.
         effective_draws: Kish's effective sample size of the smoothed weights.
         draws: Draws that were weighed.
     """
@@ -166,7 +167,7 @@ def guide_fit(
         model: A Pyro model of one posterior.
         guide: Its guide; called, like the model, with `args`.
         num_samples: Draws, at least 100.
-        max_plate_nesting: Plates of the model.
+        max_plate_nesting: Depth of the model's nested plates.
         seed: Of the draws.
 
     Raises:
@@ -178,12 +179,16 @@ def guide_fit(
     """
     if num_samples < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), pyro.get_param_store().scope():
+    store, devices = pyro.get_param_store(), range(torch.cuda.device_count())
+    with torch.no_grad(), torch.random.fork_rng(devices), store.scope(store.get_state()):
         torch.manual_seed(seed)
         log_weights, _, _ = vectorized_importance_weights(
             model, guide, *args, num_samples=num_samples, max_plate_nesting=max_plate_nesting
         )
-    smoothed, khat = import_arviz().psislw(log_weights.double().cpu().numpy())
+    values = log_weights.double().cpu().numpy()
+    if np.ptp(values) < 1e-9:  # no tail to smooth
+        return GuideFit(0.0, float(num_samples), num_samples)
+    smoothed, khat = import_arviz().psislw(values)
     effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
     return GuideFit(float(khat), float(effective), num_samples)
 
@@ -193,13 +198,16 @@ def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit
 
     The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
     answers to the weights, which the frozen model cannot know.
+
+    Raises:
+        DataError: When the search has no step.
     """
     window = _window(state)
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
     kl_weight = float(np.mean([record.kl_weight for record in window]))
-    return guide_fit(
-        mixture_model, state.guide, state.signals, g, kl_weight, num_samples=num_samples
-    )
+    arguments = (state.signals, g, kl_weight)
+    with state.isolated():
+        return guide_fit(mixture_model, state.guide, *arguments, num_samples=num_samples)
 
 
 def outweighs(posterior: arviz.InferenceData) -> xarray.DataArray:

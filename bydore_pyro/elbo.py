@@ -2,8 +2,7 @@
 
     loss(Phi) = - sum_k g_k E_q[w_k] + lam KL(q || p)                          (nats per token)
 
-For a `GammaDirichlet` guide the KL is estimated with the exact density, or is one of two cheap
-stand-ins; see `kl` below.
+For a `GammaDirichlet` guide the KL is estimated with the exact density, or by an upper bound.
 `g` comes from the language model and is a constant here, so the mean of the posterior gives the
 exact gradient of the first term, without the noise of a sample of `w`.
 """
@@ -24,6 +23,8 @@ from bydore_pyro.guide import WEIGHTS
 
 __all__ = ["HypergradientELBO"]
 
+SMALLEST_BETA = 1e-3  # both divergences grow as 1 / beta
+
 
 class HypergradientELBO(ELBO):
     r"""Loss ``-(g . E_q[w]) + lam KL(q || p)`` for a model and guide over mixture weights.
@@ -34,14 +35,16 @@ class HypergradientELBO(ELBO):
 
     Args:
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation.
-        kl: The divergence of a `GammaDirichlet` guide: ``"mean"`` for
-            `GammaDirichlet.kl_at_mean_to_dirichlet`, ``"bound"`` for
-            `GammaDirichlet.kl_bound_to_dirichlet`, ``"exact"`` for
-            `GammaDirichlet.kl_to_dirichlet`. Other guides have their own closed form.
-        num_samples: Draws for the bound and for the exact divergence.
+        kl: The divergence of a `GammaDirichlet` guide: ``"exact"`` for
+            `GammaDirichlet.kl_to_dirichlet`, ``"bound"`` for
+            `GammaDirichlet.kl_bound_to_dirichlet`, both with drawn concentrations of at least 1e-3,
+            so that they are finite for every shape. Other guides have their own closed form, and no
+            use for `moment`, `kl` and `num_samples`.
+        num_samples: Draws for either.
 
     Raises:
-        ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range.
+        ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range; when the loss
+            is asked for with a `kl_weight` that is not positive.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter".
@@ -50,14 +53,14 @@ class HypergradientELBO(ELBO):
     def __init__(
         self,
         moment: Literal["exact", "ratio"] = "exact",
-        kl: Literal["mean", "bound", "exact"] = "mean",
+        kl: Literal["exact", "bound"] = "exact",
         num_samples: int = 16,
     ) -> None:
         super().__init__()
         if moment not in ("exact", "ratio"):
             raise ValueError(f"Expected moment 'exact' or 'ratio', actual {moment!r}")
-        if kl not in ("mean", "bound", "exact"):
-            raise ValueError(f"Expected kl 'mean', 'bound' or 'exact', actual {kl!r}")
+        if kl not in ("exact", "bound"):
+            raise ValueError(f"Expected kl 'exact' or 'bound', actual {kl!r}")
         if num_samples < 1:
             raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
         self.moment = moment
@@ -68,6 +71,8 @@ class HypergradientELBO(ELBO):
         self, model: Callable, guide: Callable, signals: Tensor, g: Tensor, kl_weight: float
     ) -> Tensor:
         """Returns the loss, a scalar in nats per token, minimised; `g` is taken as a constant."""
+        if not kl_weight > 0:
+            raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
         q, p = self._get_trace(model, guide, (signals, g, kl_weight), {})
         mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
         return -(g.detach() * mean).sum() + kl_weight * self._divergence(q, p)
@@ -86,10 +91,8 @@ class HypergradientELBO(ELBO):
     def _divergence(self, q: torch.distributions.Distribution, p: Dirichlet) -> Tensor:
         if not isinstance(q, GammaDirichlet):
             return kl_divergence(q, p).sum()
-        if self.kl == "mean":
-            return q.kl_at_mean_to_dirichlet(p.concentration).sum()
         estimate = q.kl_to_dirichlet if self.kl == "exact" else q.kl_bound_to_dirichlet
-        return estimate(p.concentration, self.num_samples).sum()
+        return estimate(p.concentration, self.num_samples, SMALLEST_BETA).sum()
 
     def _get_trace(
         self, model: Callable, guide: Callable, args: tuple, kwargs: dict

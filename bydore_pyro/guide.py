@@ -48,6 +48,9 @@ class MixtureGuide(PyroModule):
             with pyro.plate("documents", len(counts)):
                 return guide(counts)
 
+    Its parameters stand in Pyro's store under the site's name. A second guide for a site of the
+    same name finds the first one's there: clear the store (`pyro.clear_param_store()`) or scope it.
+
     Args:
         network: Maps what the guide is called with, ``(..., K)``, to Gamma shape and rate, each
             ``(..., K)`` and positive; a `PriorNetwork`, a `FreeConcentrations`, or any module of
@@ -59,7 +62,7 @@ class MixtureGuide(PyroModule):
     """
 
     def __init__(self, network: nn.Module, name: str = WEIGHTS) -> None:
-        super().__init__()
+        super().__init__(name)
         self.network = network
         self.site = name
 

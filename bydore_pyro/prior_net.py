@@ -61,6 +61,9 @@ class PriorNetwork(nn.Module):
         num_domains: K, at least 2.
         config: Sizes and scales.
 
+    Raises:
+        ValueError: When `num_domains` is below 2; when called with signals not ``(..., K)``.
+
     References:
         Yuan et al., Bayesian Domain Reweighting, section "Formulation of q", step (i).
     """
@@ -92,8 +95,9 @@ class PriorNetwork(nn.Module):
                 f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
             )
         centred = signals - signals.mean(-1, keepdim=True)
-        deviation = centred.square().mean(-1, keepdim=True).sqrt()
-        standardised = self.signal_scale * centred / (deviation + 1e-6)
+        # Inside of the root, for its gradient where all signals are equal.
+        deviation = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        standardised = self.signal_scale * centred / deviation
         tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
         flat = tokens.reshape(-1, *tokens.shape[-2:])
         encoded = self.encoder(flat).reshape(tokens.shape)
@@ -111,12 +115,17 @@ class FreeConcentrations(nn.Module):
     Args:
         num_domains: K, at least 2.
         initial_shape: Shape and rate of every domain before the first step.
+
+    Raises:
+        ValueError: When `num_domains` or `initial_shape` is out of range.
     """
 
     def __init__(self, num_domains: int, initial_shape: float = 1.0) -> None:
         super().__init__()
         if num_domains < 2:
             raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if not 0 < initial_shape < math.inf:
+            raise ValueError(f"Expected a finite initial_shape > 0, actual {initial_shape}")
         self.log_mean = nn.Parameter(torch.zeros(num_domains))
         self.log_rate = nn.Parameter(torch.full((num_domains,), math.log(initial_shape)))
 

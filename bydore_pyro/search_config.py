@@ -48,12 +48,9 @@ class SearchConfig:
         },
     )
     kl_weight: float = field(default=0.001, metadata={"help": "Weight of the KL term."})
-    kl: Literal["mean", "bound", "exact"] = field(
-        default="mean",
-        metadata={
-            "help": "KL of the guide: at the concentrations' means, the closed-form upper bound, "
-            "or exact up to sampling."
-        },
+    kl: Literal["exact", "bound"] = field(
+        default="exact",
+        metadata={"help": "KL of the guide: exact up to sampling, or its upper bound."},
     )
     moment: Literal["exact", "ratio"] = field(
         default="exact", metadata={"help": "E_q[w] by the exact integral or the paper's ratio."}
@@ -109,7 +106,7 @@ class SearchConfig:
             raise ValueError(f"Expected tolerance >= 0, actual {self.tolerance}")
         for name, choices in (
             ("kl_scale", ("relative", "absolute")),
-            ("kl", ("mean", "bound", "exact")),
+            ("kl", ("exact", "bound")),
             ("moment", ("exact", "ratio")),
             ("epsilon_rule", ("paper", "darts")),
         ):

@@ -28,6 +28,7 @@ SMOKE = {
     "vocabulary": 300,
     "sequence_length": 32,
     "steps": 6,
+    "vectors": 4,
     "guide_warmup": 1,
     "batch_sequences": 8,
     "signal_sequences": 1,

@@ -160,9 +160,10 @@ def draw(folder: RunFolder, name: str, samples: dict[str, Tensor], dims: dict) -
 def reuse_guide(options: ReuseOptions) -> None:
     """Fits, compares, draws, and writes the results."""
     run = options.run
-    steps, vectors = (20, 4) if run.smoke else (run.steps, run.vectors)
+    steps, vectors, start = run.steps, run.vectors, time.perf_counter()
     path = Path(run.out or f"runs/reuse_guide-{time.strftime('%Y%m%d-%H%M%S')}")
     folder = RunFolder(path)
+    folder.write_json("config.json", {"name": "reuse_guide", "run": dataclasses.asdict(run)})
     pyro.set_rng_seed(run.seed)
     pyro.clear_param_store()
     shares = torch.tensor(SHARES, dtype=torch.float64)
@@ -186,7 +187,8 @@ def reuse_guide(options: ReuseOptions) -> None:
         "one_vector": {"counts": counts.tolist(), **compare(single, counts)},
         "many_vectors": {"vectors": vectors, **compare(amortised, many)},
     }
-    folder.write_json("results.json", {**results, **provenance()})
+    spent = {"seed": run.seed, "seconds": time.perf_counter() - start}
+    folder.write_json("results.json", {**results, **spent, **provenance()})
     coordinates = {"kind": list(KINDS)}
     predictive = Predictive(one_vector, guide=single, num_samples=DRAWS, return_sites=["shares"])
     samples = {
@@ -205,7 +207,6 @@ def reuse_guide(options: ReuseOptions) -> None:
         "dims": {"shares": ["document", "kind"]},
     }
     draw(folder, "many-vectors", samples, dims)
-    folder.write_json("config.json", {"name": "reuse_guide", "run": dataclasses.asdict(run)})
     for name, row in results.items():
         print(
             f"{name}: error of the mean at most {row['largest_error_of_mean']:.4f}, of the "

@@ -171,6 +171,14 @@ def counts_model(counts: torch.Tensor) -> None:
     pyro.factor("counts", (counts * shares.log()).sum(-1))
 
 
+def prior(_: torch.Tensor) -> None:
+    pyro.sample("shares", Dirichlet(torch.ones(3)))
+
+
+def stored(counts: torch.Tensor) -> None:
+    pyro.sample("shares", Dirichlet(pyro.param("beta", torch.ones_like(counts))))
+
+
 def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
     counts = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 
@@ -184,6 +192,12 @@ def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
     assert isinstance(exact, GuideFit)
     assert exact.khat < 0.5
     assert exact.effective_draws > 990
+    with pyro.get_param_store().scope():  # nothing to weigh: the guide is the prior
+        same = guide_fit(prior, prior, counts)
+        assert (same.khat, same.effective_draws) == (0, 1000)
+        # What the store holds counts, not what the parameter started from.
+        pyro.param("beta", 1 + counts)
+        assert guide_fit(counts_model, stored, counts).effective_draws > 999
     narrow = guide_fit(counts_model, guide(6.0), counts)
     assert narrow.khat > 0.7
     assert narrow.effective_draws < 300

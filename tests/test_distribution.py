@@ -214,8 +214,14 @@ def test_values_off_the_simplex_are_refused() -> None:
     q = GammaDirichlet(A, B, validate_args=True)
     with pytest.raises(ValueError, match="support"):
         q.log_prob(torch.tensor([0.5, 0.5, 0.5, 0.5], dtype=torch.float64))
-    with pytest.raises(ValueError, match="num_nodes"):
-        GammaDirichlet(A, B, num_nodes=(4, 100))
+    for nodes in ((4, 100), (40,), 40, (40.5, 60.5)):
+        with pytest.raises(ValueError, match="num_nodes"):
+            GammaDirichlet(A, B, num_nodes=nodes)  # type: ignore[arg-type]
+    for divergence in (q.kl_to_dirichlet, q.kl_bound_to_dirichlet):
+        with pytest.raises(ValueError, match="alpha > 0"):
+            divergence(torch.zeros(4))
+        with pytest.raises(ValueError, match="num_samples"):
+            divergence(torch.ones(4), 0)
 
 
 def test_log_prob_of_a_zero_weight_is_finite_in_float32() -> None:
@@ -258,7 +264,7 @@ def test_divergence_and_its_gradient_agree_with_an_integral() -> None:
 def test_divergence_of_sparse_posteriors_stays_finite() -> None:
     torch.manual_seed(0)
     a = torch.full((17,), 0.05, requires_grad=True)
-    value = GammaDirichlet(a, torch.ones(17)).kl_to_dirichlet(torch.ones(17), 8)
+    value = GammaDirichlet(a, torch.ones(17)).kl_to_dirichlet(torch.ones(17), 8, 1e-3)
     value.backward()
     assert torch.isfinite(value)
     assert torch.isfinite(a.grad).all()
@@ -271,14 +277,6 @@ def test_bound_is_tight_for_collapsed_gammas() -> None:
     q = GammaDirichlet(1e8 * beta, torch.full_like(beta, 1e8))
     exact = kl_divergence(Dirichlet(beta), Dirichlet(alpha))
     torch.testing.assert_close(q.kl_bound_to_dirichlet(alpha, 4), exact, atol=1e-3, rtol=0)
-
-
-def test_divergence_at_the_mean_is_that_of_the_dirichlet() -> None:
-    alpha = torch.tensor([1.0, 1.5, 0.7, 1.0], dtype=torch.float64)
-    exact = kl_divergence(Dirichlet(A / B), Dirichlet(alpha))
-    torch.testing.assert_close(GammaDirichlet(A, B).kl_at_mean_to_dirichlet(alpha), exact)
-    batched = GammaDirichlet(A.expand(3, 4), B).kl_at_mean_to_dirichlet(alpha)
-    torch.testing.assert_close(batched, exact.expand(3))
 
 
 def test_bound_lies_above_the_divergence() -> None:
@@ -295,3 +293,59 @@ def test_bound_lies_above_the_divergence() -> None:
     bound = q.kl_bound_to_dirichlet(torch.ones(2), 20_000)
     assert bound > exact + 0.01
     assert exact > 0
+
+
+def test_integers_and_mixed_dtypes_are_promoted() -> None:
+    q = GammaDirichlet(torch.tensor([1, 2, 3]), torch.tensor(1))
+    torch.testing.assert_close(q.mean, torch.tensor([1.0, 2.0, 3.0]) / 6)
+    assert q.rsample().dtype == torch.float32
+    for a, b in ((A.float(), B), (A, B.float())):
+        mixed = GammaDirichlet(a, b)
+        assert mixed.rsample().dtype == mixed.mean.dtype == torch.float64
+        assert mixed.log_prob(torch.full((4,), 0.25)).dtype == torch.float64
+
+
+def test_empty_samples_and_nan_come_out_as_they_went_in() -> None:
+    q = GammaDirichlet(A, B)
+    assert q.log_prob(q.sample((0,))).shape == (0,)
+    nan = GammaDirichlet(torch.full((4,), math.nan), B, validate_args=False)
+    assert nan.mean.isnan().all()
+    assert nan.log_prob(torch.full((4,), 0.25)).isnan()
+
+
+@pytest.mark.parametrize("a", [1e-6, 1e-3, 0.05])
+def test_moments_of_tiny_shapes(a: float) -> None:
+    """Equal domains have mean 1 / K whatever the shape; as a -> 0 the weights go to one vertex."""
+    q = GammaDirichlet(torch.full((3,), a, dtype=torch.float64), torch.ones(3))
+    torch.testing.assert_close(q.mean, torch.full_like(q.mean, 1 / 3), atol=1e-9, rtol=0)
+    assert (q.variance < 2 / 9 + 1e-9).all()
+    if a < 1e-2:
+        torch.testing.assert_close(q.variance, torch.full_like(q.mean, 2 / 9), atol=0.01, rtol=0)
+
+
+def test_divergence_of_rates_far_from_one() -> None:
+    """K = 2, a mean concentration of 3e-4: against a sum over the logit on a fine grid."""
+    torch.manual_seed(0)
+    a, b = torch.full((2,), 3.0).double(), torch.full((2,), 100.0).double()
+    x = torch.sinh(torch.linspace(-14, 14, 6001, dtype=torch.float64))
+    step = torch.gradient(x)[0]
+    log_w = torch.stack([x, torch.zeros_like(x)], -1).log_softmax(-1)
+    log_q = log_density(log_w, a, b)
+    exact = ((log_q + log_w.sum(-1)).exp() * log_q * step).sum().item()
+    q = GammaDirichlet(a, b)
+    assert q.kl_to_dirichlet(torch.ones(2), 20_000).item() == pytest.approx(exact, rel=0.05)
+    assert q.kl_to_dirichlet(torch.ones(2), 4000, 0.1).item() < 0.5 * exact
+    assert q.kl_bound_to_dirichlet(torch.ones(2), 20_000).item() > exact
+
+
+def test_there_is_no_second_derivative() -> None:
+    a = A.clone().requires_grad_()
+    value = GammaDirichlet(a, B).log_prob(torch.full((4,), 0.25, dtype=torch.float64))
+    with pytest.raises(NotImplementedError, match="second derivative"):
+        torch.autograd.grad(value, a, create_graph=True)
+
+
+def test_log_prob_has_the_right_gradient_in_the_value() -> None:
+    w = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64, requires_grad=True)
+    q = GammaDirichlet(A, B, validate_args=False)
+    assert torch.autograd.gradcheck(q.log_prob, (w,), eps=1e-6)

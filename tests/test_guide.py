@@ -172,3 +172,25 @@ def test_guide_on_a_gpu_agrees_with_the_cpu() -> None:
     torch.testing.assert_close(q.log_prob(w.cuda()).cpu(), expected[0], atol=1e-6, rtol=0)
     torch.testing.assert_close(q.mean.cpu(), expected[1])
     assert q.rsample((3,)).is_cuda
+
+
+@pytest.mark.usefixtures("_store")
+def test_two_sites_have_parameters_of_their_own() -> None:
+    first = MixtureGuide(FreeConcentrations(3).double(), name="x")
+    second = MixtureGuide(FreeConcentrations(3).double(), name="y")
+
+    def model() -> None:
+        for name, counts in (("x", COUNTS), ("y", COUNTS.flip(0))):
+            shares = pyro.sample(name, Dirichlet(torch.ones_like(counts)))
+            pyro.factor(f"counts_{name}", (counts * shares.log()).sum(-1))
+
+    def guide() -> None:
+        first(COUNTS)
+        second(COUNTS)
+
+    objective = Trace_ELBO(num_particles=8, vectorize_particles=True, max_plate_nesting=0)
+    svi = SVI(model, guide, ClippedAdam({"lr": 0.1}), objective)
+    for _ in range(30):
+        svi.step()
+    assert first.posterior(COUNTS).mean.argmax() == 0
+    assert second.posterior(COUNTS).mean.argmax() == 2

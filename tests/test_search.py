@@ -162,9 +162,8 @@ def test_a_broken_posterior_is_named(corpus: TokenCorpus) -> None:
         search_step(state)
 
 
-@pytest.mark.parametrize("kl", ["bound", "exact"])
-def test_other_divergences_serve_too(corpus: TokenCorpus, kl: str) -> None:
-    records = list(run_search(state_of(corpus, dataclasses.replace(CONFIG, kl=kl))))
+def test_the_bound_serves_too(corpus: TokenCorpus) -> None:
+    records = list(run_search(state_of(corpus, dataclasses.replace(CONFIG, kl="bound"))))
     default = list(run_search(state_of(corpus)))
     assert np.isfinite([record.loss for record in records]).all()
     assert not np.array_equal(records[-1].mean, default[-1].mean)
