@@ -11,7 +11,7 @@ import pyro
 import torch
 from pyro.infer.importance import vectorized_importance_weights
 
-from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.arviz_import import hdi, inference_data, smooth_log_weights, summary
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import mixture_model
@@ -76,7 +76,6 @@ def posterior_of(
     Raises:
         DataError: When the search has no step.
     """
-    arviz = import_arviz()
     window = _window(state)
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
@@ -86,14 +85,13 @@ def posterior_of(
         torch.manual_seed(seed)
         log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
     shape = (chains, draws, len(state.domains.names))
-    return arviz.from_dict(
-        posterior={
+    return inference_data(
+        {
             "w": log_w.exp().numpy().reshape(shape),
             "beta": log_beta.exp().numpy().reshape(shape),
         },
-        coords={"domain": list(state.domains.names)},
         dims={"w": ["domain"], "beta": ["domain"]},
-        attrs={"inference_library": "bydore_pyro"},
+        coords={"domain": state.domains.names},
     )
 
 
@@ -101,16 +99,15 @@ def mixture_of(
     state: SearchState, posterior: arviz.InferenceData, *, tokenizer: str, data_sha256: str
 ) -> Mixture:
     """Returns the learned mixture: exact means of the averaged posterior, its spread and HDI."""
-    arviz = import_arviz()
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
     samples = posterior["posterior"]["w"]
-    hdi = arviz.hdi(posterior, var_names=["w"], hdi_prob=HDI_PROBABILITY)["w"].values
+    interval = hdi(posterior, "w", HDI_PROBABILITY).values
     deviation = samples.std(("chain", "draw")).values
     return Mixture(
         names=state.domains.names,
         weights=tuple((mean / mean.sum()).tolist()),
         standard_deviation=tuple(deviation.tolist()),
-        hdi=tuple((low, high) for low, high in hdi.tolist()),
+        hdi=tuple((low, high) for low, high in interval.tolist()),
         hdi_probability=HDI_PROBABILITY,
         tokenizer=tokenizer,
         data_sha256=data_sha256,
@@ -188,9 +185,9 @@ def guide_fit(
     values = log_weights.double().cpu().numpy()
     if np.ptp(values) < 1e-9:  # no tail to smooth
         return GuideFit(0.0, float(num_samples), num_samples)
-    smoothed, khat = import_arviz().psislw(values)
+    smoothed, khat = smooth_log_weights(values)
     effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
-    return GuideFit(float(khat), float(effective), num_samples)
+    return GuideFit(khat, float(effective), num_samples)
 
 
 def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit:
@@ -228,16 +225,14 @@ def domain_summary(posterior: arviz.InferenceData) -> pandas.DataFrame:
     `clear_of_prior` tells whether the HDI is clear of the prior's own; as that begins at 0, only
     large weights can be.
     """
-    arviz = import_arviz()
-    summary = arviz.summary(posterior, var_names=["w"], hdi_prob=HDI_PROBABILITY, round_to="none")
-    summary.index = [str(name) for name in posterior["posterior"]["domain"].values]
-    low, high = (summary[column] for column in summary.columns[2:4])
-    uniform = 1 / len(summary)
-    summary["verdict"] = np.select([low > uniform, high < uniform], ["above", "below"], "undecided")
+    frame, low, high = summary(posterior, "w", HDI_PROBABILITY)
+    uniform = 1 / len(frame)
+    frame["verdict"] = np.select([low > uniform, high < uniform], ["above", "below"], "undecided")
     # The marginals of Dirichlet(1_K) are Beta(1, K - 1), densest at 0.
-    prior_high = 1 - (1 - HDI_PROBABILITY) ** (1 / (len(summary) - 1))
-    summary["clear_of_prior"] = low > prior_high
-    return summary.sort_values("mean", ascending=False)
+    prior_high = 1 - (1 - HDI_PROBABILITY) ** (1 / (len(frame) - 1))
+    frame["clear_of_prior"] = low > prior_high
+    frame.index = [str(name) for name in posterior["posterior"]["domain"].values]
+    return frame.sort_values("mean", ascending=False)
 
 
 def jitter(means: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.arviz_import import plot_forest
 from bydore_pyro.diagnostics import HDI_PROBABILITY
 
 if TYPE_CHECKING:
@@ -31,20 +31,17 @@ def plot_posterior(posterior: arviz.InferenceData) -> Figure:
     """Draws mean, median, quartiles and HDI of every weight, largest mean on top."""
     import matplotlib.pyplot as plt
 
-    arviz = import_arviz()
     means = posterior["posterior"]["w"].mean(("chain", "draw"))
     order = [str(name) for name in means["domain"].values[np.argsort(-means.values)]]
     figure, axes = plt.subplots(figsize=(7, 1.2 + 0.33 * len(order)), layout="constrained")
-    arviz.plot_forest(
-        posterior,
-        var_names=["w"],
+    plot_forest(
+        {"": posterior},
+        "w",
+        HDI_PROBABILITY,
         coords={"domain": order},
-        combined=True,
-        hdi_prob=HDI_PROBABILITY,
-        labeller=_domain_labeller(),
+        label=lambda row: _plain(str(row["domain"])),
         ax=axes,
         markersize=5,
-        textsize=10,
     )
     uniform = 1 / len(order)
     axes.axvline(uniform, color="0.6", linestyle=":", zorder=0)
@@ -152,16 +149,3 @@ def _smooth(values: np.ndarray, window: int = 10) -> np.ndarray:
     end = np.arange(1, len(values) + 1)
     start = np.maximum(end - window, 0)
     return (total[end] - total[start]) / (end - start)
-
-
-def _domain_labeller() -> object:
-    """Labels a row of a forest plot with the domain's name alone."""
-
-    class DomainLabeller(import_arviz().labels.BaseLabeller):  # type: ignore[misc]
-        def make_label_flat(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
-            return _plain(str(sel["domain"]))
-
-        def make_label_vert(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
-            return _plain(str(sel["domain"]))
-
-    return DomainLabeller()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from pyro.optim import ClippedAdam
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.arviz_import import inference_data, plot_forest
 from bydore_pyro.diagnostics import HDI_PROBABILITY
 from bydore_pyro.guide import MixtureGuide
 from bydore_pyro.prior_net import FreeConcentrations
@@ -129,32 +130,26 @@ def compare(guide: MixtureGuide, counts: Tensor) -> dict[str, float]:
         }
 
 
-def draw(folder: RunFolder, name: str, samples: dict[str, Tensor], dims: dict) -> None:
+def draw(
+    folder: RunFolder, name: str, samples: dict[str, Tensor], coords: dict[str, tuple[str, ...]]
+) -> None:
     """Writes each posterior for ArviZ, and a forest plot with both."""
     import matplotlib
 
     matplotlib.use("Agg")
-    arviz = import_arviz()
     posteriors = {}
     for label, values in samples.items():
-        posteriors[label] = arviz.from_dict(
-            posterior={"shares": values.unsqueeze(0).numpy()}, **dims
+        posteriors[label] = inference_data(
+            {"shares": values.unsqueeze(0).numpy()}, {"shares": list(coords)}, coords
         )
         folder.write_posterior(f"{name}-{label}.nc", posteriors[label])
-    rows = next(iter(posteriors.values()))["posterior"]["shares"][0, 0].size
-    axes = arviz.plot_forest(
-        list(posteriors.values()),
-        model_names=list(posteriors),
-        combined=True,
-        hdi_prob=HDI_PROBABILITY,
-        labeller=arviz.labels.NoVarLabeller(),
-        textsize=10,
-        figsize=(7, 2 + 0.35 * rows),
-    )
-    axes[0].set_xlabel("share")
-    axes[0].set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
-    axes[0].figure.tight_layout()
-    folder.write_figure(f"{name}.png", axes[0].figure)
+    rows = math.prod(map(len, coords.values()))
+    axes = plot_forest(posteriors, "shares", HDI_PROBABILITY, figsize=(7, 2 + 0.35 * rows))
+    axes.set_xlabel("share")
+    axes.set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
+    figure: Any = axes.figure
+    figure.tight_layout()
+    folder.write_figure(f"{name}.png", figure)
 
 
 def reuse_guide(options: ReuseOptions) -> None:
@@ -189,24 +184,20 @@ def reuse_guide(options: ReuseOptions) -> None:
     }
     spent = {"seed": run.seed, "seconds": time.perf_counter() - start}
     folder.write_json("results.json", {**results, **spent, **provenance()})
-    coordinates = {"kind": list(KINDS)}
     predictive = Predictive(one_vector, guide=single, num_samples=DRAWS, return_sites=["shares"])
     samples = {
         "guide": predictive(counts)["shares"].detach().squeeze(1),
         "exact": Dirichlet(ALPHA + counts).sample((DRAWS,)),
     }
-    draw(folder, "one-vector", samples, {"coords": coordinates, "dims": {"shares": ["kind"]}})
+    draw(folder, "one-vector", samples, {"kind": KINDS})
     shown = many[:4]
     with torch.no_grad():
         samples = {
             "guide": amortised.posterior(shown).sample((DRAWS,)),
             "exact": Dirichlet(ALPHA + shown).sample((DRAWS,)),
         }
-    dims = {
-        "coords": {**coordinates, "document": [str(i) for i in range(len(shown))]},
-        "dims": {"shares": ["document", "kind"]},
-    }
-    draw(folder, "many-vectors", samples, dims)
+    numbers = tuple(map(str, range(len(shown))))
+    draw(folder, "many-vectors", samples, {"document": numbers, "kind": KINDS})
     for name, row in results.items():
         print(
             f"{name}: error of the mean at most {row['largest_error_of_mean']:.4f}, of the "

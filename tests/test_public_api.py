@@ -38,6 +38,6 @@ def test_every_public_name_is_documented_and_tested(module: str) -> None:
 
 
 def test_every_module_has_its_test_file() -> None:
-    small = {"__init__", "errors", "arviz_import"}  # shown by the tests of their users
+    small = {"__init__", "errors"}  # shown by the tests of their users
     files = {p.stem.removeprefix("test_") for p in TESTS.glob("test_*.py")}
     assert {m for m in MODULES if m not in small} <= files

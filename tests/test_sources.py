@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from pathlib import Path
@@ -19,8 +18,6 @@ from bydore_pyro.pile import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.rows import RowConfig
 from bydore_pyro.sources import Sources, list_sources
 from bydore_pyro.tokens import load_tokens
-
-SHARED = Path(__file__).parents[2] / "shared"
 
 
 def sources(data: Path | str, **options: str) -> Sources:
@@ -173,13 +170,6 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
         write_lines(tmp_path / f"train/{part:02}.jsonl.gz", rows)
     counts = texts(sources(f"pile:{tmp_path}"))
     assert counts == dict.fromkeys(sorted(PILE_DOMAINS.values()), 8)
-
-
-def test_the_piles_names_are_those_of_its_tables() -> None:
-    if not SHARED.is_dir():
-        pytest.skip("the tables of published weights are not here")
-    with (SHARED / "tables" / "pile_weights.csv").open() as file:
-        assert {r["domain"] for r in csv.DictReader(file)} == {*PILE_DOMAINS.values()}
 
 
 def test_tokens_of_a_list_of_domains(tmp_path: Path) -> None:
