@@ -56,13 +56,17 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
 
 
 def _folder(folder: Path, rows: RowConfig) -> Sources:
-    """Each sub-folder, and each file beside them, is a domain."""
+    """Each sub-folder is a domain, and each file of rows or of text (.txt) beside them."""
     if not folder.is_dir():
         raise DataError(
             "Expected --data 'environment', 'pile:FOLDER', a folder or a list of domains (.json, "
             f".yaml), found no folder {folder}"
         )
-    entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
+    entries = sorted(
+        p
+        for p in folder.iterdir()
+        if not p.name.startswith(".") and (p.is_dir() or is_row_file(p) or p.suffix == ".txt")
+    )
     sources: Sources = {}
     for entry in entries:
         name = entry.name if entry.is_dir() else entry.name.split(".")[0]

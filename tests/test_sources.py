@@ -47,7 +47,8 @@ def test_folders_and_files_are_domains(tmp_path: Path) -> None:
     table = pyarrow.Table.from_pylist([row("web", i) for i in range(9)])
     pyarrow.parquet.write_table(table, tmp_path / "web.parquet")
     datasets.Dataset.from_list([row("mail", i) for i in range(5)]).save_to_disk(tmp_path / "mail")
-    (tmp_path / ".hidden").write_text("no domain")
+    for name in (".hidden", "README.md", "LICENSE"):
+        (tmp_path / name).write_text("no domain")
     found = sources(tmp_path)
     assert set(found) == {*ALPHABETS, "law", "web", "mail"}
     counts = texts(found)
