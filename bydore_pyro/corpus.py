@@ -124,6 +124,8 @@ def build_corpus(
         taken = {"train": 0, "validation": 0}
         duplicates = skipped = 0
         for source in _shuffled(sources[name], config.data_seed, name):
+            if _is_full(source, config, taken):
+                continue  # not even opened
             kept = {"train": 0, "validation": 0}
             digest = hashlib.sha256()
             for text, held_out in _texts(source, config):

@@ -90,9 +90,7 @@ class RowReader:
                         yield number, self._text(row, self.config.text_column)
                 except _BadRow as bad:
                     self._bad(f"{bad}, {path}, {unit} {number}")
-        except DataError:
-            raise
-        except MemoryError:
+        except (DataError, MemoryError):
             raise
         except FileNotFoundError:
             raise DataError(f"Expected a file, found none: {path}") from None

@@ -78,6 +78,12 @@ def test_the_cap_holds_and_the_seed_chooses(tmp_path: Path) -> None:
     assert first.manifest == again.manifest
     assert first.manifest["sha256"] != other.manifest["sha256"]
     assert 10_000 <= first.manifest["domains"]["a"]["bytes"] < 12_000
+    opened = []
+    counted = [
+        SourceFile(f.name, f.path, lambda p: opened.append(p) or read_text(p)) for f in files
+    ]
+    build_corpus({"a": counted}, config, origin="test")
+    assert len(opened) == len(first.manifest["files"]["a"]) < 50, "files past the cap stay shut"
 
 
 def test_files_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
