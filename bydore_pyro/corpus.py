@@ -35,7 +35,10 @@ class CorpusConfig:
     )
     validation_fraction: float = field(
         default=0.1,
-        metadata={"help": "Share of the files held out for validation; large files never are."},
+        metadata={
+            "help": "Share of the files held out for validation (large ones never are), of the "
+            "rows in files of rows."
+        },
     )
     shortest_document: int = field(
         default=200, metadata={"help": "Characters; shorter documents are dropped."}
@@ -104,7 +107,8 @@ def build_corpus(
     """Reads documents domain by domain, in an order drawn from the seed, up to the cap.
 
     A file lies on one side of the split in every domain that it feeds (a Python file feeds its
-    source and its docstrings), so no validation text is seen in training under another name.
+    source and its docstrings), so no validation text is seen in training under another name; of a
+    file of rows that holds for each row. A document that comes again is dropped.
 
     Args:
         sources: Files by domain.

@@ -84,10 +84,7 @@ def _files(entry: Path, rows: RowConfig, root: Path) -> list[SourceFile]:
 
     Where there is validation text of its own, test files are left out.
     """
-    if entry.is_file() or is_row_file(entry):
-        files = [entry]
-    else:
-        files = sorted(p for p in entry.rglob("*") if p.is_file() and not p.name.startswith("."))
+    files = _walk(entry)
     if not files:
         raise DataError(f"Expected text files, found none in {entry}")
     held_out = {p for p in files if _named(p, entry, VALIDATION)}
@@ -95,6 +92,16 @@ def _files(entry: Path, rows: RowConfig, root: Path) -> list[SourceFile]:
         return [_source(p, rows, root, None) for p in files]
     files = [p for p in files if not _named(p, entry, TEST)]
     return [_source(p, rows, root, "validation" if p in held_out else "train") for p in files]
+
+
+def _walk(path: Path) -> list[Path]:
+    """Lists the files below a path, itself where it is one; a saved dataset counts as a file."""
+    if path.is_file() or (path.is_dir() and is_row_file(path)):
+        return [path]
+    if not path.is_dir():
+        return []
+    inside = (p for p in path.iterdir() if not p.name.startswith("."))
+    return [f for p in sorted(inside) if not (p.is_symlink() and p.is_dir()) for f in _walk(p)]
 
 
 def _named(path: Path, entry: Path, names: set[str]) -> bool:
@@ -129,9 +136,7 @@ def _by_column(path: Path, rows: RowConfig) -> Sources:
 
 
 def _row_files(path: Path) -> list[Path]:
-    if is_row_file(path) and path.exists():
-        return [path]
-    files = sorted(p for p in path.rglob("*") if is_row_file(p)) if path.is_dir() else []
+    files = [p for p in _walk(path) if is_row_file(p)]
     if not files:
         raise DataError(
             f"Expected .jsonl, .jsonl.gz, .jsonl.zst, .parquet or .arrow files, found none: {path}"
@@ -227,10 +232,8 @@ def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[Source
 
 def _glob(folder: Path, pattern: str) -> list[Path]:
     path = folder / pattern
-    if path.is_file() or (path.is_dir() and is_row_file(path)):
-        return [path]
-    if path.is_dir():
-        return sorted(p for p in path.rglob("*") if p.is_file())
+    if path.exists():
+        return _walk(path)
     anchor = Path(path.anchor)
     return sorted(p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
 

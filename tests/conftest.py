@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyro
 import pytest
 import torch
+from pyro.distributions import Dirichlet
 from torch import Tensor, nn
 
 from bydore_pyro.corpus import CorpusConfig
@@ -67,3 +69,10 @@ class Bigram(nn.Module):
 @pytest.fixture
 def bigram(corpus: TokenCorpus) -> Bigram:
     return Bigram(corpus.vocabulary)
+
+
+def counts_model(counts: Tensor) -> Tensor:
+    """Counts ``(..., K)`` with a flat prior; the posterior is Dirichlet(1 + counts)."""
+    shares = pyro.sample("shares", Dirichlet(torch.ones_like(counts)))
+    pyro.factor("counts", (counts * shares.log()).sum(-1))
+    return shares

@@ -9,6 +9,7 @@ import numpy as np
 import pyro
 import pytest
 import torch
+from conftest import counts_model
 from pyro.distributions import Dirichlet
 from test_search import state_of
 
@@ -164,11 +165,6 @@ def test_arviz_reads_the_posterior_from_disk(known: az.InferenceData) -> None:
         for name in ("birds", "digits", "greek", "upper"):
             assert name in texts, plot.__name__
         plt.close("all")
-
-
-def counts_model(counts: torch.Tensor) -> None:
-    shares = pyro.sample("shares", Dirichlet(torch.ones_like(counts)))
-    pyro.factor("counts", (counts * shares.log()).sum(-1))
 
 
 def prior(_: torch.Tensor) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyro
 import pytest
 import torch
+from conftest import counts_model
 from pyro import poutine
 from pyro.distributions import Dirichlet
 from pyro.infer import (
@@ -61,12 +62,6 @@ def test_pyro_sees_the_networks_parameters() -> None:
 
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
-
-
-def counts_model(counts: Tensor) -> Tensor:
-    shares = pyro.sample("shares", Dirichlet(torch.ones_like(counts)))
-    pyro.factor("counts", (counts * shares.log()).sum(-1))
-    return shares
 
 
 def exact_guide() -> MixtureGuide:

@@ -86,6 +86,17 @@ def test_a_column_names_the_domain(tmp_path: Path) -> None:
         assert texts(sources(data, domain_column="meta.set")) == {"law": 10, "mail": 10, "web": 10}
 
 
+def test_a_saved_dataset_inside_of_a_domain_is_read_once(tmp_path: Path) -> None:
+    for split, count in (("train", 12), ("validation", 4)):
+        rows = [row(split, i, set="law") for i in range(count)]
+        datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "law" / split)
+    corpus = build_corpus(sources(tmp_path), CorpusConfig(), origin="test")
+    assert (len(corpus.train["law"]), len(corpus.validation["law"])) == (12, 4)
+    assert len(corpus.manifest["files"]["law"]) == 2
+    found = sources(tmp_path, domain_column="set")
+    assert [f.path.name for f in found["law"]] == ["train", "validation"]
+
+
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     write_lines(tmp_path / "data/law-1.jsonl", [row("law", i) for i in range(6)])
