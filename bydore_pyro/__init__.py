@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bydore_pyro.data.tokens import load_tokens
     from bydore_pyro.distribution import GammaDirichlet
     from bydore_pyro.domains import Domains
     from bydore_pyro.elbo import HypergradientELBO
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
     from bydore_pyro.search import init_search, run_search, search_step
     from bydore_pyro.search_config import SearchConfig
-    from bydore_pyro.tokens import load_tokens
 
 _MODULES = {
     "GammaDirichlet": "distribution",
@@ -39,7 +39,7 @@ _MODULES = {
     "init_search": "search",
     "run_search": "search",
     "search_step": "search",
-    "load_tokens": "tokens",
+    "load_tokens": "data.tokens",
 }
 __all__ = [
     "Domains",

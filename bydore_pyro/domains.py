@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro.data.permutation import Permutation
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError
-from bydore_pyro.tokens import TokenCorpus
 
 __all__ = ["Domains", "SequenceStream"]
+
+BLOCK = 64  # positions whose sequences are looked up at once
 
 
 class SequenceStream:
@@ -30,16 +33,27 @@ class SequenceStream:
     def __init__(self, tokens: np.ndarray, length: int, seed: Sequence[int]) -> None:
         self.count = len(tokens) // length
         self._sequences = tokens[: self.count * length].reshape(self.count, length)
-        self._order = lru_cache(maxsize=2)(
-            lambda epoch: np.random.default_rng([*seed, epoch]).permutation(self.count)
-        )
+        self._seed = tuple(seed)
+        self._block = lru_cache(maxsize=2)(self._find_block)
 
     def read(self, position: int, count: int) -> np.ndarray:
         """Returns sequences ``(count, T)`` from `position` of the stream on."""
-        rows = [
-            self._order(n // self.count)[n % self.count] for n in range(position, position + count)
-        ]
-        return self._sequences[rows]
+        end = position + count
+        blocks = range(position // BLOCK, -(-end // BLOCK))
+        rows = np.concatenate([self._block(block) for block in blocks])
+        start = position - blocks.start * BLOCK
+        return self._sequences[rows[start : start + count]]
+
+    def _find_block(self, number: int) -> np.ndarray:
+        """The sequences at `BLOCK` positions that follow each other; alone they would cost more."""
+        positions = np.arange(number * BLOCK, (number + 1) * BLOCK)
+        epochs = positions // self.count
+        rows = np.empty_like(positions)
+        for epoch in range(epochs[0], epochs[-1] + 1):
+            own = epochs == epoch
+            order = Permutation(self.count, [*self._seed, epoch])
+            rows[own] = order(positions[own] % self.count)
+        return rows
 
 
 class Domains:
@@ -49,7 +63,7 @@ class Domains:
         corpus: The tokens.
         validation: The validation set as shares of domains' held-out text; shares are normalised.
             A domain named here need not be trained on.
-        names: The domains to train on, all of the corpus when None.
+        names: The domains to train on; when None, all that have training text.
         sequence_length: ``T``, tokens in a sequence.
         validation_sequences: Most sequences in the validation set.
         minimal_validation: Fewest sequences in the validation set.
@@ -63,7 +77,7 @@ class Domains:
 
     def __init__(
         self,
-        corpus: TokenCorpus,
+        corpus: TokenStore,
         validation: Mapping[str, float],
         *,
         names: Sequence[str] | None = None,
@@ -75,7 +89,8 @@ class Domains:
     ) -> None:
         if sequence_length < 2:
             raise ValueError(f"Expected sequence_length >= 2, actual {sequence_length}")
-        self.names = tuple(names) if names is not None else corpus.names
+        trained = (name for name, tokens in corpus.train.items() if len(tokens))
+        self.names = tuple(trained if names is None else names)
         self.sequence_length = sequence_length
         self.device = torch.device(device)
         self.corpus = corpus
@@ -161,7 +176,7 @@ class Domains:
 
 
 def _check(
-    corpus: TokenCorpus, names: Sequence[str], validation: Mapping[str, float], length: int
+    corpus: TokenStore, names: Sequence[str], validation: Mapping[str, float], length: int
 ) -> None:
     known = ", ".join(corpus.names)
     for name in (*names, *validation):

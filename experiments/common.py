@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 import resource
 import sys
@@ -18,7 +17,10 @@ import torch
 from options import Options
 from tqdm import tqdm
 
+from bydore_pyro.command_line import progress_bar
 from bydore_pyro.cost import Cost
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokens import load_tokens
 from bydore_pyro.diagnostics import (
     domain_summary,
     jitter,
@@ -33,14 +35,13 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.search import SearchState, averaged_window, init_search, run_search
-from bydore_pyro.tokens import TokenCorpus, load_tokens
 from bydore_pyro.verification import train_on_mixture
 
 if TYPE_CHECKING:
     import pandas
 
 
-def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
+def load_domains(options: Options) -> tuple[TokenStore, Domains]:
     """Checks everything that can be checked before anything long starts, and loads the data."""
     experiment = options.experiment
     validation = experiment.validation_shares()
@@ -53,20 +54,22 @@ def load_domains(options: Options) -> tuple[TokenCorpus, Domains]:
         )
     with torch.no_grad():
         model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=options.device))
-    corpus = load_tokens(
-        experiment.data,
-        options.corpus,
-        options.tokenizer,
-        options.rows,
-        needed=(*validation, *(experiment.domains or ())),
-        cache=Path(experiment.cache) if experiment.cache else None,
-        progress=lambda line: print(line, file=sys.stderr),
-    )
+    with progress_bar() as bar:
+        corpus = load_tokens(
+            experiment.data,
+            options.corpus,
+            options.tokenizer,
+            options.rows,
+            needed=(*validation, *(experiment.domains or ())),
+            cache=Path(experiment.cache) if experiment.cache else None,
+            progress=lambda line: print(line, file=sys.stderr),
+            bar=bar,
+        )
     return corpus, _domains(options, corpus, validation, experiment.seed)
 
 
 def _domains(
-    options: Options, corpus: TokenCorpus, validation: dict[str, float], seed: int
+    options: Options, corpus: TokenStore, validation: dict[str, float], seed: int
 ) -> Domains:
     experiment = options.experiment
     return Domains(
@@ -89,7 +92,7 @@ class Found:
     summary: pandas.DataFrame
 
 
-def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunFolder) -> Found:
+def search(options: Options, corpus: TokenStore, domains: Domains, folder: RunFolder) -> Found:
     """Runs the search behind a progress bar and writes what it found, also where it breaks off."""
     seed = options.experiment.seed
     model = options.language_model(corpus.vocabulary, seed)
@@ -115,7 +118,7 @@ def search(options: Options, corpus: TokenCorpus, domains: Domains, folder: RunF
     return write_search(state, corpus, folder)
 
 
-def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> Found:
+def write_search(state: SearchState, corpus: TokenStore, folder: RunFolder) -> Found:
     """Writes mixture, posterior, its summary, trajectory and pictures."""
     import matplotlib
 
@@ -123,8 +126,9 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
     from bydore_pyro.plots import plot_losses, plot_posterior, plot_trajectory
 
     posterior, trajectory = posterior_of(state), trajectory_of(state)
-    tokenizer = hashlib.sha256((folder.path / "tokenizer.json").read_bytes()).hexdigest()
-    mixture = mixture_of(state, posterior, tokenizer=tokenizer, data_sha256=corpus.sha256)
+    mixture = mixture_of(
+        state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
+    )
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     folder.write_posterior("posterior.nc", posterior)
     summary = domain_summary(posterior)
@@ -139,7 +143,7 @@ def write_search(state: SearchState, corpus: TokenCorpus, folder: RunFolder) -> 
 
 def verify(
     options: Options,
-    corpus: TokenCorpus,
+    corpus: TokenStore,
     mixtures: dict[str, dict[str, float]],
     steps: int,
     cost: Cost,
@@ -201,10 +205,11 @@ def output_folder(options: Options, name: str) -> RunFolder:
     )
 
 
-def write_inputs(folder: RunFolder, options: Options, corpus: TokenCorpus, name: str) -> None:
+def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:
     """Writes what goes into a run (`config.json` makes the folder one) and prints the options."""
-    folder.write_text("tokenizer.json", corpus.tokenizer.read_text(encoding="utf-8"))
-    folder.write_json("manifest.json", corpus.manifest)
+    tokenizer = corpus.tokenizer / "tokenizer.json"
+    folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
+    folder.write_json("manifest.json", corpus.manifest())
     write_config(folder, options, name)
 
 

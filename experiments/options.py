@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
-from bydore_pyro.corpus import CorpusConfig
-from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.command_line import one_line_errors, parse_options
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import ProxyConfig, build_language_model
-from bydore_pyro.rows import RowConfig
 from bydore_pyro.search_config import SearchConfig
-from bydore_pyro.tokens import TokenizerConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -45,8 +43,9 @@ class ExperimentConfig:
         default="environment",
         metadata={
             "help": "'environment' (the text of the Python environment); a folder whose "
-            "sub-folders or files are domains; a JSON or YAML file that lists domains; "
-            "'pile:FOLDER', files of the Pile."
+            "sub-folders or files are domains; a JSON or YAML file that lists domains; a token "
+            "store; 'pile:' with the folder or hub name of a copy of the Pile; with "
+            "--domain_column a file or folder of rows, or 'hub:' with a dataset's name."
         },
     )
     domains: list[str] | None = field(
@@ -74,7 +73,8 @@ class ExperimentConfig:
         default=None, metadata={"help": "Folder of the run; runs/<experiment>-<time> if not given."}
     )
     cache: str | None = field(
-        default=None, metadata={"help": "Folder of cached tokens; the user's cache if not given."}
+        default=None,
+        metadata={"help": "Folder of cached token stores; the user's cache if not given."},
     )
     smoke: bool = field(
         default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
@@ -174,50 +174,5 @@ def run_main(
     arguments = sys.argv[1:]
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
-    try:
-        experiment(parse_options(arguments, name, about, defaults, kind))
-    except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
-        _fail(name, str(error))
-    except OSError as error:
-        _fail(name, f"{error.strerror or error}: {error.filename or 'no file named'}")
-    except KeyboardInterrupt:
-        _fail(name, "interrupted", code=130)
-
-
-def parse_options(
-    arguments: Sequence[str],
-    name: str,
-    about: str,
-    defaults: dict[str, Any],
-    kind: type = Options,
-) -> Any:
-    """Turns command-line arguments into options; an unknown one ends with one line, exit code 2."""
-    from transformers import HfArgumentParser
-
-    class Parser(HfArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            _fail(name, message)
-
-    configurations = typing.get_type_hints(kind)
-    parser = Parser(
-        tuple(configurations.values()),
-        prog=f"{name}.py",
-        description=about,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    # Which options apply is known before the rest is parsed, so that explicit ones win.
-    known = {option.dest for option in parser._actions}
-    smoke = {k: v for k, v in SMOKE.items() if k in known and "--smoke" in arguments}
-    parser.set_defaults(**{**defaults, **smoke})
-    *parsed, rest = parser.parse_args_into_dataclasses(
-        list(arguments), return_remaining_strings=True, look_for_args_file=False
-    )
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return kind(**dict(zip(configurations, parsed, strict=True)))
-
-
-def _fail(name: str, message: str, code: int = 2) -> NoReturn:
-    print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(code)
+    with one_line_errors(name):
+        experiment(parse_options(arguments, name, about, kind, defaults, {"--smoke": SMOKE}))

@@ -19,8 +19,8 @@ from common import (
 from options import Options, run_main
 
 from bydore_pyro.cost import Cost
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.run_folder import RunFolder
-from bydore_pyro.tokens import TokenCorpus
 
 ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
 domains, and measure how near they come: the share of the gap in validation loss between uniform and
@@ -85,7 +85,7 @@ def one_search(
 
 
 def fresh_losses(
-    options: Options, corpus: TokenCorpus, mixtures: dict[str, dict[str, float]], cost: Cost
+    options: Options, corpus: TokenStore, mixtures: dict[str, dict[str, float]], cost: Cost
 ) -> dict[str, list[float]]:
     """Returns the validation losses of `FRESH` fresh models on each mixture, nats per token."""
     runs = [

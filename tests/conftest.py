@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 
@@ -10,11 +12,16 @@ import pyro
 import pytest
 import torch
 from pyro.distributions import Dirichlet
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from bydore_pyro.corpus import CorpusConfig
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.plan import Plan, make_plan
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
+from bydore_pyro.data.tokens import load_tokens
 from bydore_pyro.domains import Domains
-from bydore_pyro.tokens import TokenCorpus, TokenizerConfig, load_tokens
 
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test that reaches for a hub must fail at once
@@ -34,13 +41,61 @@ def write_domains(folder: Path, alphabets: dict[str, str], files: int = 60) -> P
     return folder
 
 
+def row(word: str, number: int, **columns: object) -> dict:
+    """A row whose text tells its number."""
+    return {"text": f"{word} {number} " * 60, **columns}
+
+
+def write_lines(path: Path, rows: list[dict]) -> Path:
+    """Writes rows as JSON lines, compressed where the name ends with .gz; returns the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = "".join(json.dumps(r) + "\n" for r in rows).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def documents_in(store: TokenStore) -> dict[str, dict[str, list[str]]]:
+    """Decodes a store; returns documents by side and domain."""
+    tokenizer = Tokenizer.from_file(str(store.tokenizer / "tokenizer.json"))
+
+    def decoded(tokens: np.ndarray) -> list[str]:
+        text = tokenizer.decode(tokens.tolist(), skip_special_tokens=False)
+        return text.split(END_OF_TEXT)[:-1]
+
+    return {
+        side: {name: decoded(tokens) for name, tokens in arrays.items()}
+        for side, arrays in (("train", store.train), ("validation", store.validation))
+    }
+
+
+def small_plan(data: Path | str, corpus: CorpusConfig | None = None, **rows: str) -> Plan:
+    """Everything of the data, with a small tokenizer."""
+    corpus = corpus or CorpusConfig(validation_fraction=0.2, domain_megabytes=float("inf"))
+    return make_plan(str(data), corpus, RowConfig(**rows), TokenizerConfig(vocabulary=280))
+
+
+def write_corpus(folder: Path) -> Path:
+    """Text files, rows that name their domains, duplicates, and explicit validation."""
+    write_domains(folder, ALPHABETS, files=6)
+    write_lines(folder / "law.jsonl", [row("law", i % 90) for i in range(100)])
+    write_lines(folder / "web/train.jsonl.gz", [row("web", i) for i in range(200)])
+    write_lines(folder / "web/validation.jsonl", [row("web", i) for i in range(0, 200, 20)])
+    return folder
+
+
+def folder_content(folder: Path) -> dict[str, bytes]:
+    """Returns every file of a folder."""
+    files = (p for p in folder.rglob("*") if p.is_file())
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(files)}
+
+
 @pytest.fixture(scope="session")
 def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_domains(tmp_path_factory.mktemp("text"), ALPHABETS)
 
 
 @pytest.fixture(scope="session")
-def corpus(text_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenCorpus:
+def corpus(text_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
     return load_tokens(
         str(text_folder),
         CorpusConfig(validation_fraction=0.2),
@@ -50,7 +105,7 @@ def corpus(text_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Token
 
 
 @pytest.fixture
-def domains(corpus: TokenCorpus) -> Domains:
+def domains(corpus: TokenStore) -> Domains:
     return Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
 
 
@@ -67,7 +122,7 @@ class Bigram(nn.Module):
 
 
 @pytest.fixture
-def bigram(corpus: TokenCorpus) -> Bigram:
+def bigram(corpus: TokenStore) -> Bigram:
     return Bigram(corpus.vocabulary)
 
 

@@ -14,6 +14,7 @@ from pyro.distributions import Dirichlet
 from test_search import state_of
 
 from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import (
     GuideFit,
     domain_summary,
@@ -30,7 +31,6 @@ from bydore_pyro.errors import DataError
 from bydore_pyro.guide import MixtureGuide
 from bydore_pyro.prior_net import FreeConcentrations
 from bydore_pyro.search import SearchState, StepRecord, run_search
-from bydore_pyro.tokens import TokenCorpus
 
 az = import_arviz()
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
@@ -38,7 +38,7 @@ B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
 
 
 @pytest.fixture
-def state(corpus: TokenCorpus) -> SearchState:
+def state(corpus: TokenStore) -> SearchState:
     """A search whose averaged window holds the two posteriors above."""
     state = state_of(corpus)
     blank = np.zeros(4, dtype=np.float32)
@@ -90,13 +90,13 @@ def test_posterior_is_the_same_for_the_same_seed(state: SearchState) -> None:
     assert not left.equals(other)
 
 
-def test_a_search_without_steps_has_no_posterior(corpus: TokenCorpus) -> None:
+def test_a_search_without_steps_has_no_posterior(corpus: TokenStore) -> None:
     with pytest.raises(DataError, match="at least one step"):
         posterior_of(state_of(corpus))
     assert dict(trajectory_of(state_of(corpus)).sizes) == {"step": 0, "domain": 4}
 
 
-def test_trajectory_holds_every_field_of_every_step(corpus: TokenCorpus) -> None:
+def test_trajectory_holds_every_field_of_every_step(corpus: TokenStore) -> None:
     state = state_of(corpus)
     list(run_search(state))
     trajectory = trajectory_of(state)
@@ -201,7 +201,7 @@ def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
         guide_fit(counts_model, guide(1.0), counts, num_samples=10)
 
 
-def test_fit_of_a_search(corpus: TokenCorpus) -> None:
+def test_fit_of_a_search(corpus: TokenStore) -> None:
     state = state_of(corpus)
     for _ in run_search(state):
         pass

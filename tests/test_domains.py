@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains, SequenceStream
 from bydore_pyro.errors import DataError
-from bydore_pyro.tokens import TokenCorpus
 
 
 def test_a_stream_repeats_nothing_within_an_epoch_and_can_be_entered_anywhere() -> None:
@@ -40,7 +40,7 @@ def test_signal_batches_go_domain_after_domain(domains: Domains) -> None:
     assert not np.array_equal(first, second), "fresh every time"
 
 
-def test_validation_shares(corpus: TokenCorpus) -> None:
+def test_validation_shares(corpus: TokenStore) -> None:
     shares = {"birds": 2.0, "digits": 1.0}
     domains = Domains(corpus, shares, sequence_length=16, validation_sequences=60)
     assert domains.validation_shares == {"birds": 2 / 3, "digits": 1 / 3}
@@ -60,7 +60,7 @@ def test_validation_shares(corpus: TokenCorpus) -> None:
     assert len({tuple(r) for r in batch.tolist()}) == 10
 
 
-def test_validation_text_is_never_trained_on(corpus: TokenCorpus) -> None:
+def test_validation_text_is_never_trained_on(corpus: TokenStore) -> None:
     """Documents of one file lie on one side, so no validation sequence stands in training."""
     for name in corpus.names:
         train = corpus.train[name].tobytes()
@@ -69,7 +69,7 @@ def test_validation_text_is_never_trained_on(corpus: TokenCorpus) -> None:
             assert corpus.validation[name][start : start + length].tobytes() not in train
 
 
-def test_a_validation_domain_need_not_be_trained_on(corpus: TokenCorpus) -> None:
+def test_a_validation_domain_need_not_be_trained_on(corpus: TokenStore) -> None:
     domains = Domains(corpus, {"birds": 1.0}, names=["digits", "greek"], sequence_length=32)
     assert domains.num_domains == 2
     assert domains.train_batch({"birds": 4}).shape == (4, 32), "for the comparison alone"
@@ -88,7 +88,7 @@ def test_a_validation_domain_need_not_be_trained_on(corpus: TokenCorpus) -> None
         ({"sequence_length": 600}, "at least 16 validation sequences"),
     ],
 )
-def test_bad_domains_are_refused(corpus: TokenCorpus, options: dict, message: str) -> None:
+def test_bad_domains_are_refused(corpus: TokenStore, options: dict, message: str) -> None:
     validation = options.pop("validation", {"birds": 1.0})
     with pytest.raises(DataError, match=message):
         Domains(corpus, validation, **options)

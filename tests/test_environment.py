@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from bydore_pyro.environment import (
+from bydore_pyro.data.environment import (
     DISTRIBUTIONS,
     KINDS,
     _kind,
@@ -75,8 +75,9 @@ def test_the_list_is_what_the_main_job_installs() -> None:
 def test_at_least_ten_kinds_are_here() -> None:
     sources, missing = environment_sources()
     assert missing == []
-    assert set(sources) == set(KINDS)
-    large = [k for k, fs in sources.items() if sum(f.path.stat().st_size for f in fs) > 500_000]
-    assert len(large) >= 10
-    names = [f.name for files in sources.values() for f in files]
-    assert not any(name.startswith(("..", "/")) for name in names), "names hold on any machine"
+    assert {s.domain for s in sources} == set(KINDS)
+    sizes = {kind: sum(s.size for s in sources if s.domain == kind) for kind in KINDS}
+    assert sum(size > 500_000 for size in sizes.values()) >= 10
+    assert not any(s.name.startswith(("..", "/")) for s in sources), "names hold on any machine"
+    readme = next(s for s in sources if s.domain == "readmes")
+    assert len([row.text for row in readme.read()]) == 1

@@ -19,8 +19,8 @@ import xarray
 from conftest import write_domains
 
 from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.data.pile import PILE_DOMAINS
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.pile import PILE_DOMAINS
 from bydore_pyro.proxy import Proxy
 
 ROOT = Path(__file__).parents[1]

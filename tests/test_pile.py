@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.pile import PILE_COLUMN, PILE_DOMAINS, PILE_WITHDRAWN
+from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS, PILE_WITHDRAWN
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -12,14 +12,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from test_search import state_of
 
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import posterior_of, trajectory_of
 from bydore_pyro.plots import domain_colours, plot_losses, plot_posterior, plot_trajectory
 from bydore_pyro.search import SearchState, run_search
-from bydore_pyro.tokens import TokenCorpus
 
 
 @pytest.fixture
-def state(corpus: TokenCorpus) -> Iterator[SearchState]:
+def state(corpus: TokenStore) -> Iterator[SearchState]:
     state = state_of(corpus)
     list(run_search(state))
     yield state

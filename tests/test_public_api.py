@@ -11,7 +11,12 @@ import pytest
 import bydore_pyro
 
 TESTS = Path(__file__).parent
-MODULES = sorted(p.stem for p in Path(bydore_pyro.__file__).parent.glob("*.py"))
+PACKAGE = Path(bydore_pyro.__file__).parent
+MODULES = sorted(
+    p.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
+    for p in PACKAGE.rglob("*.py")
+    if not p.stem.startswith("__")
+)
 
 
 @pytest.mark.parametrize("name", bydore_pyro.__all__)
@@ -25,7 +30,7 @@ def test_unknown_names_fail() -> None:
         _ = bydore_pyro.nothing
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m != "__init__"])
+@pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_is_documented_and_tested(module: str) -> None:
     loaded = importlib.import_module(f"bydore_pyro.{module}")
     assert loaded.__doc__
@@ -38,6 +43,7 @@ def test_every_public_name_is_documented_and_tested(module: str) -> None:
 
 
 def test_every_module_has_its_test_file() -> None:
-    small = {"__init__", "errors"}  # shown by the tests of their users
     files = {p.stem.removeprefix("test_") for p in TESTS.glob("test_*.py")}
-    assert {m for m in MODULES if m not in small} <= files
+    modules = {module.split(".")[-1] for module in MODULES}
+    assert len(modules) == len(MODULES), "two modules of one name would share a test file"
+    assert modules - {"errors"} <= files  # errors are shown by the tests of their users

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SOURCES = [*ROOT.glob("experiments/*.py"), *ROOT.glob("bydore_pyro/*.py")]
+SOURCES = [*ROOT.glob("experiments/*.py"), *ROOT.glob("bydore_pyro/**/*.py")]
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -43,8 +43,8 @@ def test_options_exist() -> None:
 
 def test_the_tree_names_every_module() -> None:
     tree = README.split("## The tree")[1]
-    for module in (ROOT / "bydore_pyro").glob("*.py"):
+    for module in (ROOT / "bydore_pyro").rglob("*.py"):
         if module.stem != "__init__":
             assert module.name in tree, module.name
     named = set(re.findall(r"\b(\w+\.py)\b", tree))
-    assert all(list(ROOT.glob(f"*/{name}")) for name in named)
+    assert named <= {p.name for top in ("*/*.py", "bydore_pyro/*/*.py") for p in ROOT.glob(top)}

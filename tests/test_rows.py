@@ -11,8 +11,8 @@ import datasets
 import pyarrow
 import pytest
 
+from bydore_pyro.data.rows import RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.errors import DataError
-from bydore_pyro.rows import RowConfig, RowReader, is_row_file
 
 ROWS = [
     {"text": f"text {i} — ü\n", "meta": {"set": ("law", "web")[i % 2]}, "n": i} for i in range(300)
@@ -58,14 +58,19 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_every_format_gives_the_same_rows(path: Path) -> None:
     assert is_row_file(path)
-    assert list(RowReader(RowConfig())(path)) == [(i + 1, r["text"]) for i, r in enumerate(ROWS)]
+    rows = list(read_rows(path, RowConfig()))
+    assert [row[:3] for row in rows] == [(i + 1, r["text"], None) for i, r in enumerate(ROWS)]
+    positions = [row.position for row in rows]
+    assert positions == sorted(positions)
+    assert 0 <= positions[0] <= positions[-1] <= 1
 
 
-def test_a_nested_column_chooses_the_domain(path: Path) -> None:
+def test_a_nested_column_names_the_domain(path: Path) -> None:
     config = RowConfig(domain_column="meta.set")
-    assert RowReader(config).domains(path) == ["law", "web"]
-    texts = [text for _, text in RowReader(config, domain="web")(path)]
-    assert texts == [row["text"] for row in ROWS[1::2]]
+    assert [row.domain for row in read_rows(path, config)] == ["law", "web"] * 150
+    rows = list(read_rows(path, config, {"web": "internet"}))
+    assert [row.text for row in rows] == [row["text"] for row in ROWS[1::2]]
+    assert {row.domain for row in rows} == {"internet"}
 
 
 def test_a_file_that_breaks_off_is_named(path: Path) -> None:
@@ -74,13 +79,13 @@ def test_a_file_that_breaks_off_is_named(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: int(0.6 * len(whole))])
     with pytest.raises(DataError) as error:
-        list(RowReader(RowConfig())(path))
+        list(read_rows(path, RowConfig()))
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
-    reader = RowReader(RowConfig(on_error="skip"))
-    rows = list(reader(path))
-    assert reader.skipped >= 1
-    assert rows == [(i + 1, r["text"]) for i, r in enumerate(ROWS[: len(rows)])]
+    rows = list(read_rows(path, RowConfig(on_error="skip")))
+    texts = [row.text for row in rows if row.text is not None]
+    assert len(texts) < len(rows)
+    assert texts == [row["text"] for row in ROWS[: len(texts)]]
 
 
 @pytest.mark.parametrize(
@@ -100,19 +105,50 @@ def test_a_broken_line_is_named_or_skipped(tmp_path: Path, line: bytes, message:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "first"}\n\n' + line + b'\n{"text": "last"}\n')
     with pytest.raises(DataError) as error:
-        list(RowReader(RowConfig())(path))
+        list(read_rows(path, RowConfig()))
     assert str(error.value).startswith(message)
     assert str(error.value).endswith(f"{path}, line 3")
-    reader = RowReader(RowConfig(on_error="skip"))
-    assert list(reader(path)) == [(1, "first"), (4, "last")]
-    assert reader.skipped == 1
+    rows = [row[:2] for row in read_rows(path, RowConfig(on_error="skip"))]
+    assert rows == [(1, "first"), (3, None), (4, "last")]
+
+
+def test_compressed_files_of_several_members_and_byte_order_marks(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"text {i}"}).encode() + b"\n" for i in range(2)]
+    members = tmp_path / "a.jsonl.gz"
+    members.write_bytes(gzip.compress(lines[0]) + gzip.compress(lines[1]))
+    frames = tmp_path / "a.jsonl.zst"
+    for number, line in enumerate(lines):
+        zstd(tmp_path / f"{number}.zst", line)
+    frames.write_bytes(b"".join((tmp_path / f"{n}.zst").read_bytes() for n in range(2)))
+    marked = tmp_path / "a.jsonl"
+    marked.write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
+    for path in (members, frames, marked):
+        assert [row.text for row in read_rows(path, RowConfig())] == ["text 0", "text 1"]
+
+
+def test_datasets_are_streamed_as_from_the_hub(tmp_path: Path) -> None:
+    """`load_dataset` takes a folder of files where it takes a hub name: the same code runs."""
+    (tmp_path / "data").mkdir()
+    table = pyarrow.Table.from_pylist(ROWS)
+    pyarrow.parquet.write_table(table, tmp_path / "data" / "train-00000-of-00001.parquet")
+    pyarrow.parquet.write_table(table[:7], tmp_path / "data" / "validation-00000-of-00001.parquet")
+    (tmp_path / "data.py").write_text("raise SystemExit('code that comes with data was run')")
+    rows = list(read_hub(str(tmp_path), RowConfig()))
+    assert [row.text for row in rows] == [row["text"] for row in ROWS]
+    assert len(list(read_hub(str(tmp_path), RowConfig(), split="validation"))) == 7
+    config = RowConfig(domain_column="meta.set")
+    assert {row.domain for row in read_hub(str(tmp_path), config, {"law": "l"})} == {"l"}
+    with pytest.raises(DataError, match=r"a column 'body', found text, meta, n, hub:.*, row 1"):
+        list(read_hub(str(tmp_path), RowConfig(text_column="body")))
+    with pytest.raises(DataError, match="Expected a dataset on the hub with a split 'dev'"):
+        list(read_hub(str(tmp_path), RowConfig(), split="dev"))
+    with pytest.raises(DataError, match="found that 'nobody/nothing' cannot be opened"):
+        list(read_hub("nobody/nothing", RowConfig()))
 
 
 def test_a_missing_file_and_bad_options(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found none"):
-        list(RowReader(RowConfig())(tmp_path / "none.jsonl"))
-    with pytest.raises(ValueError, match="domain_column"):
-        RowReader(RowConfig()).domains(tmp_path / "none.jsonl")
+        list(read_rows(tmp_path / "none.jsonl", RowConfig()))
     with pytest.raises(ValueError, match="text_column"):
         RowConfig(text_column="")
     with pytest.raises(ValueError, match="on_error"):

@@ -10,11 +10,11 @@ import pytest
 from test_search import state_of
 
 from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import posterior_of, trajectory_of
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.search import run_search
-from bydore_pyro.tokens import TokenCorpus
 
 
 def test_a_folder_that_is_a_run_is_refused(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_json_refuses_what_is_not_json(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
 
 
-def test_arviz_and_xarray_read_what_is_written(tmp_path: Path, corpus: TokenCorpus) -> None:
+def test_arviz_and_xarray_read_what_is_written(tmp_path: Path, corpus: TokenStore) -> None:
     import xarray
 
     state = state_of(corpus)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import ALPHABETS, Bigram
 
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
@@ -22,7 +23,6 @@ from bydore_pyro.search import (
     search_step,
 )
 from bydore_pyro.search_config import SearchConfig
-from bydore_pyro.tokens import TokenCorpus
 
 MODELS = Path(__file__).parents[1] / "models"
 CONFIG = SearchConfig(
@@ -31,7 +31,7 @@ CONFIG = SearchConfig(
 
 
 def state_of(
-    corpus: TokenCorpus,
+    corpus: TokenStore,
     config: SearchConfig = CONFIG,
     *,
     seed: int = 0,
@@ -49,7 +49,7 @@ def means(state: SearchState) -> np.ndarray:
     return np.stack([record.mean for record in state.records])
 
 
-def test_the_planted_mixture_is_found(corpus: TokenCorpus) -> None:
+def test_the_planted_mixture_is_found(corpus: TokenStore) -> None:
     """Two of four disjoint languages make up the validation text; the others cannot help."""
     planted = {"birds": 0.6, "greek": 0.4}
     config = SearchConfig(steps=150, batch_sequences=16, guide_warmup=10)
@@ -63,7 +63,7 @@ def test_the_planted_mixture_is_found(corpus: TokenCorpus) -> None:
     assert min(weights["birds"], weights["greek"]) > 2 * max(weights["digits"], weights["upper"])
 
 
-def test_same_seed_same_weights_bit_for_bit(corpus: TokenCorpus) -> None:
+def test_same_seed_same_weights_bit_for_bit(corpus: TokenStore) -> None:
     runs = []
     for _ in range(2):
         torch.rand(3)  # what others do to the global generator does not matter
@@ -78,7 +78,7 @@ def test_same_seed_same_weights_bit_for_bit(corpus: TokenCorpus) -> None:
     assert not np.array_equal(means(other), means(runs[0]))
 
 
-def test_two_searches_of_one_process_share_nothing(corpus: TokenCorpus) -> None:
+def test_two_searches_of_one_process_share_nothing(corpus: TokenStore) -> None:
     alone = state_of(corpus)
     list(run_search(alone))
     left, right = state_of(corpus), state_of(corpus, seed=1)
@@ -92,14 +92,14 @@ def test_two_searches_of_one_process_share_nothing(corpus: TokenCorpus) -> None:
     assert list(pyro.get_param_store().keys()) == keys
 
 
-def test_the_guide_waits_for_the_warmup(corpus: TokenCorpus) -> None:
+def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
     state = state_of(corpus, dataclasses.replace(CONFIG, guide_warmup=5))
     list(run_search(state))
     moved = np.abs(means(state) - 0.25).max(1) > 1e-5
     assert moved.tolist() == [False] * 6 + [True] * 6
 
 
-def test_counts_of_the_batch_follow_the_sample(corpus: TokenCorpus) -> None:
+def test_counts_of_the_batch_follow_the_sample(corpus: TokenStore) -> None:
     state = state_of(corpus)
     record = search_step(state)
     drawn = {n: e * state.domains.sequences()[n] for n, e in state.domains.epochs().items()}
@@ -108,7 +108,7 @@ def test_counts_of_the_batch_follow_the_sample(corpus: TokenCorpus) -> None:
         assert abs(drawn[name] - 8 * weight) < 1 + 1e-6
 
 
-def test_relative_kl_weight_does_not_depend_on_eta(corpus: TokenCorpus) -> None:
+def test_relative_kl_weight_does_not_depend_on_eta(corpus: TokenStore) -> None:
     """g scales with eta: so must a relative lam, and an absolute one must not."""
     lams = {}
     for scale in ("relative", "absolute"):
@@ -123,7 +123,7 @@ def test_relative_kl_weight_does_not_depend_on_eta(corpus: TokenCorpus) -> None:
     assert lams["absolute", 1e-3] == lams["absolute", 1e-4] == 0.02
 
 
-def test_tolerance_ends_the_search(corpus: TokenCorpus) -> None:
+def test_tolerance_ends_the_search(corpus: TokenStore) -> None:
     config = dataclasses.replace(CONFIG, steps=60, tolerance=0.9, tolerance_window=4)
     state = state_of(corpus, config)
     list(run_search(state))
@@ -132,7 +132,7 @@ def test_tolerance_ends_the_search(corpus: TokenCorpus) -> None:
 
 @pytest.mark.parametrize(("optimizer", "eta"), [("adamw", 1e12), ("sgd", 1e20)])
 def test_a_loss_that_explodes_names_step_and_domain(
-    corpus: TokenCorpus, optimizer: str, eta: float
+    corpus: TokenStore, optimizer: str, eta: float
 ) -> None:
     config = ProxyConfig(optimizer=optimizer, learning_rate=eta, warmup_steps=0)
     model = build_language_model(MODELS / "proxy-tiny", corpus.vocabulary)
@@ -144,7 +144,7 @@ def test_a_loss_that_explodes_names_step_and_domain(
     assert all(np.isfinite(record.g).all() for record in state.records)
 
 
-def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenCorpus) -> None:
+def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenStore) -> None:
     state = state_of(corpus)
     search_step(state)
     greek = int(state.domains._streams["signal", "greek"].read(0, 1)[0, 5])
@@ -154,7 +154,7 @@ def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenCorpus) -> None:
         list(run_search(state))
 
 
-def test_a_broken_posterior_is_named(corpus: TokenCorpus) -> None:
+def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
     state = state_of(corpus)
     with torch.no_grad():
         state.guide.network.domain_bias[2, 1] = float("nan")
@@ -162,7 +162,7 @@ def test_a_broken_posterior_is_named(corpus: TokenCorpus) -> None:
         search_step(state)
 
 
-def test_the_bound_serves_too(corpus: TokenCorpus) -> None:
+def test_the_bound_serves_too(corpus: TokenStore) -> None:
     records = list(run_search(state_of(corpus, dataclasses.replace(CONFIG, kl="bound"))))
     default = list(run_search(state_of(corpus)))
     assert np.isfinite([record.loss for record in records]).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -10,35 +9,32 @@ import datasets
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conftest import ALPHABETS, write_domains
+from conftest import ALPHABETS, row, write_domains, write_lines
 
-from bydore_pyro.corpus import CorpusConfig, build_corpus
+from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.pile import PILE_DOMAINS, PILE_WITHDRAWN
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.sources import check_name, list_sources
 from bydore_pyro.errors import DataError
-from bydore_pyro.pile import PILE_DOMAINS, PILE_WITHDRAWN
-from bydore_pyro.rows import RowConfig
-from bydore_pyro.sources import Sources, list_sources
-from bydore_pyro.tokens import load_tokens
 
 
-def sources(data: Path | str, **options: str) -> Sources:
+def sources(data: Path | str, **options: str) -> list[SourceFile]:
     return list_sources(str(data), RowConfig(**options), print)
 
 
-def texts(found: Sources) -> dict[str, int]:
-    """Number of documents by domain, on either side."""
-    corpus = build_corpus(found, CorpusConfig(), origin="test")
-    return {n: len(corpus.train[n]) + len(corpus.validation[n]) for n in corpus.names}
+def texts(found: list[SourceFile], side: str | None = None) -> dict[str, list[str]]:
+    """Documents by domain, in the order of the seed, on one side or on both."""
+    config = CorpusConfig()
+    result: dict[str, list[str]] = {}
+    for source in in_reading_order(found, config):
+        for document in documents_of(source, config, {}):
+            if side in (None, document.split):
+                result.setdefault(str(document.domain), []).append(str(document.text))
+    return result
 
 
-def row(word: str, number: int, **columns: object) -> dict:
-    return {"text": f"{word} {number} " * 60, **columns}
-
-
-def write_lines(path: Path, rows: list[dict]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = "".join(json.dumps(r) + "\n" for r in rows).encode()
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
+def counts(found: list[SourceFile], side: str | None = None) -> dict[str, int]:
+    return {name: len(documents) for name, documents in texts(found, side).items()}
 
 
 def test_folders_and_files_are_domains(tmp_path: Path) -> None:
@@ -50,51 +46,37 @@ def test_folders_and_files_are_domains(tmp_path: Path) -> None:
     for name in (".hidden", "README.md", "LICENSE"):
         (tmp_path / name).write_text("no domain")
     found = sources(tmp_path)
-    assert set(found) == {*ALPHABETS, "law", "web", "mail"}
-    counts = texts(found)
-    assert (counts["law"], counts["web"], counts["mail"]) == (7, 9, 5)
-    assert {name: len(found[name]) for name in ALPHABETS} == dict.fromkeys(ALPHABETS, 3)
+    expected = {"law": 7, "web": 9, "mail": 5, **dict.fromkeys(ALPHABETS, 3)}
+    assert counts(found) == expected
+    assert {s.domain for s in found} == set(expected)
 
 
 def test_names_of_files_give_the_split(tmp_path: Path) -> None:
     write_lines(tmp_path / "law/train.jsonl.gz", [row("law", i) for i in range(40)])
     write_lines(tmp_path / "law/validation.jsonl.gz", [row("held", i) for i in range(5)])
     write_lines(tmp_path / "law/test-00000-of-00001.jsonl", [row("secret", 1)])
-    # A document on both sides is dropped from training.
-    write_lines(tmp_path / "law/train-2.jsonl", [row("held", 3), row("law", 99)])
-    corpus = build_corpus(sources(tmp_path), CorpusConfig(), origin="test")
-    assert len(corpus.validation["law"]) == 5
-    assert all("held" in text for text in corpus.validation["law"])
-    assert len(corpus.train["law"]) == 41
-    assert not any("held" in text for text in corpus.train["law"])
-    assert corpus.manifest["domains"]["law"]["duplicates_dropped"] == 1
-
-
-def test_rows_of_one_file_are_split_and_the_cap_holds(tmp_path: Path) -> None:
-    write_lines(tmp_path / "law.jsonl", [row("law", i) for i in range(400)])
-    write_lines(tmp_path / "web.jsonl", [row("web", i) for i in range(400)])
-    corpus = build_corpus(sources(tmp_path), CorpusConfig(validation_fraction=0.2), origin="test")
-    assert 50 < len(corpus.validation["law"]) < 110
-    small = build_corpus(sources(tmp_path), CorpusConfig(domain_megabytes=0.02), origin="test")
-    assert 20_000 <= small.manifest["domains"]["law"]["bytes"] < 21_000
+    found = sources(tmp_path)
+    assert counts(found, "validation") == {"law": 5}
+    assert counts(found, "train") == {"law": 40}
+    assert all("held" in text for text in texts(found, "validation")["law"])
 
 
 def test_a_column_names_the_domain(tmp_path: Path) -> None:
     rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(30)]
     path = write_lines(tmp_path / "all.jsonl", rows)
     for data in (path, tmp_path):
-        assert texts(sources(data, domain_column="meta.set")) == {"law": 10, "mail": 10, "web": 10}
+        found = counts(sources(data, domain_column="meta.set"))
+        assert found == {"law": 10, "mail": 10, "web": 10}
 
 
 def test_a_saved_dataset_inside_of_a_domain_is_read_once(tmp_path: Path) -> None:
     for split, count in (("train", 12), ("validation", 4)):
         rows = [row(split, i, set="law") for i in range(count)]
         datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "law" / split)
-    corpus = build_corpus(sources(tmp_path), CorpusConfig(), origin="test")
-    assert (len(corpus.train["law"]), len(corpus.validation["law"])) == (12, 4)
-    assert len(corpus.manifest["files"]["law"]) == 2
-    found = sources(tmp_path, domain_column="set")
-    assert [f.path.name for f in found["law"]] == ["train", "validation"]
+    found = sources(tmp_path)
+    assert (counts(found, "train"), counts(found, "validation")) == ({"law": 12}, {"law": 4})
+    by_column = sources(tmp_path, domain_column="set")
+    assert [s.name for s in found] == [s.name for s in by_column] == ["law/train", "law/validation"]
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
@@ -119,9 +101,32 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"domains.{suffix}"
     path.write_text(json.dumps(listing))  # JSON is YAML
     found = sources(path)
-    assert texts(found) == {"law": 10, "web": 4}
-    corpus = build_corpus(found, CorpusConfig(), origin="test")
-    assert len(corpus.validation["web"]) == 1
+    assert counts(found) == {"law": 10, "web": 4}
+    assert counts(found, "validation").get("web") == 1
+
+
+def test_a_listed_domain_may_be_validation_alone_or_on_the_hub(tmp_path: Path) -> None:
+    write_lines(tmp_path / "held.jsonl", [row("held", i) for i in range(9)])
+    write_lines(tmp_path / "hub/train.jsonl", [row("law", i, kind="b") for i in range(8)])
+    write_lines(tmp_path / "hub/validation.jsonl", [row("law", i, kind="b") for i in range(3)])
+    listing = {
+        "domains": {
+            "target": {"validation": "held.jsonl"},
+            "law": {
+                "train": f"hub:{tmp_path / 'hub'}",
+                "validation": f"hub:{tmp_path / 'hub'}@validation",
+            },
+        }
+    }
+    (tmp_path / "domains.json").write_text(json.dumps(listing))
+    found = sources(tmp_path / "domains.json")
+    assert counts(found, "train") == {"law": 8}
+    assert counts(found, "validation") == {"target": 9, "law": 3}
+    assert counts(sources(f"hub:{tmp_path / 'hub'}", domain_column="kind")) == {"b": 8}
+    with pytest.raises(DataError, match="Expected a domain_column"):
+        sources("hub:owner/name")
+    with pytest.raises(DataError, match="Expected the name of a dataset after 'hub:'"):
+        sources("hub:", domain_column="kind")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
         (
             "a.json",
             '{"domains": {"a": {"path": "x"}}}',
-            "least train, found path for domain 'a'",
+            "train or validation, found path for domain 'a'",
         ),
         ("a.json", '{"domains": {"a": [3]}}', "Expected a path, found 3 for domain 'a'"),
         ("a.json", '{"domains": {"a": []}}', "at least one file, found none for domain 'a'"),
@@ -163,6 +168,7 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty/text").write_bytes(b"")
     with pytest.raises(DataError, match=r"found an empty file: .*text"):
         sources(tmp_path)
+    assert [r.text for r in sources(tmp_path, on_error="skip")[0].read()] == [None]
     (tmp_path / "empty/text").write_text("words")
     (tmp_path / "empty.txt").write_text("words")
     with pytest.raises(DataError, match="found 'empty' twice"):
@@ -180,21 +186,18 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
             for name in names
         ]
         write_lines(tmp_path / f"train/{part:02}.jsonl.gz", rows)
-    counts = texts(sources(f"pile:{tmp_path}"))
-    assert counts == dict.fromkeys(sorted(PILE_DOMAINS.values()), 8)
+    found = sources(f"pile:{tmp_path}")
+    assert counts(found) == dict.fromkeys(PILE_DOMAINS.values(), 8)
+    assert found[0].domains == tuple(PILE_DOMAINS.values())
+    (hub,) = sources("pile:owner/pile@validation")
+    assert hub.name == "hub:owner/pile@validation"
+    assert hub.domains == tuple(PILE_DOMAINS.values())
+    with pytest.raises(DataError, match=r"Expected \.jsonl"):
+        sources(f"pile:{tmp_path / 'nowhere'}")
 
 
-def test_tokens_of_a_list_of_domains(tmp_path: Path) -> None:
-    for name in ("law", "web"):
-        write_lines(tmp_path / f"{name}.jsonl", [row(name, i) for i in range(200)])
-    listing = tmp_path / "domains.yaml"
-    listing.write_text("domains:\n  law: law.jsonl\n  web: web.jsonl\n")
-    tokens = load_tokens(str(listing), cache=tmp_path / "cache", progress=print)
-    assert tokens.names == ("law", "web")
-    assert len(tokens.train["law"]) > 1000
-    write_lines(tmp_path / "web.jsonl", [row("web", i) for i in range(201)] + [{"body": "x"}])
-    with pytest.raises(DataError, match=r"found body, .*web.jsonl, line 202"):
-        load_tokens(str(listing), cache=tmp_path / "cache", progress=print)
-    skip = RowConfig(on_error="skip")
-    tokens = load_tokens(str(listing), rows=skip, cache=tmp_path / "cache", progress=print)
-    assert tokens.manifest["domains"]["web"]["skipped"] == 1
+def test_names_that_files_cannot_carry_are_refused() -> None:
+    for name in ("", "a/b", "a=b", "\udc80", "x" * 201):
+        with pytest.raises(DataError, match="name"):
+            check_name(name)
+    check_name("Gutenberg (PG-19)")

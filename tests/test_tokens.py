@@ -1,4 +1,4 @@
-"""Tokenizing, caching, and what is refused."""
+"""The tokens of named data: stores, the cache, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ALPHABETS, write_domains
-from tokenizers import Tokenizer
+from conftest import documents_in, write_domains
 
-from bydore_pyro.corpus import CorpusConfig, build_corpus
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import TokenizerConfig, train_tokenizer
+from bydore_pyro.data.tokens import check_needed, check_tokenizer, default_cache, load_tokens
 from bydore_pyro.errors import DataError
-from bydore_pyro.rows import RowConfig
-from bydore_pyro.sources import list_sources
-from bydore_pyro.tokens import END_OF_TEXT, TokenCorpus, TokenizerConfig, load_tokens
 
 CONFIG = CorpusConfig(validation_fraction=0.2)
 
 
-def test_tokens_decode_to_the_documents(corpus: TokenCorpus, text_folder: Path) -> None:
-    tokenizer = Tokenizer.from_file(str(corpus.tokenizer))
-    text = build_corpus(list_sources(str(text_folder), RowConfig(), print), CONFIG, origin="test")
-    for split, arrays in ((text.train, corpus.train), (text.validation, corpus.validation)):
-        for name, documents in split.items():
-            decoded = tokenizer.decode(arrays[name].tolist(), skip_special_tokens=False)
-            assert decoded.split(END_OF_TEXT)[:-1] == documents
-    assert corpus.vocabulary == tokenizer.get_vocab_size() <= 300
-    assert corpus.train["birds"].dtype == np.uint16
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_domains(tmp_path / "text", {"a": "abcd", "b": "wxyz"}, files=8)
 
 
-def test_cache_is_used_and_noticed_changes_renew_it(tmp_path: Path) -> None:
-    folder = write_domains(tmp_path / "text", {"a": "abcd", "b": "wxyz"}, files=8)
+def test_tokens_decode_to_the_documents(corpus: TokenStore, text_folder: Path) -> None:
+    found = documents_in(corpus)
+    for name in corpus.names:
+        files = [p.read_text(encoding="utf-8").strip() for p in (text_folder / name).iterdir()]
+        assert sorted(found["train"][name] + found["validation"][name]) == sorted(files)
+    assert corpus.vocabulary <= 300
+
+
+def test_cache_is_used_and_noticed_changes_renew_it(tmp_path: Path, folder: Path) -> None:
     lines: list[str] = []
 
-    def load(**options: int) -> TokenCorpus:
+    def load(**options: int) -> TokenStore:
         lines.clear()
         config = TokenizerConfig(vocabulary=options.get("vocabulary", 280))
         return load_tokens(
@@ -54,49 +54,47 @@ def test_cache_is_used_and_noticed_changes_renew_it(tmp_path: Path) -> None:
     assert not [p for p in (tmp_path / "cache").iterdir() if p.name.startswith(".")]
 
 
-@pytest.mark.parametrize("file", ["a.train.npy", "tokenizer.json", "manifest.json", "pickled"])
-def test_a_damaged_cache_is_built_again(tmp_path: Path, file: str) -> None:
-    folder = write_domains(tmp_path / "text", {"a": "abcd", "b": "wxyz"}, files=8)
+@pytest.mark.parametrize("file", ["train/a.bin", "tokenizer/tokenizer.json", "index.json"])
+def test_a_damaged_cache_is_built_again(tmp_path: Path, folder: Path, file: str) -> None:
     lines: list[str] = []
 
-    def load() -> TokenCorpus:
+    def load() -> TokenStore:
         config = TokenizerConfig(vocabulary=280)
         return load_tokens(
             str(folder), CONFIG, config, cache=tmp_path / "cache", progress=lines.append
         )
 
     whole = load()
-    cached = whole.tokenizer.parent
     expected = whole.train["a"].copy()
-    if file == "pickled":
-        np.save(cached / "a.train.npy", np.array([{}], dtype=object), allow_pickle=True)
-    else:
-        (cached / file).write_bytes((cached / file).read_bytes()[:150])
+    path = whole.folder / file
+    path.write_bytes(path.read_bytes()[:150])
     lines.clear()
     np.testing.assert_array_equal(load().train["a"], expected)
     assert "damaged" in lines[0]
 
 
-def test_a_failure_leaves_no_half_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_domains(tmp_path / "text", {"a": "abcd", "b": "wxyz"}, files=8)
-
-    def full_disk(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "save", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        load_tokens(str(folder), CONFIG, TokenizerConfig(vocabulary=280), cache=tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == []
-
-
-def test_an_empty_domain_is_named(tmp_path: Path) -> None:
-    write_domains(tmp_path, ALPHABETS, files=2)
-    (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "a.txt").write_text("too short")
-    with pytest.raises(DataError, match="'tiny'"):
-        load_tokens(str(tmp_path), CONFIG, cache=tmp_path / "cache")
+def test_a_store_is_opened_as_it_lies(tmp_path: Path, folder: Path) -> None:
+    built = load_tokens(str(folder), CONFIG, TokenizerConfig(vocabulary=280), cache=tmp_path / "c")
+    store = load_tokens(str(built.folder), needed=["a"])
+    assert store.sha256 == built.sha256
+    assert load_tokens(
+        str(built.folder), tokenizer=TokenizerConfig(tokenizer=str(built.tokenizer))
+    ).names == ("a", "b")
+    train_tokenizer(["other text " * 90], 270, tmp_path / "other")
+    with pytest.raises(DataError, match=r"a store of tokenizer '.*other' .* of another"):
+        check_tokenizer(store, str(tmp_path / "other"))
+    with pytest.raises(DataError, match=r"Expected a domain of the data \(a, b\), found 'c'"):
+        load_tokens(str(built.folder), needed=["c"])
 
 
-def test_bad_vocabulary_is_refused() -> None:
-    with pytest.raises(ValueError, match="vocabulary in"):
-        TokenizerConfig(vocabulary=100)
+def test_needed_domains_are_checked_before_anything_is_read(tmp_path: Path, folder: Path) -> None:
+    (folder / "a" / "bad.txt").write_bytes(b"\xff")
+    with pytest.raises(DataError, match="found 'c'"):
+        load_tokens(str(folder), CONFIG, needed=["a", "c"], cache=tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+    check_needed([], [])
+
+
+def test_the_cache_lies_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_cache() == Path("/somewhere/bydore_pyro")

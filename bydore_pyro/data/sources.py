@@ -1,40 +1,39 @@
-"""What `--data` can name: the environment, a folder, a list of domains, the Pile."""
+"""What `--data` can name: the environment, a folder, a list of domains, the Pile, a hub dataset."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from bydore_pyro.corpus import SourceFile, read_text
-from bydore_pyro.environment import environment_sources
+from bydore_pyro.data.documents import SMALLEST_FILE_OF_PIECES, SourceFile, Split, read_text
+from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
+from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.errors import DataError
-from bydore_pyro.pile import PILE_COLUMN, PILE_DOMAINS
-from bydore_pyro.rows import RowConfig, RowReader, is_row_file
 
-__all__ = ["Sources", "list_sources"]
-
-Sources = dict[str, list[SourceFile]]
-Split = Literal["train", "validation"]
+__all__ = ["check_name", "list_sources"]
 
 LISTS = (".json", ".yaml", ".yml")
 # Names by which `datasets` knows the sides of a split.
 VALIDATION = {"validation", "valid", "val", "dev"}
 TEST = {"test", "testing"}
-PILE = "pile:"
-NAMES = ("train", "validation", "text_column", "domain_column", "domain")
+PILE, HUB = "pile:", "hub:"
+KEYS = ("train", "validation", "text_column", "domain_column", "domain")
 
 
-def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) -> Sources:
-    """Lists the files of every domain; opens none but a list of domains.
+def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) -> list[SourceFile]:
+    """Lists the sources of text and the domains that they feed; opens none but a list of domains.
 
     Args:
         data: ``"environment"``; a folder of domains; a JSON or YAML file that lists domains; or
-            ``"pile:FOLDER"``, files of the Pile. With a `domain_column`, a file of rows or a folder
-            of them.
-        rows: The columns of files of rows.
+            ``"pile:"`` with the folder or the hub name of a copy of the Pile. With a
+            `domain_column`, a file of rows, a folder of them, or ``"hub:"`` with a dataset's name.
+        rows: The columns of rows.
         progress: Told what is left out.
 
     Raises:
@@ -46,40 +45,47 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
             progress(f"not installed, so not part of the corpus: {', '.join(missing)}")
         return sources
     if data.startswith(PILE):
-        return _pile(Path(data.removeprefix(PILE)), rows)
+        return _pile(data.removeprefix(PILE), rows)
+    if data.startswith(HUB):
+        if rows.domain_column is None:
+            raise DataError(
+                f"Expected a domain_column that names each row's domain in {data}, found none "
+                "(datasets of one domain each: name them in a list of domains)"
+            )
+        return _hub(data.removeprefix(HUB), rows, None, None)
     path = Path(data)
     if path.is_file() and path.suffix in LISTS:
         return _listed(path, rows)
     if rows.domain_column is not None:
-        return _by_column(path, rows)
+        return [_source(f, rows, path, None) for f in _row_files(path)]
     return _folder(path, rows)
 
 
-def _folder(folder: Path, rows: RowConfig) -> Sources:
+def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
     """Each sub-folder is a domain, and each file of rows or of text (.txt) beside them."""
     if not folder.is_dir():
         raise DataError(
-            "Expected --data 'environment', 'pile:FOLDER', a folder or a list of domains (.json, "
-            f".yaml), found no folder {folder}"
+            "Expected --data 'environment', a folder, a list of domains (.json, .yaml), a token "
+            f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
     entries = sorted(
         p
         for p in folder.iterdir()
         if not p.name.startswith(".") and (p.is_dir() or is_row_file(p) or p.suffix == ".txt")
     )
-    sources: Sources = {}
+    domains: dict[str, list[SourceFile]] = {}
     for entry in entries:
         name = entry.name if entry.is_dir() else entry.name.split(".")[0]
-        _check_name(name)
-        if name in sources:
+        check_name(name)
+        if name in domains:
             raise DataError(f"Expected every domain once, found '{name}' twice in {folder}")
-        sources[name] = _files(entry, rows, folder)
-    if not sources:
+        domains[name] = _files(entry, rows, folder, name)
+    if not domains:
         raise DataError(f"Expected a sub-folder or a file a domain, found none in {folder}")
-    return sources
+    return [source for name in domains for source in domains[name]]
 
 
-def _files(entry: Path, rows: RowConfig, root: Path) -> list[SourceFile]:
+def _files(entry: Path, rows: RowConfig, root: Path, domain: str) -> list[SourceFile]:
     """Lists the files of a domain; names that begin with `validation` or `test` tell the split.
 
     Where there is validation text of its own, test files are left out.
@@ -89,9 +95,11 @@ def _files(entry: Path, rows: RowConfig, root: Path) -> list[SourceFile]:
         raise DataError(f"Expected text files, found none in {entry}")
     held_out = {p for p in files if _named(p, entry, VALIDATION)}
     if not held_out:
-        return [_source(p, rows, root, None) for p in files]
+        return [_source(p, rows, root, domain) for p in files]
     files = [p for p in files if not _named(p, entry, TEST)]
-    return [_source(p, rows, root, "validation" if p in held_out else "train") for p in files]
+    return [
+        _source(p, rows, root, domain, "validation" if p in held_out else "train") for p in files
+    ]
 
 
 def _walk(path: Path) -> list[Path]:
@@ -111,28 +119,53 @@ def _named(path: Path, entry: Path, names: set[str]) -> bool:
 
 
 def _source(
-    path: Path, rows: RowConfig, root: Path, split: Split | None, domain: str | None = None
+    path: Path,
+    rows: RowConfig,
+    root: Path,
+    domain: str | None,
+    split: Split | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> SourceFile:
-    if path.stat().st_size == 0:
-        raise DataError(f"Expected text, found an empty file: {path}")
-    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
-    read = RowReader(rows, domain) if is_row_file(path) else read_text
-    return SourceFile(name, path, read, split)
+    """One file; `domain` is None where its rows name theirs, `names` as for `read_rows`."""
+    status = path.stat()
+    read: Callable[[], Iterator[Row]]
+    if status.st_size == 0:
+        if rows.on_error == "stop":
+            raise DataError(f"Expected text, found an empty file: {path}")
+        read = partial(iter, [Row(1, None)])
+    elif is_row_file(path):
+        read = partial(read_rows, path, rows, names)
+    else:
+        read = partial(read_text, path, rows.on_error)
+    inside = path != root and path.is_relative_to(root)
+    return SourceFile(
+        name=path.relative_to(root).as_posix() if inside else path.as_posix(),
+        domain=domain,
+        read=read,
+        size=status.st_size,
+        version=status.st_mtime_ns,
+        split=split,
+        by_row=is_row_file(path) or status.st_size > SMALLEST_FILE_OF_PIECES,
+        domains=tuple((names or {}).values()),
+    )
 
 
-def _by_column(path: Path, rows: RowConfig) -> Sources:
-    """Files of rows whose domain stands in a column."""
-    files = _row_files(path)
-    found: dict[str, None] = {}
-    for file in files:
-        found |= dict.fromkeys(RowReader(rows).domains(file))
-    if not found:
-        raise DataError(f"Expected domains in column '{rows.domain_column}', found none in {path}")
-    for name in found:
-        _check_name(name)
-    return {
-        name: [_source(f, rows, path, None, domain=name) for f in files] for name in sorted(found)
-    }
+def _hub(
+    name: str,
+    rows: RowConfig,
+    domain: str | None,
+    split: Split | None,
+    names: Mapping[str, str] | None = None,
+) -> list[SourceFile]:
+    """A dataset of the hub: ``owner/name``, ``owner/name:subset``, with ``@split`` at the end."""
+    name, _, part = name.partition("@")
+    dataset, _, subset = name.partition(":")
+    if not dataset:
+        raise DataError("Expected the name of a dataset after 'hub:', found none")
+    read = partial(read_hub, dataset, rows, names, subset=subset or None, split=part or "train")
+    domains = tuple((names or {}).values())
+    place = f"hub:{name}@{part}" if part else f"hub:{name}"
+    return [SourceFile(place, domain, read, split=split, by_row=True, domains=domains)]
 
 
 def _row_files(path: Path) -> list[Path]:
@@ -144,21 +177,16 @@ def _row_files(path: Path) -> list[Path]:
     return files
 
 
-def _pile(path: Path, rows: RowConfig) -> Sources:
-    """The Pile's published domains, by their short names."""
-    config = RowConfig(
-        text_column=rows.text_column,
-        domain_column=rows.domain_column or PILE_COLUMN,
-        on_error=rows.on_error,
-    )
-    files = _row_files(path)
-    return {
-        short: [_source(f, config, path, None, domain=public) for f in files]
-        for public, short in PILE_DOMAINS.items()
-    }
+def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
+    """The Pile's published domains, by their short names, out of a folder or from the hub."""
+    config = dataclasses.replace(rows, domain_column=rows.domain_column or PILE_COLUMN)
+    path = Path(data)
+    if not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", data):
+        return _hub(data, config, None, None, PILE_DOMAINS)
+    return [_source(f, config, path, None, None, PILE_DOMAINS) for f in _row_files(path)]
 
 
-def _listed(path: Path, rows: RowConfig) -> Sources:
+def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     """A JSON or YAML file: domains by name, each a path, paths, or a mapping (see the README)."""
     try:
         if path.suffix == ".json":
@@ -175,7 +203,7 @@ def _listed(path: Path, rows: RowConfig) -> Sources:
     domains = content.get("domains") if isinstance(content, Mapping) else None
     if not isinstance(domains, Mapping) or not domains:
         raise DataError(f"Expected 'domains:' with names and their sources, found none in {path}")
-    return {str(name): _entry(str(name), entry, rows, path) for name, entry in domains.items()}
+    return [s for name, entry in domains.items() for s in _entry(str(name), entry, rows, path)]
 
 
 def _yaml(text: str) -> Any:
@@ -200,34 +228,38 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:
     """The files of one domain of a list."""
-    _check_name(name)
+    check_name(name)
     where = f"domain '{name}' in {listing}"
     if not isinstance(entry, Mapping):
         entry = {"train": entry}
-    unknown = set(entry) - set(NAMES)
-    if unknown or "train" not in entry:
-        raise DataError(f"Expected {', '.join(NAMES)} with at least train, found "
+    unknown = set(entry) - set(KEYS)
+    if unknown or not {"train", "validation"} & set(entry):
+        raise DataError(f"Expected {', '.join(KEYS)} with at least train or validation, found "
                         f"{', '.join(map(str, entry)) or 'nothing'} for {where}")  # fmt: skip
     config = RowConfig(
         text_column=str(entry.get("text_column", rows.text_column)),
         domain_column=entry.get("domain_column", rows.domain_column),
         on_error=rows.on_error,
     )
-    domain = str(entry.get("domain", name)) if config.domain_column else None
-    files = []
+    names = {str(entry.get("domain", name)): name} if config.domain_column else None
+    fixed = name if names is None else None
+    sources = []
     for key in ("train", "validation"):
         split: Split | None = None if "validation" not in entry else key
         named = entry.get(key, [])
         for pattern in [named] if isinstance(named, str) else named:
             if not isinstance(pattern, str):
                 raise DataError(f"Expected a path, found {pattern!r} for {where}")
+            if pattern.startswith(HUB):
+                sources += _hub(pattern.removeprefix(HUB), config, fixed, split, names)
+                continue
             found = _glob(listing.parent, pattern)
             if not found:
                 raise DataError(f"Expected a file, found none for '{pattern}' of {where}")
-            files += [_source(p, config, listing.parent, split, domain) for p in found]
-    if not files:
+            sources += [_source(p, config, listing.parent, fixed, split, names) for p in found]
+    if not sources:
         raise DataError(f"Expected at least one file, found none for {where}")
-    return files
+    return sources
 
 
 def _glob(folder: Path, pattern: str) -> list[Path]:
@@ -238,7 +270,7 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
     return sorted(p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
     """Refuses names that files, options or JSON could not carry."""
     try:
         length = len(name.encode())

@@ -11,10 +11,12 @@ import importlib.metadata
 import inspect
 import sysconfig
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from bydore_pyro.corpus import SourceFile, read_text
+from bydore_pyro.data.documents import SourceFile
+from bydore_pyro.data.rows import Row
 
 __all__ = ["DISTRIBUTIONS", "KINDS", "environment_sources"]
 
@@ -53,16 +55,17 @@ SUFFIXES = {
     ".txt": "text", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".afm": "font_metrics",
 }  # fmt: skip
 LICENCE_WORDS = ("license", "licence", "copying", "notice", "authors")
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 TEST_FOLDERS = {"test", "tests", "testing", "_tests"}
 
 
-def environment_sources() -> tuple[dict[str, list[SourceFile]], list[str]]:
-    """Lists the environment's text files by kind.
+def environment_sources() -> tuple[list[SourceFile], list[str]]:
+    """Lists the environment's text files; each feeds one of the `KINDS`, a Python file two.
 
     Returns:
-        The files of each of the `KINDS`, and the distributions of the fixed list that are missing.
+        The sources, and the distributions of the fixed list that are missing.
     """
-    sources: dict[str, list[SourceFile]] = {kind: [] for kind in KINDS}
+    sources: list[SourceFile] = []
     missing = []
     for distribution in DISTRIBUTIONS:
         try:
@@ -86,13 +89,31 @@ def _standard_library(library: Path) -> Iterator[Path]:
         yield from (p for p in sorted([entry, *entry.rglob("*")]) if p.is_file())
 
 
-def _add(sources: dict[str, list[SourceFile]], name: PurePosixPath, path: Path) -> None:
+def _add(sources: list[SourceFile], name: PurePosixPath, path: Path) -> None:
     kind = _kind(name)
     if kind is None or ".." in name.parts or not path.is_file():
         return
-    sources[kind].append(SourceFile(str(name), path, read_text))
+    status = path.stat()
+    kinds = {kind: read_whole}
     if kind == "python":
-        sources["docstrings"].append(SourceFile(str(name), path, read_docstrings))
+        kinds["docstrings"] = read_docstrings
+    for domain, read in kinds.items():
+        rows = partial(_one_row, read, path)
+        sources.append(
+            SourceFile(str(name), domain, rows, size=status.st_size, version=status.st_mtime_ns)
+        )
+
+
+def _one_row(read: Callable[[Path], str | None], path: Path) -> Iterator[Row]:
+    yield Row(1, read(path))
+
+
+def read_whole(path: Path) -> str | None:
+    """Returns the file's text, or None where it is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _kind(name: PurePosixPath) -> str | None:
@@ -111,7 +132,7 @@ def _kind(name: PurePosixPath) -> str | None:
 
 def read_docstrings(path: Path) -> str | None:
     """Returns a Python file's docstrings, in order, or None where it does not parse."""
-    text = read_text(path)
+    text = read_whole(path)
     if text is None:
         return None
     try:
@@ -121,9 +142,18 @@ def read_docstrings(path: Path) -> str | None:
     except (SyntaxError, ValueError):
         return None
     found = []
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            docstring = ast.get_docstring(node, clean=False)
-            if docstring:
-                found.append((node.body[0].lineno, inspect.cleandoc(docstring)))
+    for node in _definitions(tree):
+        docstring = ast.get_docstring(node, clean=False)
+        if docstring:
+            found.append((node.body[0].lineno, inspect.cleandoc(docstring)))
     return "\n\n".join(text for _, text in sorted(found))
+
+
+def _definitions(node: ast.AST) -> Iterator[Definition]:
+    """Yields module, classes and functions; goes through statements only, which is quicker."""
+    if isinstance(node, Definition):
+        yield node
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, name, ()):
+            if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+                yield from _definitions(child)

@@ -1,0 +1,1 @@
+"""Text to tokens: what `--data` names, and how it becomes a token store."""

@@ -1,0 +1,267 @@
+"""A token store that is being built.
+
+What has been read and written is recorded in a database, in one transaction with the hashes of the
+documents. A build that was killed goes on from its last record: arrays are cut back to their
+recorded lengths, and the source that it was in is read again up to the recorded row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.data.documents import Document, SourceFile, Split, documents_of, split_of_file
+from bydore_pyro.data.encode import Encoded, Encoder
+from bydore_pyro.data.plan import Plan
+from bydore_pyro.data.sources import check_name
+from bydore_pyro.data.store import SPLITS
+from bydore_pyro.data.tokenizer import load_encoder
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import appearing_file
+
+__all__ = ["Build", "Counts"]
+
+BATCH = 500_000  # characters that are encoded at once
+SECONDS_BETWEEN_RECORDS = 20.0
+HASH = 16  # bytes of a document's hash that are kept
+CACHE = 64_000  # kB of the database that stay in memory
+NOTHING = {"tokens": 0, "documents": 0, "bytes": 0}
+
+
+@dataclass
+class Counts:
+    """What has been taken of one domain and what was dropped."""
+
+    train: dict[str, Any] = field(default_factory=lambda: dict(NOTHING))
+    validation: dict[str, Any] = field(default_factory=lambda: dict(NOTHING))
+    duplicates_dropped: int = 0
+    in_validation_dropped: int = 0
+    skipped: int = 0
+
+    def of(self, split: str) -> dict[str, Any]:
+        """Returns tokens, documents and bytes of a side."""
+        return self.validation if split == "validation" else self.train
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain values."""
+        return asdict(self)
+
+
+@dataclass
+class Batch:
+    """Documents on their way to the encoder."""
+
+    texts: list[str] = field(default_factory=list)
+    places: list[tuple[str, Split]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    characters: int = 0
+
+    def add(self, text: str, place: tuple[str, Split], size: int) -> None:
+        """Adds a document of a domain's side and its size in bytes."""
+        self.texts.append(text)
+        self.places.append(place)
+        self.sizes.append(size)
+        self.characters += len(text)
+
+
+class Build:
+    """A store that is being built, and its record.
+
+    Args:
+        folder: Where; it holds the tokenizer already.
+        plan: What goes into it.
+
+    Attributes:
+        counts: By domain.
+        source: Number of the next source; with `row`, the last row of it that was read.
+    """
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.folder, self.plan = folder, plan
+        self.vocabulary = load_encoder(folder / "tokenizer")[0].get_vocab_size()
+        self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
+        self.counts: dict[str, Counts] = {}
+        self.source = self.row = 0
+        self._of_source = _new_source()  # what is noted of the source that is being read
+        self._taken: dict[tuple[str, Split], int] = {}  # bytes read, ahead of what is written
+        self._touched: set[Path] = set()  # not yet on the disk
+        self._batch = Batch()
+        self._database = sqlite3.connect(folder / "progress.sqlite", isolation_level=None)
+        for statement in (
+            "PRAGMA journal_mode = WAL",
+            f"PRAGMA cache_size = -{CACHE}",
+            "CREATE TABLE IF NOT EXISTS seen (hash BLOB PRIMARY KEY, split TEXT) WITHOUT ROWID",
+            "CREATE TABLE IF NOT EXISTS record (content TEXT)",
+            "CREATE TABLE IF NOT EXISTS files (content TEXT)",
+        ):
+            self._database.execute(statement)
+        self._resume()
+        self._database.execute("BEGIN")
+
+    def _resume(self) -> None:
+        found = self._database.execute("SELECT content FROM record").fetchone()
+        if found:
+            record = json.loads(found[0])
+            self.source, self.row = record["source"], record["row"]
+            self._of_source = record["of_source"]
+            self.counts = {name: Counts(**counts) for name, counts in record["counts"].items()}
+        for split in SPLITS:
+            for name, counts in self.counts.items():
+                self._taken[name, split] = counts.of(split)["bytes"]
+            (self.folder / split).mkdir(exist_ok=True)
+            for path in (self.folder / split).iterdir():
+                recorded = self.counts.get(path.name.removesuffix(".bin"), Counts())
+                os.truncate(path, recorded.of(split)["tokens"] * self.dtype.itemsize)
+
+    def close(self) -> None:
+        """Forgets what has not been recorded."""
+        self._database.close()
+
+    def run(self, encoder: Encoder, bar: Callable[[float, float, str], None]) -> None:
+        """Reads what is left of the sources, writes their tokens, and records it."""
+        sources = self.plan.sources
+        total, before = sum(s.size for s in sources), sum(s.size for s in sources[: self.source])
+        last = time.monotonic()
+        for number in range(self.source, len(sources)):
+            source, start = sources[number], self.row
+            done = start  # every document up to this row has been taken
+            for document in documents_of(source, self.plan.corpus, self._taken):
+                if document.row <= start:
+                    continue  # read before the build was stopped
+                if document.row > done:
+                    if time.monotonic() - last > SECONDS_BETWEEN_RECORDS:
+                        self._record(encoder, number, done)
+                        last = time.monotonic()
+                    done = document.row
+                self._take(document, source)
+                if self._batch.characters >= BATCH:
+                    self._submit(encoder)
+                    bar(before + document.position * source.size, total, self._summary())
+            self._end_source(source)
+            before += source.size
+            self.row = 0
+        self._record(encoder, len(sources), 0)
+        bar(total, total, self._summary())
+
+    def write_files(self) -> None:
+        """Writes what was read of each source."""
+        rows = self._database.execute("SELECT content FROM files ORDER BY rowid")
+        with appearing_file(self.folder / "files.jsonl") as aside, aside.open("w") as file:
+            file.writelines(f"{content}\n" for (content,) in rows)
+
+    def _take(self, document: Document, source: SourceFile) -> None:
+        """Counts a document and, where it is new, puts it into the batch."""
+        name, text = document.domain, document.text
+        if text is not None and name is not None and name not in self.counts:
+            try:
+                check_name(name)
+            except DataError as error:
+                if self.plan.rows.on_error == "stop":
+                    raise DataError(f"{error}, {source.name}, row {document.row}") from None
+                text = name = None
+        if text is None or name is None:
+            self._of_source["skipped"] += 1
+            if name is not None:
+                self.counts.setdefault(name, Counts()).skipped += 1
+            return
+        counts, content = self.counts.setdefault(name, Counts()), text.encode()
+        digest = hashlib.sha256(content).digest()
+        noted = self._of_source
+        noted["documents"] += 1
+        noted["bytes"] += len(content)
+        noted["sha256"] = hashlib.sha256(bytes.fromhex(noted["sha256"]) + digest).hexdigest()
+        before = self._seen(digest[:HASH], document.split)
+        if before is not None:
+            if document.split == "train" and before == "validation":
+                counts.in_validation_dropped += 1
+            else:
+                counts.duplicates_dropped += 1
+            return
+        place = name, document.split
+        self._taken[place] = self._taken.get(place, 0) + len(content)
+        self._batch.add(text, place, len(content))
+
+    def _seen(self, digest: bytes, split: Split) -> str | None:
+        """Notes a document; returns the side on which it stood before, None where it is new."""
+        execute = self._database.execute
+        new = execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, split))
+        if new.rowcount:
+            return None
+        return execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()[0]
+
+    def _submit(self, encoder: Encoder) -> None:
+        if self._batch.texts:
+            batch, self._batch = self._batch, Batch()
+            for encoded, ready in encoder.submit(batch.texts, batch):
+                self._write(encoded, ready)
+
+    def _write(self, encoded: Encoded, batch: Batch) -> None:
+        """Appends a batch's tokens to the arrays of their places."""
+        tokens, lengths = encoded
+        places = list(dict.fromkeys(batch.places))
+        numbers = {place: number for number, place in enumerate(places)}
+        of_document = np.array([numbers[place] for place in batch.places], np.uint16)
+        if len(places) > 1:
+            tokens = tokens[np.argsort(np.repeat(of_document, lengths), kind="stable")]
+        per_place = np.bincount(of_document, lengths).astype(np.int64)
+        sizes = np.bincount(of_document, batch.sizes).astype(np.int64)
+        documents = np.bincount(of_document)
+        parts = np.split(tokens, np.cumsum(per_place)[:-1])
+        for number, (name, split) in enumerate(places):
+            path = self.folder / split / f"{name}.bin"
+            try:
+                with path.open("ab") as file:
+                    file.write(parts[number].tobytes())
+            except OSError as error:
+                kept = f"{error.strerror} (what was recorded so far stays)"
+                raise OSError(error.errno, kept, str(path)) from None
+            self._touched.add(path)
+            of_side = self.counts[name].of(split)
+            of_side["tokens"] += int(per_place[number])
+            of_side["documents"] += int(documents[number])
+            of_side["bytes"] += int(sizes[number])
+
+    def _end_source(self, source: SourceFile) -> None:
+        if self._of_source["documents"] or self._of_source["skipped"]:
+            split = split_of_file(source, self.plan.corpus) or "by row"
+            line = {"file": source.name, "domain": source.domain, "split": split, **self._of_source}
+            self._database.execute("INSERT INTO files VALUES (?)", (json.dumps(line),))
+        self._of_source = _new_source()
+
+    def _record(self, encoder: Encoder, source: int, row: int) -> None:
+        """Records that every row of the sources before, and this one's up to `row`, is written."""
+        self._submit(encoder)
+        for encoded, ready in encoder.drain():
+            self._write(encoded, ready)
+        for path in self._touched:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        self._touched.clear()
+        record = {
+            "source": source,
+            "row": row,
+            "of_source": self._of_source,
+            "counts": {name: counts.as_dict() for name, counts in self.counts.items()},
+        }
+        self._database.execute("DELETE FROM record")
+        self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))
+        self._database.execute("COMMIT")
+        self._database.execute("BEGIN")
+
+    def _summary(self) -> str:
+        megabytes = sum(self._taken.values()) / 1e6
+        dropped = sum(c.duplicates_dropped + c.in_validation_dropped for c in self.counts.values())
+        return f"{megabytes:,.0f} MB of {len(self.counts)} domains, {dropped:,} documents dropped"
+
+
+def _new_source() -> dict[str, Any]:
+    return {"documents": 0, "bytes": 0, "skipped": 0, "sha256": ""}

@@ -1,0 +1,242 @@
+"""Sources to documents: order, cuts, caps, and the split into training and validation."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bydore_pyro.data.rows import Row
+from bydore_pyro.errors import DataError, require_finite
+
+__all__ = [
+    "CorpusConfig",
+    "Document",
+    "SourceFile",
+    "Split",
+    "documents_of",
+    "in_reading_order",
+    "read_text",
+    "split_of_file",
+]
+
+Split = Literal["train", "validation"]
+
+# A file above this share of a domain's cap always trains: as validation it would be most of it.
+LARGEST_VALIDATION_FILE = 0.05
+# Text files above this many bytes are split piece by piece, as files of rows are row by row.
+SMALLEST_FILE_OF_PIECES = 1_000_000
+PIECE = 2**16  # bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """What becomes a document, and how much of it is taken."""
+
+    data_seed: int = field(
+        default=0, metadata={"help": "Seed of the order of the files and of the validation split."}
+    )
+    domain_megabytes: float = field(
+        default=4.0,
+        metadata={"help": "Most text taken of one domain, in MB of UTF-8; 'inf' takes all."},
+    )
+    validation_fraction: float = field(
+        default=0.1,
+        metadata={
+            "help": "Share held out for validation: of small text files file by file, of other "
+            "sources row by row or piece by piece."
+        },
+    )
+    shortest_document: int = field(
+        default=200, metadata={"help": "Characters; shorter documents are dropped."}
+    )
+    longest_document: int = field(
+        default=20_000, metadata={"help": "Characters; longer documents are cut into pieces."}
+    )
+
+    def __post_init__(self) -> None:
+        require_finite(self, but=("domain_megabytes",))
+        if not self.domain_megabytes > 0:
+            raise ValueError(f"Expected domain_megabytes > 0, actual {self.domain_megabytes}")
+        if self.data_seed < 0:
+            raise ValueError(f"Expected data_seed >= 0, actual {self.data_seed}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"Expected validation_fraction in (0, 1), actual {self.validation_fraction}"
+            )
+        if not 0 < self.shortest_document <= self.longest_document:
+            raise ValueError(
+                "Expected 0 < shortest_document <= longest_document, actual "
+                f"{self.shortest_document} and {self.longest_document}"
+            )
+
+    def most_bytes(self, split: Split) -> float:
+        """Returns the most text of one domain on a side of the split, in bytes."""
+        held_out = self.validation_fraction
+        share = held_out if split == "validation" else 1 - held_out
+        return share * self.domain_megabytes * 1e6
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One source of text, most often a file.
+
+    Attributes:
+        name: Its path on any machine.
+        domain: The domain that it feeds; None where each row names its own.
+        read: Yields its rows.
+        size: Bytes, of what is read; 0 where unknown.
+        version: Changes when the file changes: its time.
+        split: The side that it is on; when None it is drawn from the seed.
+        by_row: Whether the side is drawn row by row, or for the whole file.
+        domains: The domains that rows may name, where these are known.
+    """
+
+    name: str
+    domain: str | None
+    read: Callable[[], Iterator[Row]]
+    size: int = 0
+    version: int = 0
+    split: Split | None = None
+    by_row: bool = False
+    domains: tuple[str, ...] = ()
+
+
+class Document(NamedTuple):
+    """A text between two ends of text; `text` is None where a row could not be used."""
+
+    domain: str | None
+    split: Split
+    text: str | None
+    row: int
+    position: float
+
+
+def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterator[Row]:
+    """Yields a text file, a large one in pieces that end with a line where they can.
+
+    Raises:
+        DataError: Where it is not UTF-8, with `on_error="stop"`; with "skip" the rest of the file
+            is one row without text.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    size, rest, number = path.stat().st_size, "", 0
+    length = PIECE if size > SMALLEST_FILE_OF_PIECES else SMALLEST_FILE_OF_PIECES
+    with path.open("rb") as file:
+        while block := file.read(length):
+            try:
+                rest += decoder.decode(block)
+            except UnicodeDecodeError as error:
+                if on_error == "stop":
+                    at = file.tell() - len(error.object) + error.start
+                    raise DataError(
+                        f"Expected UTF-8, found other bytes, {path}, byte {at}"
+                    ) from None
+                yield Row(number + 1, None)
+                return
+            piece, line_break, after = rest.rpartition("\n")
+            if length == PIECE and line_break:
+                rest = after
+                number += 1
+                yield Row(number, piece + line_break, position=file.tell() / size)
+    # A character may be cut off at the end.
+    if decoder.getstate()[0]:
+        if on_error == "stop":
+            raise DataError(f"Expected UTF-8, found half a character, {path}, byte {size}")
+        yield Row(number + 1, None)
+    elif rest:
+        yield Row(number + 1, rest)
+
+
+def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
+    """Returns the sources domain by domain, shuffled by the seed, validation files first.
+
+    Validation first: a document that stands on both sides is then dropped from training.
+    """
+    by_domain: dict[str, list[SourceFile]] = {}
+    for source in sources:
+        by_domain.setdefault(source.domain or "", []).append(source)
+    shuffled: list[SourceFile] = []
+    for domain in sorted(by_domain):
+        ordered = sorted(by_domain[domain], key=lambda s: s.name)
+        rng = np.random.default_rng([config.data_seed, *domain.encode()])
+        shuffled += [ordered[i] for i in rng.permutation(len(ordered))]
+    return sorted(shuffled, key=lambda s: split_of_file(s, config) != "validation")
+
+
+def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
+    """Returns the side that a whole file is on, or None where its rows are split.
+
+    A file lies on one side in every domain that it feeds (a Python file feeds its source and its
+    docstrings), so no validation text is seen in training under another name.
+    """
+    if source.split is not None or source.by_row:
+        return source.split
+    if source.size > LARGEST_VALIDATION_FILE * config.domain_megabytes * 1e6:
+        return "train"
+    return _drawn(source.name, config)
+
+
+def documents_of(
+    source: SourceFile, config: CorpusConfig, taken: Mapping[tuple[str, Split], int]
+) -> Iterator[Document]:
+    """Yields the documents of a source until its domains need no more.
+
+    Rows are split by a hash of their text, so the same text always lies on the same side.
+
+    Args:
+        source: The source.
+        config: Lengths, caps, split and seed.
+        taken: Bytes by domain and side so far; the caller keeps it up to date.
+    """
+    of_file = split_of_file(source, config)
+    sides: tuple[Split, ...] = (of_file,) if of_file else ("train", "validation")
+    names = (source.domain,) if source.domain is not None else source.domains
+
+    def is_full(domain: str, side: Split) -> bool:
+        return taken.get((domain, side), 0) >= config.most_bytes(side)
+
+    def is_done() -> bool:
+        return bool(names) and all(is_full(name, side) for name in names for side in sides)
+
+    if is_done():
+        return  # and the file stays shut
+    for row in source.read():
+        if is_done():
+            return
+        domain = source.domain if source.domain is not None else row.domain
+        if row.text is None:
+            yield Document(domain, "train", None, row.number, row.position)
+            continue
+        assert domain is not None
+        side = of_file or _drawn(row.text, config)
+        for text in _cut(row.text, config):
+            if is_full(domain, side):
+                break
+            yield Document(domain, side, text, row.number, row.position)
+
+
+def _drawn(text: str, config: CorpusConfig) -> Split:
+    """The side that a hash of the text and the seed draws."""
+    digest = hashlib.sha256(f"{config.data_seed}:".encode() + text.encode()).digest()
+    held_out = int.from_bytes(digest[:8], "big") < config.validation_fraction * 2**64
+    return "validation" if held_out else "train"
+
+
+def _cut(text: str, config: CorpusConfig) -> Iterator[str]:
+    """Cuts a text into documents, at the last line break before the limit where there is one."""
+    start = 0
+    while start < len(text):
+        end = min(start + config.longest_document, len(text))
+        if end < len(text):
+            line_break = text.rfind("\n", start + config.shortest_document, end)
+            end = line_break + 1 if line_break > 0 else end
+        piece = text[start:end].strip()
+        if len(piece) >= config.shortest_document:
+            yield piece
+        start = end

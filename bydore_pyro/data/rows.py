@@ -1,0 +1,262 @@
+"""Texts out of JSON lines, Parquet and Arrow files, saved and hub datasets, one row at a time.
+
+What cannot be read is named by file and line or row. pyarrow decompresses and reads tables (it is
+what `datasets` is built on); JSON is read line by line here, because neither names the line that is
+broken, nor goes on behind it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from bydore_pyro.errors import DataError
+
+__all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
+
+JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+TABLES = (".parquet", ".arrow")
+SAVED_DATASET = "state.json"  # what `datasets.Dataset.save_to_disk` leaves in its folder
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowConfig:
+    """Where the text stands in rows (JSON lines, Parquet, Arrow, saved and hub datasets)."""
+
+    text_column: str = field(
+        default="text", metadata={"help": "Column of the text; dots reach into nested ones."}
+    )
+    domain_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of the domain's name, such as meta.pile_set_name, where one file holds "
+            "many domains."
+        },
+    )
+    on_error: Literal["stop", "skip"] = field(
+        default="stop",
+        metadata={
+            "help": "Stop at a row or file that cannot be used, or skip and count what cannot."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("text_column", "domain_column"):
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a column's name for {name}, found an empty one")
+        if self.on_error not in ("stop", "skip"):
+            raise ValueError(f"Expected on_error 'stop' or 'skip', actual {self.on_error!r}")
+
+
+class Row(NamedTuple):
+    """One text of a source.
+
+    `number` counts lines or rows from 1. `text` is None for what could not be used. `domain` is
+    what the domain column names. `position` is the share of the file that has been read, in [0, 1].
+    """
+
+    number: int
+    text: str | None
+    domain: str | None = None
+    position: float = 1.0
+
+
+def is_row_file(path: Path) -> bool:
+    """Whether a file or folder is read row by row."""
+    return path.name.endswith((*JSON_LINES, *TABLES)) or (path / SAVED_DATASET).is_file()
+
+
+def read_rows(
+    path: Path, config: RowConfig, names: Mapping[str, str] | None = None
+) -> Iterator[Row]:
+    """Yields the rows of a file or of a saved dataset.
+
+    Args:
+        path: The file, or the folder of a dataset that `datasets` saved.
+        config: The columns, and what happens to a row that cannot be used.
+        names: What the domain column may hold, to the name that the domain gets here; other rows
+            are passed over. Every domain, under its own name, when None.
+
+    Raises:
+        DataError: A row that is not JSON, not an object, lacks the column or holds no text in
+            it, or a file that breaks off or is of another format; with `on_error="stop"`. With
+            `"skip"` these are rows without text, a file that breaks off one of them.
+    """
+    unit = "line" if path.name.endswith(JSON_LINES) else "row"
+    if not path.exists():
+        raise DataError(f"Expected a file, found none: {path}")
+    yield from _usable(_rows(path), f"{_format(path)} file", str(path), unit, config, names)
+
+
+def read_hub(
+    name: str,
+    config: RowConfig,
+    names: Mapping[str, str] | None = None,
+    *,
+    subset: str | None = None,
+    split: str = "train",
+) -> Iterator[Row]:
+    """Streams the rows of a dataset on the Hugging Face hub; no code that comes with it is run.
+
+    Args:
+        name: The dataset's name, ``owner/name``.
+        config: As for `read_rows`.
+        names: As for `read_rows`.
+        subset: The dataset's configuration, where it has several.
+        split: Which of its splits.
+
+    Raises:
+        DataError: As for `read_rows`, or when the dataset cannot be opened.
+    """
+    import datasets
+
+    try:
+        stream = datasets.load_dataset(name, subset, split=split, streaming=True)
+    except Exception as error:  # of many libraries
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be "
+            f"opened: {reason}"
+        ) from None
+    rows = ((row, 0.0) for row in stream)
+    yield from _usable(rows, "hub dataset", f"hub:{name}", "row", config, names)
+
+
+def _usable(
+    rows: Iterable[tuple[Any, float]],
+    kind: str,
+    place: str,
+    unit: str,
+    config: RowConfig,
+    names: Mapping[str, str] | None,
+) -> Iterator[Row]:
+    """Turns rows into texts; the one place that decides what is an error and what is skipped."""
+    number = 0
+    try:
+        for number, (row, position) in enumerate(rows, start=1):
+            if isinstance(row, bytes) and not row.strip():
+                continue  # an empty line
+            try:
+                row = _parse(row) if isinstance(row, bytes) else row
+                domain = None
+                if config.domain_column is not None:
+                    domain = _text(row, config.domain_column)
+                    if names is not None:
+                        if domain not in names:
+                            continue
+                        domain = names[domain]
+                yield Row(number, _text(row, config.text_column), domain, position)
+            except _BadRow as bad:
+                if config.on_error == "stop":
+                    raise DataError(f"{bad}, {place}, {unit} {number}") from None
+                yield Row(number, None, None, position)
+    except (DataError, GeneratorExit):
+        raise
+    except Exception as error:  # pyarrow and datasets raise nothing narrower
+        reason = " ".join(str(error).split())[:200]
+        if config.on_error == "stop":
+            raise DataError(
+                f"Expected a whole {kind}, found one that breaks after {unit} {number}: {place}: "
+                f"{reason}"
+            ) from None
+        yield Row(number + 1, None)
+
+
+def _text(row: Any, column: str) -> str:
+    value = row
+    for part in column.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            found = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
+            raise _BadRow(f"Expected a column '{column}', found {found[:100]}")
+        value = value[part]
+    if not isinstance(value, str):
+        raise _BadRow(f"Expected text in column '{column}', found {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _BadRow(f"Expected text in column '{column}', found half a character") from None
+    return value
+
+
+class _BadRow(Exception):
+    """A row that cannot be used; the message lacks its place."""
+
+
+def _rows(path: Path) -> Iterator[tuple[Any, float]]:
+    """Yields rows as mappings, lines of JSON as bytes, each with the share of the file read."""
+    if path.name.endswith(JSON_LINES):
+        yield from _lines(path)
+    elif path.name.endswith(TABLES):
+        yield from _table_rows(path)
+    else:
+        import datasets
+
+        saved = datasets.load_from_disk(str(path))
+        saved.data.validate(full=True)
+        yield from ((row, n / len(saved)) for n, row in enumerate(saved, start=1))
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, float]]:
+    import pyarrow
+
+    size = path.stat().st_size
+    compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    with path.open("rb") as raw:
+        lines: Iterable[bytes] = raw
+        if compression:
+            lines = io.BufferedReader(pyarrow.CompressedInputStream(raw, compression), 2**17)
+        for number, line in enumerate(lines):
+            if number == 0:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            yield line, raw.tell() / size
+
+
+def _table_rows(path: Path) -> Iterator[tuple[Mapping, float]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    with pyarrow.memory_map(str(path)) as source:
+        if path.suffix == ".parquet":
+            file = parquet.ParquetFile(source)
+            total = file.metadata.num_rows
+            batches: Iterable = file.iter_batches(batch_size=256)
+        else:
+            total, batches = 0, _arrow_batches(source)
+        done = 0
+        for batch in batches:
+            batch.validate(full=True)  # a broken one would be read beyond its end
+            for row in batch.to_pylist():
+                done += 1
+                yield row, done / total if total else 0.0
+
+
+def _arrow_batches(source: Any) -> Iterator[Any]:
+    """Both Arrow formats: the file's, with an index at its end, and the stream's of `datasets`."""
+    import pyarrow
+
+    if source.read(6) == b"ARROW1":
+        reader = pyarrow.ipc.open_file(source)
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+    else:
+        source.seek(0)
+        yield from pyarrow.ipc.open_stream(source)
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise _BadRow("Expected UTF-8, found other bytes") from None
+    except (ValueError, RecursionError) as error:
+        raise _BadRow(f"Expected a JSON object, found {type(error).__name__}: {error}") from None
+
+
+def _format(path: Path) -> str:
+    endings = (*JSON_LINES, *TABLES)
+    return next((e.lstrip(".") for e in endings if path.name.endswith(e)), "dataset")

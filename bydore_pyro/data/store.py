@@ -1,0 +1,173 @@
+"""Token stores: one memory-mapped array of tokens a domain and side, with an index of them.
+
+A folder with
+
+    index.json               format, tokenizer, counts and hashes (what `TokenStore.index` holds)
+    files.jsonl              a line for each source that was read: name, domain, bytes, hash
+    tokenizer/               the tokenizer, for `AutoTokenizer.from_pretrained`
+    train/NAME.bin           tokens of a domain, little-endian uint16 or uint32, documents joined,
+    validation/NAME.bin      each with the end-of-text token behind it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.errors import DataError
+
+__all__ = ["FORMAT", "INDEX", "SPLITS", "TokenStore", "file_sha256", "is_store", "open_store"]
+
+FORMAT = "bydore_pyro.tokens/1"
+INDEX = "index.json"
+SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
+DTYPES: dict[str, np.dtype] = {"<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
+ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
+
+
+@dataclass(frozen=True)
+class TokenStore:
+    """Tokens by domain and side, memory-mapped.
+
+    Attributes:
+        folder: Where it lies.
+        train: Token array of each domain, sorted by name; empty where a domain has none.
+        validation: The held-out ones.
+        index: What `index.json` holds.
+    """
+
+    folder: Path
+    train: dict[str, np.ndarray]
+    validation: dict[str, np.ndarray]
+    index: dict = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The domains, sorted."""
+        return tuple(self.train)
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer's folder, for `AutoTokenizer.from_pretrained`."""
+        return self.folder / "tokenizer"
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens, ``V``."""
+        return self.index["vocabulary"]
+
+    @property
+    def sha256(self) -> str:
+        """Two stores with the same hash hold the same tokens of the same domains."""
+        return self.index["sha256"]
+
+    @property
+    def tokenizer_sha256(self) -> str:
+        """Two stores with the same hash of the tokenizer count tokens alike."""
+        return self.index["tokenizer_sha256"]
+
+    def manifest(self) -> dict[str, Any]:
+        """Returns the index and what was read of every source."""
+        lines = (self.folder / "files.jsonl").read_text(encoding="utf-8").splitlines()
+        return {**self.index, "files": [json.loads(line) for line in lines]}
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder looks like a token store."""
+    return (folder / INDEX).is_file() and (folder / "tokenizer").is_dir()
+
+
+def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
+    """Opens a token store.
+
+    Args:
+        folder: The store.
+        verify: Whether the arrays are held against their hashes. When None, those of a store of up
+            to a gigabyte are. Lengths, and the tokenizer's hash, always are.
+
+    Raises:
+        DataError: When it is not a store, of another version, or does not hold what its index says.
+    """
+    index = _read_index(folder)
+    try:
+        dtype = DTYPES[index["dtype"]]
+        sides: dict[str, dict[str, dict]] = {
+            split: {name: index["domains"][name][split] for name in sorted(index["domains"])}
+            for split in SPLITS
+        }
+        size = sum(e["tokens"] for side in sides.values() for e in side.values()) * dtype.itemsize
+        expected = index["tokenizer_sha256"]
+        hashes = [(s, n, e["sha256"]) for s, side in sides.items() for n, e in side.items()]
+        whole = (index["sha256"], index["vocabulary"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"Expected the index of a token store, found {folder / INDEX} without {error}"
+        ) from None
+    if not isinstance(whole[1], int) or whole[0] != sha256_of(index["domains"], expected):
+        raise DataError(f"Expected the hash of {folder / INDEX} that it names, found another")
+    try:
+        found = tokenizer_sha256(folder / "tokenizer")
+    except OSError as error:
+        raise DataError(
+            f"Expected the store's tokenizer, found none: {folder}: {error.strerror}"
+        ) from None
+    if found != expected:
+        raise DataError(
+            f"Expected the tokenizer that {folder} was built with ({expected[:12]}), found another "
+            f"({found[:12]})"
+        )
+    arrays = {
+        split: {
+            name: _open_array(folder / split / f"{name}.bin", entry["tokens"], dtype)
+            for name, entry in side.items()
+        }
+        for split, side in sides.items()
+    }
+    if verify or (verify is None and size <= ALWAYS_VERIFIED):
+        for split, name, expected in hashes:
+            path = folder / split / f"{name}.bin"
+            if file_sha256(path) != expected:
+                raise DataError(f"Expected the tokens that {INDEX} names, found others in {path}")
+    return TokenStore(folder, arrays["train"], arrays["validation"], index)
+
+
+def _read_index(folder: Path) -> dict:
+    path = folder / INDEX
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"Expected the index of a token store, found {path}: {error}") from None
+    found = index.get("format") if isinstance(index, dict) else None
+    if found != FORMAT:
+        raise DataError(f"Expected a token store of format '{FORMAT}', found {found!r} in {path}")
+    return index
+
+
+def _open_array(path: Path, tokens: int, dtype: np.dtype) -> np.ndarray:
+    try:
+        size = path.stat().st_size
+        if size != tokens * dtype.itemsize:
+            raise DataError(f"Expected {tokens} tokens, found {size // dtype.itemsize}: {path}")
+        if tokens == 0:
+            return np.empty(0, dtype)
+        return np.asarray(np.memmap(path, dtype, mode="r"))
+    except OSError as error:
+        raise DataError(f"Expected an array of tokens, found {path}: {error.strerror}") from None
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the hash of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of(domains: dict, tokenizer: str) -> str:
+    """Returns the hash that names a store: of its domains' entries and of its tokenizer's hash."""
+    content = json.dumps([domains, tokenizer], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()

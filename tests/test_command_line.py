@@ -1,0 +1,94 @@
+"""Command lines out of dataclasses: defaults, presets, and mistakes as one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from bydore_pyro.command_line import fail, one_line_errors, parse_options, progress_bar
+from bydore_pyro.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartConfig:
+    """A part."""
+
+    steps: int = field(default=3, metadata={"help": "Steps."})
+    quick: bool = field(default=False, metadata={"help": "Quick."})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherConfig:
+    """Another part."""
+
+    name: str | None = field(default=None, metadata={"help": "A name."})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BothOptions:
+    """Both."""
+
+    part: PartConfig
+    other: OtherConfig
+
+
+def parse(*arguments: str) -> BothOptions:
+    presets = {"--quick": {"steps": 1, "unknown": 2}}
+    return parse_options(arguments, "test", "About.", BothOptions, {"steps": 7}, presets)
+
+
+def test_what_is_given_wins_over_presets_over_defaults() -> None:
+    assert parse().part.steps == 7
+    assert parse("--quick").part.steps == 1
+    assert parse("--quick", "--steps", "5").part.steps == 5
+    assert parse("--name", "x").other.name == "x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--foo"], "test: error: unrecognized arguments: --foo"),
+        (["--step", "3"], "test: error: unrecognized arguments: --step 3"),
+        (["--steps", "x"], "test: error: argument --steps: invalid int value: 'x'"),
+        (["--steps"], "test: error: argument --steps: expected one argument"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parse(*arguments)
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == message + "\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "code"),
+    [
+        (DataError("Expected a,\n found b"), "Expected a, found b", 2),
+        (OSError(28, "No space left on device", "/x/y"), "No space left on device: /x/y", 2),
+        (OSError("a worker died"), "a worker died", 2),
+        (KeyboardInterrupt(), "interrupted", 130),
+    ],
+)
+def test_errors_of_users_are_one_line(
+    error: BaseException, message: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_, one_line_errors("test"):
+        raise error
+    assert exit_.value.code == code
+    assert capsys.readouterr().err == f"test: error: {message}\n"
+
+
+def test_our_own_mistakes_are_not_hidden() -> None:
+    with pytest.raises(AttributeError), one_line_errors("test"):
+        raise AttributeError("a mistake of ours")
+    with pytest.raises(SystemExit):
+        fail("test", "message")
+
+
+def test_the_bar_is_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar() as show:
+        show(5, 10, "5 MB")
+    assert capsys.readouterr().err == ""

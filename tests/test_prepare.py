@@ -1,0 +1,139 @@
+"""Token stores are complete, the same however they are built, and never half there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import (
+    ALPHABETS,
+    documents_in,
+    folder_content,
+    row,
+    small_plan,
+    write_corpus,
+    write_domains,
+    write_lines,
+)
+
+from bydore_pyro.data.build import Build
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.prepare import prepare
+from bydore_pyro.errors import DataError
+
+
+def test_everything_is_there_once(tmp_path: Path) -> None:
+    text = write_corpus(tmp_path / "text")
+    store = prepare(small_plan(text), tmp_path / "out")
+    found = documents_in(store)
+    for name in ALPHABETS:
+        files = sorted(p.read_text().strip() for p in (text / name).iterdir())
+        assert sorted(found["train"][name] + found["validation"][name]) == files
+    assert len(found["train"]["law"] + found["validation"]["law"]) == 90
+    assert store.index["domains"]["law"]["duplicates_dropped"] == 10
+    assert len(found["validation"]["web"]) == 10
+    assert store.index["domains"]["web"]["in_validation_dropped"] == 10
+    assert set(found["validation"]["web"]).isdisjoint(found["train"]["web"])
+    assert len(found["train"]["web"]) == 190
+    for name in store.names:
+        for side in ("train", "validation"):
+            entry = store.index["domains"][name][side]
+            assert entry["documents"] == len(found[side][name])
+            assert entry["bytes"] == sum(len(d.encode()) for d in found[side][name])
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
+    rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(90)]
+    path = write_lines(tmp_path / "all.jsonl", rows)
+    store = prepare(small_plan(path, domain_column="meta.set"), tmp_path / "out")
+    found = documents_in(store)
+    for number, name in enumerate(("law", "web", "mail")):
+        both = found["train"][name] + found["validation"][name]
+        assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
+
+
+def test_processes_do_not_matter(tmp_path: Path) -> None:
+    text = write_corpus(tmp_path / "text")
+    prepare(small_plan(text), tmp_path / "one")
+    prepare(small_plan(text), tmp_path / "two", processes=2)
+    assert folder_content(tmp_path / "one") == folder_content(tmp_path / "two")
+
+
+def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = write_corpus(tmp_path / "text")
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Build, "_write", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            prepare(small_plan(text), tmp_path / "out")
+    other = CorpusConfig(data_seed=1, domain_megabytes=float("inf"))
+    with pytest.raises(DataError, match=r"\.out\.partial was begun with, found others \(corpus\)"):
+        prepare(small_plan(text, other), tmp_path / "out")
+    (text / "law.jsonl").write_text('{"text": "another"}')
+    with pytest.raises(DataError, match=r"found others \(files\)"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert (tmp_path / ".out.partial").is_dir(), "nothing is deleted"
+
+
+def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "text/law.jsonl"
+    write_lines(path, [row("law", i) for i in range(50)] + [{"body": 1}] + [row("law", 51)])
+    write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(50)])
+    with pytest.raises(DataError, match=f"a column 'text', found body, {path}, line 51"):
+        prepare(small_plan(tmp_path / "text"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    store = prepare(small_plan(tmp_path / "text", on_error="skip"), tmp_path / "out")
+    law = store.index["domains"]["law"]
+    assert law["skipped"] == 1
+    assert law["train"]["documents"] + law["validation"]["documents"] == 51
+    with pytest.raises(DataError, match="Expected a new folder for the store"):
+        prepare(small_plan(tmp_path / "text"), tmp_path / "out")
+
+
+def test_a_domain_without_usable_text_is_named(tmp_path: Path) -> None:
+    text = write_domains(tmp_path / "text", ALPHABETS, files=2)
+    (text / "tiny").mkdir()
+    (text / "tiny" / "a.txt").write_text("too short")
+    with pytest.raises(DataError, match="found none usable in 'tiny'"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_store_as_large_as_the_cap(tmp_path: Path) -> None:
+    write_lines(tmp_path / "text/law.jsonl", [row("law", i) for i in range(900)])
+    write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(900)])
+    small = CorpusConfig(domain_megabytes=0.05, validation_fraction=0.2)
+    store = prepare(small_plan(tmp_path / "text", small), tmp_path / "out")
+    for name in store.names:
+        entry = store.index["domains"][name]
+        assert 40_000 <= entry["train"]["bytes"] < 41_000
+        assert 10_000 <= entry["validation"]["bytes"] < 11_000
+
+
+def test_a_file_that_is_too_large_for_the_disk(tmp_path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does, in the system itself."""
+    text = write_corpus(tmp_path / "text")
+    program = (
+        "import resource, sys; from bydore_pyro.cli import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); main(sys.argv[1:])"
+    )
+    options = ["--data", str(text), "--out", str(tmp_path / "out"), "--processes", "0"]
+    run = [sys.executable, "-c", program, "prepare", *options, "--vocabulary", "280"]
+    done = subprocess.run(run, capture_output=True, text=True, env={**os.environ})
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "error: " in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+    again = subprocess.run(
+        [sys.executable, "-m", "bydore_pyro", *run[3:]], capture_output=True, text=True
+    )
+    assert again.returncode == 0, again.stderr
+    assert "law" in again.stdout
+    assert (tmp_path / "out").is_dir()

@@ -1,0 +1,107 @@
+"""Token stores on disk: what they hold, and every way in which one can be damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import write_domains
+
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.plan import make_plan
+from bydore_pyro.data.prepare import prepare
+from bydore_pyro.data.store import (
+    FORMAT,
+    INDEX,
+    TokenStore,
+    file_sha256,
+    is_store,
+    open_store,
+    sha256_of,
+)
+from bydore_pyro.data.tokenizer import TokenizerConfig, tokenizer_sha256
+from bydore_pyro.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz"}, files=20)
+    config = CorpusConfig(validation_fraction=0.3)
+    plan = make_plan(str(text), config, tokenizer=TokenizerConfig(vocabulary=280))
+    prepare(plan, folder / "built")
+    return folder / "built"
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "store"))
+
+
+def test_a_store_tells_what_it_holds(folder: Path) -> None:
+    assert is_store(folder)
+    assert not is_store(folder.parent)
+    store: TokenStore = open_store(folder, verify=True)
+    assert store.names == ("a", "b")
+    entry = store.index["domains"]["a"]["train"]
+    assert entry["tokens"] == len(store.train["a"])
+    assert entry["sha256"] == file_sha256(folder / "train" / "a.bin")
+    assert store.train["a"].dtype == np.uint16
+    assert not store.train["a"].flags.writeable
+    assert store.sha256 == sha256_of(store.index["domains"], store.tokenizer_sha256)
+    assert store.tokenizer_sha256 == tokenizer_sha256(store.tokenizer)
+    files = store.manifest()["files"]
+    assert len(files) == 40
+    assert {f["split"] for f in files} == {"train", "validation"}
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def edit(folder: Path, **entries: object) -> None:
+    index = json.loads((folder / INDEX).read_text())
+    (folder / INDEX).write_text(json.dumps({**index, **entries}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: flip(f / "train" / "a.bin"), "found others in .*train/a.bin"),
+        (lambda f: (f / "train" / "a.bin").write_bytes(b"ab"), "tokens, found 1: .*a.bin"),
+        (lambda f: (f / "validation" / "b.bin").unlink(), "an array of tokens, found .*b.bin"),
+        (lambda f: flip(f / "tokenizer" / "tokenizer.json"), "the tokenizer that .*store was"),
+        (lambda f: shutil.rmtree(f / "tokenizer"), "the store's tokenizer, found none"),
+        (lambda f: (f / INDEX).unlink(), "the index of a token store, found"),
+        (lambda f: (f / INDEX).write_text("{"), "the index of a token store, found"),
+        (lambda f: (f / INDEX).write_text("[]"), f"of format '{FORMAT}', found None"),
+        (
+            lambda f: edit(f, format="bydore_pyro.tokens/9"),
+            "found 'bydore_pyro.tokens/9' in",
+        ),
+        (lambda f: edit(f, domains={}), "Expected the hash of"),
+        (lambda f: edit(f, domains={"a": {}}), "without 'train'"),
+        (lambda f: edit(f, dtype="O"), "without 'O'"),
+    ],
+)
+def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message: str) -> None:
+    damage(folder)
+    with pytest.raises(DataError, match=message) as error:
+        open_store(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_hashes_of_a_large_store_are_checked_on_demand(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bydore_pyro.data.store.ALWAYS_VERIFIED", 10)
+    flip(folder / "train" / "a.bin")
+    open_store(folder)
+    with pytest.raises(DataError, match="found others"):
+        open_store(folder, verify=True)
