@@ -45,7 +45,12 @@ def benchmark(options: Options) -> None:
             step()
         return (time.perf_counter() - start) / steps
 
-    ratios, seconds = [], []
+    def draw() -> None:
+        domains.signal_batch(options.search.signal_sequences)
+        domains.train_batch(counts)
+        domains.validation_batch(options.search.validation_batch)
+
+    ratios, seconds, draws = [], [], []
     for _ in range(options.search.guide_warmup):  # past it, every part of a step does its work
         search_step(state)
         plain_step()
@@ -53,6 +58,7 @@ def benchmark(options: Options) -> None:
     for _ in range(BLOCKS):
         alone, whole = timed(plain_step), timed(lambda: search_step(state))
         ratios.append(whole / alone)
+        draws.append(timed(draw) / whole)
         seconds.append(alone)
     print(
         f"search step / plain step: median {statistics.median(ratios):.2f}, "
@@ -61,6 +67,7 @@ def benchmark(options: Options) -> None:
         f"{batch} x {options.experiment.sequence_length} tokens, K = {len(names)}, "
         f"vocabulary {corpus.vocabulary}, device {options.device}"
     )
+    print(f"drawing a search step's batches: median {statistics.median(draws):.2%} of it")
     total = sum(searched.cost.seconds.values())
     for part, spent in sorted(searched.cost.seconds.items(), key=lambda item: -item[1]):
         print(f"  {part:<14} {spent / total:5.0%}")

@@ -70,7 +70,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
             name,
             prepare_command.__doc__ or "",
             PrepareOptions,
-            defaults={"domain_megabytes": float("inf")},
+            defaults={"domain_megabytes": 0.0},
         )
         given = options.prepare
         plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
@@ -68,9 +69,18 @@ def parse_options(
 
 @contextmanager
 def one_line_errors(name: str) -> Iterator[None]:
-    """Ends the program where the block raises what a user can cause: one line, exit code 2."""
+    """Ends the program where the block raises what a user can cause: one line, exit code 2.
+
+    A warning of the block is one line too.
+    """
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"{name}: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
     except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
         fail(name, str(error))
     except OSError as error:

@@ -143,6 +143,18 @@ class Domains:
         """Returns the number of training sequences of each domain."""
         return {name: self._streams["train", name].count for name in self.names}
 
+    def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
+        """Returns the largest weight of each domain with which no text of it is read too often.
+
+        Args:
+            max_epochs: How many times a domain's text may be read.
+            tokens: Length of the run.
+        """
+        return {
+            name: max_epochs * count * self.sequence_length / tokens
+            for name, count in self.sequences().items()
+        }
+
     def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:
         parts = []
         for name, count in counts.items():

@@ -1,15 +1,18 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and JSON that names nothing twice."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-__all__ = ["appearing_file", "appearing_folder"]
+from bydore_pyro.errors import DataError
+
+__all__ = ["appearing_file", "appearing_folder", "unique_keys"]
 
 
 @contextmanager
@@ -43,3 +46,17 @@ def appearing_folder(path: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object's keys and values; the `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        DataError: When a key comes twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DataError(f"Expected every name once, found '{twice}' twice")
+    return found

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bydore_pyro.errors import DataError
+from bydore_pyro.files import unique_keys
 
 __all__ = ["Mixture"]
 
@@ -28,6 +34,8 @@ class Mixture:
         hdi_probability: The mass of the intervals.
         tokenizer: SHA-256 of the tokenizer's file; weights hold for this tokenizer's tokens.
         data_sha256: Hash of the text that the weights were learned on.
+        free_weights: What `weights` were before they were capped ``(K,)``, or None. The uncertainty
+            is theirs.
 
     Raises:
         ValueError: When the names repeat, the lengths differ, or the weights leave the simplex.
@@ -40,11 +48,12 @@ class Mixture:
     hdi_probability: float = 0.94
     tokenizer: str | None = None
     data_sha256: str | None = None
+    free_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"Expected different names, actual {self.names}")
-        for field in ("weights", "standard_deviation", "hdi"):
+        for field in ("weights", "standard_deviation", "hdi", "free_weights"):
             value = getattr(self, field)
             if value is not None and len(value) != len(self.names):
                 raise ValueError(f"Expected {len(self.names)} {field}, actual {len(value)}")
@@ -58,6 +67,67 @@ class Mixture:
         """Returns the weights by name."""
         return dict(zip(self.names, self.weights, strict=True))
 
+    def capped(self, most: Mapping[str, float]) -> Mixture:
+        """Returns the nearest feasible mixture, in which no domain has more than `most`.
+
+        What the capped domains lose goes to the others in proportion to their weights, so their
+        ratios stay (this is the projection by Kullback-Leibler divergence from the free weights).
+        Where all domains with weight are full, the rest goes to those without, in proportion to
+        their room.
+
+        Args:
+            most: Largest weight of each domain, >= 0.
+
+        Raises:
+            DataError: When the caps add up to less than 1.
+        """
+        free, caps = np.array(self.weights), np.array([most[name] for name in self.names])
+        if caps.sum() < 1 - TOLERANCE:
+            raise DataError(
+                f"Expected domains that hold the whole run within the cap, found text for "
+                f"{caps.sum():.3f} of it"
+            )
+        weights, full = free.copy(), np.zeros(len(free), bool)
+        while (over := ~full & (weights > caps)).any():
+            full |= over
+            weights[full] = caps[full]
+            open_ = np.where(full, 0.0, free)
+            if open_.sum() == 0:
+                room = caps - weights
+                weights = weights + room * (1 - weights.sum()) / room.sum()
+                break
+            weights = np.where(full, caps, open_ * (1 - caps[full].sum()) / open_.sum())
+        feasible = tuple((weights / weights.sum()).tolist())
+        return dataclasses.replace(self, weights=feasible, free_weights=self.weights)
+
+    def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
+        """Holds a mixture that is to be used against the data it is to be used on.
+
+        Args:
+            names: The domains that the data can be drawn from.
+            tokenizer: SHA-256 of the data's tokenizer.
+            place: Where the mixture comes from, for the messages.
+
+        Raises:
+            DataError: When a domain that has weight is not among the names.
+
+        Warns:
+            UserWarning: When the weights were learned with another tokenizer: they are shares of
+                other tokens.
+        """
+        for name, weight in zip(self.names, self.weights, strict=True):
+            if weight > 0 and name not in names:
+                known = ", ".join(sorted(names))
+                raise DataError(
+                    f"Expected domains of the data ({known}), found '{name}' in {place}"
+                )
+        if self.tokenizer is not None and self.tokenizer != tokenizer:
+            warnings.warn(
+                f"{place}: the weights are shares of the tokens of another tokenizer "
+                f"({self.tokenizer[:12]}) than the data's ({tokenizer[:12]})",
+                stacklevel=2,
+            )
+
     def to_json(self) -> str:
         """Returns the mixture as JSON, one object a quantity, keyed by domain."""
 
@@ -68,6 +138,7 @@ class Mixture:
             "format": FORMAT,
             "weights_are": "shares of training tokens",
             "weights": by_name(self.weights),
+            "free_weights": by_name(self.free_weights),
             "standard_deviation": by_name(self.standard_deviation),
             "hdi": by_name(self.hdi),
             "hdi_probability": self.hdi_probability,
@@ -84,8 +155,8 @@ class Mixture:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"Expected a mixture file, found {path}: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -112,4 +183,5 @@ class Mixture:
             hdi_probability=float(content.get("hdi_probability", 0.94)),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),
+            free_weights=values("free_weights"),
         )

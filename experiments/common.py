@@ -92,6 +92,26 @@ class Found:
     summary: pandas.DataFrame
 
 
+def compared_mixtures(options: Options, domains: Domains) -> dict[str, dict[str, float]]:
+    """Reads the mixtures that the learned one is held against, by their files' names."""
+    found = {}
+    for place in options.experiment.compare:
+        mixture = Mixture.from_json(Path(place))
+        mixture.check(domains.trainable, domains.corpus.tokenizer_sha256, place)
+        found[place] = mixture.as_dict()
+    return found
+
+
+def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
+    """Returns the largest weights that `--max_epochs` allows, checked to be enough for a run."""
+    epochs = options.experiment.max_epochs
+    if epochs is None:
+        return None
+    most = domains.most_weights(epochs, options.run_tokens)
+    Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
+    return most
+
+
 def search(options: Options, corpus: TokenStore, domains: Domains, folder: RunFolder) -> Found:
     """Runs the search behind a progress bar and writes what it found, also where it breaks off."""
     seed = options.experiment.seed
@@ -112,13 +132,15 @@ def search(options: Options, corpus: TokenStore, domains: Domains, folder: RunFo
         stopped = {"stopped": str(error) or type(error).__name__, "steps": len(state.records)}
         folder.write_json("metrics.json", {**stopped, "search": proxy.cost.report()})
         if state.records:
-            write_search(state, corpus, folder)
+            write_search(state, options, corpus, folder)
             print(f"The {len(state.records)} steps before it are in {folder.path}", file=sys.stderr)
         raise
-    return write_search(state, corpus, folder)
+    return write_search(state, options, corpus, folder)
 
 
-def write_search(state: SearchState, corpus: TokenStore, folder: RunFolder) -> Found:
+def write_search(
+    state: SearchState, options: Options, corpus: TokenStore, folder: RunFolder
+) -> Found:
     """Writes mixture, posterior, its summary, trajectory and pictures."""
     import matplotlib
 
@@ -129,6 +151,9 @@ def write_search(state: SearchState, corpus: TokenStore, folder: RunFolder) -> F
     mixture = mixture_of(
         state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
     )
+    most = largest_weights(options, state.domains)
+    if most is not None:
+        mixture = mixture.capped(most)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     folder.write_posterior("posterior.nc", posterior)
     summary = domain_summary(posterior)
@@ -244,6 +269,11 @@ def write_search_metrics(
         "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
         "last_concentration_sum": float((last.concentration / last.rate).sum()),
         "epochs": state.domains.epochs(),
+        "run_tokens": options.run_tokens,
+        "run_epochs": {
+            name: weight / state.domains.most_weights(1.0, options.run_tokens)[name]
+            for name, weight in found.mixture.as_dict().items()
+        },
         "validation_sequences": len(state.domains.validation),
         "peak_memory_megabytes": peak_memory_megabytes(),
         "device": str(options.device),
@@ -262,7 +292,7 @@ def peak_memory_megabytes() -> int:
 
 def print_results(path: Path, found: Found, metrics: dict[str, Any]) -> None:
     """Prints the tables, what was spent, where things lie and what to do next."""
-    print(weights_table(found.mixture, found.summary["verdict"].to_dict()))
+    print(weights_table(found.mixture, found.summary["verdict"].to_dict(), metrics["run_epochs"]))
     print(losses_table(metrics["validation_loss_nats_per_token"]))
     spent = metrics["search"]
     print(
@@ -285,20 +315,30 @@ def print_results(path: Path, found: Found, metrics: dict[str, Any]) -> None:
     print(f"  import arviz as az; az.summary(az.from_netcdf('{path / 'posterior.nc'}'))")
 
 
-def weights_table(mixture: Mixture, verdicts: Mapping[str, str]) -> str:
+def weights_table(
+    mixture: Mixture, verdicts: Mapping[str, str], epochs: Mapping[str, float]
+) -> str:
     """Returns the weights with their intervals as text, largest first.
 
-    `verdicts` by domain tell whether the interval is clear of the uniform share.
+    Args:
+        mixture: The weights; where they are capped, the free ones stand beside them.
+        verdicts: Whether each domain's interval is clear of the uniform share.
+        epochs: How many times a run on these weights reads each domain.
     """
-    deviation = mixture.standard_deviation or (float("nan"),) * len(mixture.names)
-    hdi = mixture.hdi or ((float("nan"), float("nan")),) * len(mixture.names)
+    missing = (float("nan"),) * len(mixture.names)
+    deviation, free = mixture.standard_deviation or missing, mixture.free_weights or missing
+    hdi = mixture.hdi or tuple(zip(missing, missing, strict=True))
     width = max(6, *map(len, mixture.names))
-    interval = f"{mixture.hdi_probability:.0%} HDI"
-    lines = [f"\n{'domain':<{width}}  weight      sd  {interval:<14}  than uniform"]
-    rows = sorted(zip(mixture.weights, mixture.names, deviation, hdi, strict=True), reverse=True)
-    for weight, name, sd, (low, high) in rows:
+    capped = mixture.free_weights is not None
+    lines = [
+        f"\n{'domain':<{width}}  weight  {'  free  ' if capped else ''}    sd  "
+        f"{f'{mixture.hdi_probability:.0%} HDI':<14}  epochs  than uniform"
+    ]
+    rows = zip(mixture.weights, mixture.names, free, deviation, hdi, strict=True)
+    for weight, name, uncapped, sd, (low, high) in sorted(rows, reverse=True):
         lines.append(
-            f"{name:<{width}}  {weight:6.3f}  {sd:6.3f}  [{low:.3f}, {high:.3f}]  {verdicts[name]}"
+            f"{name:<{width}}  {weight:6.3f}  {f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  "
+            f"[{low:.3f}, {high:.3f}]  {epochs[name]:6.2f}  {verdicts[name]}"
         )
     return "\n".join(lines)
 
@@ -315,9 +355,11 @@ def case(name: str, options: Options) -> None:
     """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
     folder = output_folder(options, name)
     corpus, domains = load_domains(options)
+    compared = compared_mixtures(options, domains)
+    largest_weights(options, domains)
     write_inputs(folder, options, corpus, name)
     found = search(options, corpus, domains, folder)
-    mixtures = {"learned": found.mixture.as_dict(), **fixed_mixtures(domains)}
+    mixtures = {"learned": found.mixture.as_dict(), **fixed_mixtures(domains), **compared}
     cost = Cost()
     seed = options.experiment.seed
     losses = verify(options, corpus, mixtures, len(found.state.records), cost, seed)

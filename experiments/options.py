@@ -65,6 +65,24 @@ class ExperimentConfig:
     validation_sequences: int = field(
         default=512, metadata={"help": "Most sequences in the validation set."}
     )
+    compare: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Mixture files on whose weights fresh models are trained too."},
+    )
+    max_epochs: float | None = field(
+        default=None,
+        metadata={
+            "help": "How many times the text of a domain may be read in a run of --target_tokens; "
+            "the weights found are capped accordingly. No limit if not given."
+        },
+    )
+    target_tokens: float | None = field(
+        default=None,
+        metadata={
+            "help": "Length of the run that the weights are for; that of the fresh models if not "
+            "given."
+        },
+    )
     seed: int = field(default=0, metadata={"help": "Seed of models, search and batches."})
     device: str = field(
         default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
@@ -92,6 +110,11 @@ class ExperimentConfig:
             raise ValueError(
                 f"Expected validation_sequences >= 1, actual {self.validation_sequences}"
             )
+
+        for name in ("max_epochs", "target_tokens"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"Expected {name} > 0, actual {value}")
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain."""
@@ -139,6 +162,12 @@ class Options:
                 f"Expected a device of this machine, found '{name}': {reason}"
             ) from None
         return device
+
+    @property
+    def run_tokens(self) -> float:
+        """Length of the run that the weights are for, in tokens."""
+        own = self.search.steps * self.search.batch_sequences * self.experiment.sequence_length
+        return self.experiment.target_tokens or own
 
     def proxy_source(self) -> str:
         """The proxy's folder, also when it is named relative to the project, or its hub name."""

@@ -70,7 +70,7 @@ def documents_in(store: TokenStore) -> dict[str, dict[str, list[str]]]:
 
 def small_plan(data: Path | str, corpus: CorpusConfig | None = None, **rows: str) -> Plan:
     """Everything of the data, with a small tokenizer."""
-    corpus = corpus or CorpusConfig(validation_fraction=0.2, domain_megabytes=float("inf"))
+    corpus = corpus or CorpusConfig(validation_fraction=0.2, domain_megabytes=0)
     return make_plan(str(data), corpus, RowConfig(**rows), TokenizerConfig(vocabulary=280))
 
 

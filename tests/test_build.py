@@ -71,7 +71,7 @@ if __name__ == "__main__":
             os.kill(os.getpid(), signal.SIGKILL)
 
     build.Build._write = write
-    config = CorpusConfig(validation_fraction=0.2, domain_megabytes=float("inf"))
+    config = CorpusConfig(validation_fraction=0.2, domain_megabytes=0)
     plan = make_plan(sys.argv[1], config, None, TokenizerConfig(vocabulary=280))
     prepare(plan, Path(sys.argv[2]), processes=2)
 """

@@ -60,7 +60,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["prepare", "--data", "d", "--out", "x", "--processes", "-1"], "processes in [0, 1024]"),
         (["prepare", "--data", "nowhere", "--out", "x"], "found no folder nowhere"),
         (["prepare", "--data", "environment", "--out", "x", "--domain_megabytes", "nan"],
-         "Expected domain_megabytes > 0, actual nan"),
+         "Expected a finite domain_megabytes, actual nan"),
     ],
 )  # fmt: skip
 def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,9 @@ import xarray
 from conftest import write_domains
 
 from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.cli import main
 from bydore_pyro.data.pile import PILE_DOMAINS
+from bydore_pyro.data.store import open_store
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
 
@@ -204,6 +206,36 @@ def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path
     check_run(runs[0], 0)
 
 
+def test_a_store_a_cap_and_other_mixtures(folder: Path, tmp_path: Path, cache: Path) -> None:
+    """`bydore prepare`, then a search on the store with capped weights, then one that compares."""
+    store, out = tmp_path / "store", tmp_path / "run"
+    main(["prepare", "--data", str(folder), "--out", str(store), "--vocabulary", "280",
+          "--processes", "0"])  # fmt: skip
+    arguments = ("--smoke", "--data", str(store), "--validation", "a", "--domains", "a", "b")
+    cap = ("--max_epochs", "2", "--target_tokens", "15000")
+    done = run("case1", *arguments, *cap, "--out", str(out), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert mixture.free_weights is not None
+    assert "free" in done.stdout
+    metrics = json.loads((out / "metrics.json").read_text())
+    tokens = {name: len(open_store(store).train[name]) // 32 * 32 for name in mixture.names}
+    for name, weight in mixture.as_dict().items():
+        assert metrics["run_epochs"][name] == pytest.approx(weight * 15_000 / tokens[name])
+        assert metrics["run_epochs"][name] < 2.001
+    again = run("case1", *arguments, "--compare", str(out / "mixture.json"), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert str(out / "mixture.json") in again.stdout
+    assert "warning" not in again.stderr
+    options = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
+    other = run("case1", "--smoke", *options, "--domains", "a", "b", "--compare",
+                str(out / "mixture.json"), cwd=tmp_path)  # fmt: skip
+    assert other.returncode == 0, other.stderr
+    warned = [line for line in other.stderr.splitlines() if line.startswith("case1: warning: ")]
+    assert len(warned) == 1
+    assert "shares of the tokens of another tokenizer" in warned[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -238,6 +270,12 @@ def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path
             ["--proxy", "models/none"],
             "a folder with config.json or a hub name, found 'models/none'",
         ),
+        (["--max_epochs", "0"], "Expected max_epochs > 0, actual 0.0"),
+        (["--target_tokens", "nan"], "Expected target_tokens > 0, actual nan"),
+        (["--max_epochs", "1", "--target_tokens", "1e9"], "within the cap, found text for 0.000"),
+        (["--compare", "none.json"], "Expected a mixture file, found none.json"),
+        (["--compare", str(ROOT / "tests/data/mixture-of-cats.json")], "found 'cats' in"),
+        (["--compare", str(ROOT / "tests/data/mixture-of-two.json")], "sum to 1, actual 2.0"),
         (["--device", "abacus"], "Expected a device of this machine, found 'abacus'"),
         (["--out", str(ROOT / "setup.cfg")], "Expected a folder to write to"),
         (["--learning_rate", "1e30", "--steps", "40"], "Step"),

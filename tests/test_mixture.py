@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import optimize
 
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
@@ -56,6 +58,8 @@ def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
         json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 0.5, "b": 0.6}}),
         json.dumps({**json.loads(FULL.to_json()), "hdi": {"a": [0, 1]}}),
         json.dumps({**json.loads(FULL.to_json()), "weights": None}),
+        FULL.to_json().replace('"b": 0.75', '"b": 0.5, "b": 0.75'),
+        "[" * 100_000,
     ],
 )
 def test_bad_files_are_refused_by_name(tmp_path: Path, content: str) -> None:
@@ -68,3 +72,55 @@ def test_bad_files_are_refused_by_name(tmp_path: Path, content: str) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.json"):
         Mixture.from_json(tmp_path / "none.json")
+
+
+def mixture(**weights: float) -> Mixture:
+    return Mixture(names=tuple(weights), weights=tuple(weights.values()), tokenizer="t")
+
+
+def test_caps_keep_the_ratios_of_the_others() -> None:
+    free = mixture(a=0.6, b=0.3, c=0.1, d=0.0)
+    capped = free.capped({"a": 0.4, "b": 1.0, "c": 1.0, "d": 1.0})
+    assert capped.weights == pytest.approx((0.4, 0.45, 0.15, 0.0))
+    assert capped.free_weights == free.weights
+    # What spills over may fill the next one.
+    chain = free.capped({"a": 0.4, "b": 0.4, "c": 1.0, "d": 1.0})
+    assert chain.weights == pytest.approx((0.4, 0.4, 0.2, 0.0))
+    # Where every domain with weight is full, those without take the rest.
+    full = free.capped({"a": 0.4, "b": 0.3, "c": 0.1, "d": 1.0})
+    assert full.weights == pytest.approx((0.4, 0.3, 0.1, 0.2))
+    same = free.capped(dict.fromkeys("abcd", 1.0))
+    assert same.weights == pytest.approx(free.weights)
+    with pytest.raises(DataError, match=r"found text for 0\.900 of it"):
+        free.capped({"a": 0.4, "b": 0.3, "c": 0.1, "d": 0.1})
+
+
+def test_caps_give_the_nearest_feasible_mixture() -> None:
+    """Against SciPy's minimum of the KL divergence from the free weights."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        free = rng.dirichlet(np.ones(5))
+        most = rng.uniform(0.1, 0.6, 5)
+        if most.sum() < 1.01:
+            continue
+        names = tuple("abcde")
+        found = Mixture(names=names, weights=tuple(free)).capped(
+            dict(zip(names, most, strict=True))
+        )
+        best = optimize.minimize(
+            lambda w, p: np.sum(w * np.log(w / p)),
+            most / most.sum(),
+            args=(free,),
+            bounds=[(1e-9, cap) for cap in most],
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        )
+        np.testing.assert_allclose(found.weights, best.x, atol=1e-3)
+
+
+def test_a_mixture_is_held_against_the_data() -> None:
+    one = mixture(a=0.5, b=0.5, c=0.0)
+    one.check(["a", "b"], "t", "x.json")  # without weight, c is not missed
+    with pytest.raises(DataError, match=r"Expected domains of the data \(a\), found 'b' in x.json"):
+        one.check(["a"], "t", "x.json")
+    with pytest.warns(UserWarning, match="x.json: the weights are shares of the tokens of another"):
+        one.check(["a", "b"], "other", "x.json")

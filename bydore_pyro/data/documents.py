@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +44,7 @@ class CorpusConfig:
     )
     domain_megabytes: float = field(
         default=4.0,
-        metadata={"help": "Most text taken of one domain, in MB of UTF-8; 'inf' takes all."},
+        metadata={"help": "Most text taken of one domain, in MB of UTF-8; 0 takes all."},
     )
     validation_fraction: float = field(
         default=0.1,
@@ -60,9 +61,9 @@ class CorpusConfig:
     )
 
     def __post_init__(self) -> None:
-        require_finite(self, but=("domain_megabytes",))
-        if not self.domain_megabytes > 0:
-            raise ValueError(f"Expected domain_megabytes > 0, actual {self.domain_megabytes}")
+        require_finite(self)
+        if not self.domain_megabytes >= 0:
+            raise ValueError(f"Expected domain_megabytes >= 0, actual {self.domain_megabytes}")
         if self.data_seed < 0:
             raise ValueError(f"Expected data_seed >= 0, actual {self.data_seed}")
         if not 0 < self.validation_fraction < 1:
@@ -75,11 +76,15 @@ class CorpusConfig:
                 f"{self.shortest_document} and {self.longest_document}"
             )
 
+    @property
+    def cap(self) -> float:
+        """Most text of one domain, in bytes."""
+        return self.domain_megabytes * 1e6 or math.inf
+
     def most_bytes(self, split: Split) -> float:
         """Returns the most text of one domain on a side of the split, in bytes."""
         held_out = self.validation_fraction
-        share = held_out if split == "validation" else 1 - held_out
-        return share * self.domain_megabytes * 1e6
+        return (held_out if split == "validation" else 1 - held_out) * self.cap
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
     """
     if source.split is not None or source.by_row:
         return source.split
-    if source.size > LARGEST_VALIDATION_FILE * config.domain_megabytes * 1e6:
+    if source.size > LARGEST_VALIDATION_FILE * config.cap:
         return "train"
     return _drawn(source.name, config)
 

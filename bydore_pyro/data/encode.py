@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encod
 def _start(folder: Path, dtype: np.dtype) -> None:
     global _of_worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads decides
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread a process
     _of_worker = (*load_encoder(folder), dtype)
 
 

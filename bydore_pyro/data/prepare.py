@@ -164,7 +164,7 @@ def _leave_out(
     """Takes domains out that are too small: the environment's, and the Pile's without any text."""
     least = 1.0
     if plan.data == "environment":
-        least = min(SMALLEST_ENVIRONMENT_DOMAIN, plan.corpus.domain_megabytes * 1e6)
+        least = min(SMALLEST_ENVIRONMENT_DOMAIN, plan.corpus.cap / 2)
     small = {}
     for name in sorted({*plan.domains, *domains}):
         size = sum(domains[name].of(s)["bytes"] for s in SPLITS) if name in domains else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.errors import DataError
+from bydore_pyro.files import unique_keys
 
 __all__ = ["check_name", "list_sources"]
 
@@ -190,7 +191,7 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     """A JSON or YAML file: domains by name, each a path, paths, or a mapping (see the README)."""
     try:
         if path.suffix == ".json":
-            content = json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
+            content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
         else:
             content = _yaml(path.read_text("utf-8"))
     except DataError as error:
@@ -211,19 +212,12 @@ def _yaml(text: str) -> Any:
 
     def check(node: yaml.Node | None) -> None:
         if isinstance(node, yaml.MappingNode):
-            _once([(key.value, None) for key, _ in node.value])
+            unique_keys([(key.value, None) for key, _ in node.value])
             for _, value in node.value:
                 check(value)
 
     check(yaml.compose(text, yaml.SafeLoader))
     return yaml.safe_load(text)
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    for name, _ in pairs:
-        if [key for key, _ in pairs].count(name) > 1:
-            raise DataError(f"Expected every name once, found '{name}' twice")
-    return dict(pairs)
 
 
 def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:
