@@ -15,6 +15,7 @@ from bydore_pyro.arviz_import import hdi, inference_data, smooth_log_weights, su
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import mixture_model
+from bydore_pyro.learner import BayesianLearner
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.search import SearchState, StepRecord, averaged_window
 
@@ -74,9 +75,11 @@ def posterior_of(
         A group `posterior` with ``w`` and ``beta``, dimensions (chain, draw, domain).
 
     Raises:
-        DataError: When the search has no step.
+        DataError: When the search has no step, or did not learn a posterior.
     """
     window = _window(state)
+    if not isinstance(state.learner, BayesianLearner):
+        raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
     concentration = torch.from_numpy(np.stack([window[t].concentration for t in steps]))
@@ -199,12 +202,14 @@ def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit
     Raises:
         DataError: When the search has no step.
     """
-    window = _window(state)
+    learner, window = state.learner, _window(state)
+    if not isinstance(learner, BayesianLearner):
+        raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
     kl_weight = float(np.mean([record.kl_weight for record in window]))
     arguments = (state.signals, g, kl_weight)
-    with state.isolated():
-        return guide_fit(mixture_model, state.guide, *arguments, num_samples=num_samples)
+    with learner.isolated():
+        return guide_fit(mixture_model, learner.guide, *arguments, num_samples=num_samples)
 
 
 def outweighs(posterior: arviz.InferenceData) -> xarray.DataArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -121,9 +122,14 @@ class Domains:
         """Draws a training batch ``(B, T)``, `counts` sequences of each domain, in that order."""
         return self._draw("train", counts)
 
-    def signal_batch(self, sequences: int) -> Tensor:
-        """Draws `sequences` of every domain, ``(K * sequences, T)``, domain after domain."""
-        return self._draw("signal", dict.fromkeys(self.names, sequences))
+    def signal_batch(self, sequences: int, names: Sequence[str] | None = None) -> Tensor:
+        """Draws `sequences` of each domain, ``(K * sequences, T)``, domain after domain.
+
+        Args:
+            sequences: Of each domain.
+            names: Which domains; all when None.
+        """
+        return self._draw("signal", dict.fromkeys(names or self.names, sequences))
 
     def validation_batch(self, size: int) -> Tensor:
         """Draws a validation batch ``(size, T)`` without repetition within it."""
@@ -131,6 +137,18 @@ class Domains:
             len(self.validation), min(size, len(self.validation)), replace=False
         )
         return self.validation[torch.from_numpy(rows).to(self.device)]
+
+    def state(self) -> dict[str, Any]:
+        """Returns where every order stands, as plain values."""
+        return {
+            "positions": [[*key, position] for key, position in self._positions.items()],
+            "validation": self._validation_rng.bit_generator.state,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state` of the same domains."""
+        self._positions = {(kind, name): position for kind, name, position in state["positions"]}
+        self._validation_rng.bit_generator.state = state["validation"]
 
     def epochs(self) -> dict[str, float]:
         """Returns how many times each domain's training text has been drawn for training."""

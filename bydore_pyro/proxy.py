@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -35,6 +36,10 @@ class ProxyConfig:
     learning_rate: float = field(default=6e-3, metadata={"help": "Step size eta after warm-up."})
     weight_decay: float = field(default=0.1, metadata={"help": "Decoupled decay (AdamW only)."})
     warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
+    precision: Literal["float32", "bfloat16"] = field(
+        default="float32",
+        metadata={"help": "Of training; bfloat16 by autocast. g is computed in float32 always."},
+    )
     max_gradient_norm: float = field(
         default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
     )
@@ -43,6 +48,10 @@ class ProxyConfig:
         require_finite(self)
         if self.optimizer not in ("adamw", "sgd"):
             raise ValueError(f"Expected optimizer 'adamw' or 'sgd', actual {self.optimizer!r}")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(
+                f"Expected precision 'float32' or 'bfloat16', actual {self.precision!r}"
+            )
         if not 0 < self.learning_rate <= LARGEST_STEP:
             raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
         if not 0 <= self.weight_decay <= 1e6:
@@ -137,7 +146,13 @@ class Proxy:
         return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
 
     def losses(
-        self, batch: Tensor, part: str, theta: Parameters | None = None, passes: int = 1
+        self,
+        batch: Tensor,
+        part: str,
+        theta: Parameters | None = None,
+        passes: int = 1,
+        *,
+        full_precision: bool = False,
     ) -> Tensor:
         """Returns the mean next-token loss of each sequence ``(B,)``, nats per token.
 
@@ -146,14 +161,17 @@ class Proxy:
             part: The part of the cost counter to charge.
             theta: Parameters to use instead of the model's own, which stay untouched.
             passes: 1 for a forward pass alone, 3 where a backward pass follows.
+            full_precision: Compute in float32 whatever the training's precision: rounding would
+                swamp differences of losses.
         """
         tokens = batch.numel()
         self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
         inputs = {"input_ids": batch}
-        if theta is None:
-            output = self.model(**inputs)
-        else:
-            output = functional_call(self.model, dict(theta), kwargs=inputs)
+        with self._precision(batch.device, full_precision):
+            if theta is None:
+                output = self.model(**inputs)
+            else:
+                output = functional_call(self.model, dict(theta), kwargs=inputs)
         logits = getattr(output, "logits", output)  # (B, T, V)
         # The last position has no target; marking it costs less than slicing it off the logits.
         targets = torch.nn.functional.pad(batch[:, 1:], (0, 1), value=-100)
@@ -165,14 +183,35 @@ class Proxy:
         )
         return losses.view(batch.shape).sum(1) / (batch.shape[1] - 1)
 
-    def step(self, batch: Tensor) -> Tensor:
-        """Takes one step on the batch's mean loss; returns the losses before it ``(B,)``."""
+    @contextmanager
+    def _precision(self, device: torch.device, full: bool) -> Iterator[None]:
+        """Runs the block in the training's precision, or in float32 proper (not TF32)."""
+        if not full:
+            enabled = self.config.precision == "bfloat16"
+            with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
+                yield
+            return
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            with torch.autocast(device.type, enabled=False):
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    def step(self, batch: Tensor, factors: Tensor | None = None) -> Tensor:
+        """Takes a step on the mean of factors times losses; returns the losses before it ``(B,)``.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            factors: Of each sequence ``(B,)``, 1 when None.
+        """
         with self.cost.part("train"):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.eta
             losses = self.losses(batch, "train", passes=3)
             self.optimizer.zero_grad(set_to_none=True)
-            losses.mean().backward()
+            (losses if factors is None else losses * factors.to(losses.device)).mean().backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_gradient_norm)
             self.optimizer.step()
             self.steps += 1

@@ -1,11 +1,63 @@
-"""How weights become a training batch: strategy (i), intra-batch sampling."""
+"""How weights become a training batch: the four strategies of the paper."""
 
 from __future__ import annotations
+
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-__all__ = ["systematic_counts"]
+__all__ = ["STRATEGIES", "Strategy", "schedule", "systematic_counts"]
+
+Strategy = Literal["intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"]
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
+
+
+def schedule(
+    strategy: Strategy, weights: Tensor, batch_size: int, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Draws a batch's sequences by domain, and the factors that their losses get.
+
+    A batch's loss is the mean over its sequences of factor times loss; under every strategy its
+    expectation is ``sum_k w_k ell_k``.
+
+    ==================  =======================================  ==================
+    strategy            sequences                                factor of domain k
+    ==================  =======================================  ==================
+    `intra_sampling`    systematic sampling by the weights       1
+    `inter_sampling`    all of one domain, drawn by the weights  1
+    `intra_weighting`   systematic sampling, uniform             ``K w_k``
+    `inter_weighting`   all of one domain, drawn uniformly       ``K w_k``
+    ==================  =======================================  ==================
+
+    Args:
+        strategy: One of the four.
+        weights: Weights on the simplex ``(K,)``.
+        batch_size: ``B``, sequences in the batch, at least 1.
+        generator: Source of the draws.
+
+    Returns:
+        Counts ``(K,)``, int64, that add up to ``B``, and factors ``(K,)``; both on the CPU.
+
+    Raises:
+        ValueError: When the strategy is unknown or the batch is empty.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, appendix "Data Scheduling Strategies", (i) to
+        (iv); the factor K of (iv) holds for (iii) too, whose sum over domains is not a mean.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"Expected strategy one of {STRATEGIES}, actual {strategy!r}")
+    weights = weights.detach().double().cpu()
+    uniform = torch.full_like(weights, 1 / len(weights))
+    sampling = strategy.endswith("sampling")
+    shares = weights / weights.sum() if sampling else uniform
+    if strategy.startswith("intra"):
+        counts = systematic_counts(shares, batch_size, generator)
+    else:
+        counts = batch_size * systematic_counts(shares, 1, generator)
+    factors = torch.ones_like(weights) if sampling else len(weights) * weights
+    return counts, factors.float()
 
 
 def systematic_counts(

@@ -1,37 +1,37 @@
 """Algorithm 1 of ByDoRe: a proxy trains on the mixture while its posterior is learned.
 
-1. signals s_t: the proxy's losses on small fresh batches of every domain
+1. signals s_t: the proxy's losses on small fresh batches of every domain, a running average
 2. (a, b) = G_Phi(s_t)
 3. w_t ~ GammaDirichlet(a, b)
 4. a training batch with w_t's shares
 5. theta_t -> theta_{t+1}
 6. D = grad L_val(theta_{t+1})
-7. g by finite differences around theta_t along D
+7. g around theta_t along D, on fresh batches; their losses go into s_{t+1}
 8. one SVI step of Phi on  -(g . E_q[w]) + lam KL(q || p)
+
+The paper measures the signals by a pass of their own; here the perturbed losses of step 7 serve,
+for nothing, and are one step older.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyro
 import torch
-from pyro.infer import SVI
 from torch import Tensor
 
-from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.domains import Domains
-from bydore_pyro.elbo import HypergradientELBO
 from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.guide import MixtureGuide, mixture_model
-from bydore_pyro.hypergradient import Parameters, finite_difference, step_size
-from bydore_pyro.prior_net import PriorNetwork, PriorNetworkConfig
+from bydore_pyro.evidence import Measure
+from bydore_pyro.hypergradient import Parameters
+from bydore_pyro.learner import BayesianLearner, WeightsLearner
+from bydore_pyro.point_learners import ExponentiatedLearner, PointLearner
+from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.scheduling import systematic_counts
+from bydore_pyro.scheduling import schedule
 from bydore_pyro.search_config import SearchConfig
 
 __all__ = [
@@ -66,32 +66,20 @@ class SearchState:
     """A search between two steps."""
 
     domains: Domains
-    proxy: Proxy
     config: SearchConfig
-    guide: MixtureGuide
-    svi: SVI
-    param_store: dict
-    generator: torch.Generator
-    rng_state: Tensor
+    measure: Measure
+    learner: WeightsLearner
+    generator: torch.Generator  # of batches, and of the domains that are measured
     signals: Tensor | None = None  # running average (K,)
+    losses: Tensor | None = None  # the last of every domain (K,)
+    g: Tensor | None = None  # the last of every domain (K,)
     g_spread: float | None = None  # running standard deviation over domains of g
     records: list[StepRecord] = field(default_factory=list)
 
-    @contextmanager
-    def isolated(self) -> Iterator[None]:
-        """Gives the block this search's own random numbers and Pyro parameter store.
-
-        `SVI.step` does not work with `pyro.settings.set(module_local_params=True)`, so a scope of
-        the parameter store keeps two searches of one process apart.
-        """
-        with (
-            torch.random.fork_rng(devices=[]),
-            pyro.get_param_store().scope(self.param_store) as store,
-        ):
-            torch.set_rng_state(self.rng_state)
-            yield
-            self.rng_state = torch.get_rng_state()
-            self.param_store = store
+    @property
+    def proxy(self) -> Proxy:
+        """The language model that the search trains."""
+        return self.measure.proxy
 
 
 def init_search(
@@ -102,33 +90,16 @@ def init_search(
     *,
     seed: int = 0,
 ) -> SearchState:
-    """Returns a search before its first step. The guide lives on the CPU: it is K numbers."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        guide = MixtureGuide(PriorNetwork(domains.num_domains, network))
-        rng_state = torch.get_rng_state()
-    svi = SVI(
-        mixture_model,
-        guide,
-        _guide_optimizer(config),
-        HypergradientELBO(config.moment, config.kl),
-    )
-    with pyro.get_param_store().scope() as param_store:
-        pass
+    """Returns a search before its first step."""
+    learner: WeightsLearner
+    if config.learner == "bayesian":
+        learner = BayesianLearner(domains.num_domains, config, network, seed)
+    elif config.learner == "point":
+        learner = PointLearner(domains.num_domains, config, network, seed)
+    else:
+        learner = ExponentiatedLearner(domains.num_domains)
     generator = torch.Generator().manual_seed(seed)
-    return SearchState(domains, proxy, config, guide, svi, param_store, generator, rng_state)
-
-
-def _guide_optimizer(config: SearchConfig) -> pyro.optim.PyroOptim:
-    """Adam whose step size decays geometrically; the domains' biases take larger steps."""
-    decay = config.guide_learning_rate_decay ** (1 / (config.steps - config.guide_warmup))
-
-    def arguments(parameter: str) -> dict[str, Any]:
-        own = parameter.endswith("domain_bias")
-        rate = config.guide_learning_rate if own else config.network_learning_rate
-        return {"lr": rate, "lrd": decay, "betas": (0.9, 0.99)}
-
-    return pyro.optim.ClippedAdam(arguments)
+    return SearchState(domains, config, Measure(domains, proxy, config), learner, generator)
 
 
 def run_search(state: SearchState) -> Iterator[StepRecord]:
@@ -150,66 +121,40 @@ def search_step(state: SearchState) -> StepRecord:
     """
     config, domains, proxy = state.config, state.domains, state.proxy
     step = len(state.records)
-    signal_batch = domains.signal_batch(config.signal_sequences)
+    if state.signals is None:
+        state.signals = state.measure.losses(domains.names)
+        _check("signal", state.signals, step, domains.names)
+    signals = state.signals
+    with proxy.cost.part("guide"):
+        drawn = state.learner.draw(signals)
+    _check("posterior's shape", drawn.concentration, step, domains.names)
+    _check("posterior's rate", drawn.rate, step, domains.names)
 
-    def domain_losses(part: str, theta: Parameters | None = None) -> Tensor:
-        with torch.no_grad():
-            losses = proxy.losses(signal_batch, part, theta)
-        return losses.view(domains.num_domains, -1).mean(1).cpu()  # (K,), the model's precision
+    counts, factors = schedule(
+        config.strategy, drawn.weights, config.batch_sequences, state.generator
+    )
+    eta, theta = proxy.eta, {name: p.clone() for name, p in proxy.parameters.items()}
+    _check_parameters(state, theta)
+    train_loss = _train(state, counts, factors)
 
-    with state.isolated():
-        with proxy.cost.part("signals"):
-            signals = domain_losses("signals").float()
-        _check("signal", signals, step, domains.names)
-        if state.signals is None:
-            state.signals = signals
-        state.signals = torch.lerp(signals, state.signals, config.signal_average)
-
-        with proxy.cost.part("guide"), torch.no_grad():
-            a, b = state.guide.network(state.signals)
-            _check("posterior's shape", a, step, domains.names)
-            _check("posterior's rate", b, step, domains.names)
-            q = GammaDirichlet(a, b)
-            weights, mean, deviation = q.sample(), q.mean, q.stddev
-
-        counts = systematic_counts(weights, config.batch_sequences, state.generator)
-        shares = dict(zip(domains.names, counts.tolist(), strict=True))
-        eta, theta = proxy.eta, {name: p.clone() for name, p in proxy.parameters.items()}
-        train_losses = proxy.step(domains.train_batch(shares)).cpu()  # (B,)
-        of_sequence = np.repeat(np.array(domains.names), counts.numpy())
-        _check("training loss", train_losses, step, of_sequence)
-
-        with proxy.cost.part("validation"):
-            batch = domains.validation_batch(config.validation_batch)
-            validation_loss, direction = proxy.gradient(batch, "validation")
-        _check("validation loss", torch.tensor([validation_loss]), step, ["validation"])
-
-        with proxy.cost.part("hypergradient"):
-            g = finite_difference(
-                lambda perturbed: domain_losses("hypergradient", perturbed),
-                theta,
-                direction,
-                eta,
-                step_size(theta, direction, config.epsilon_rule),
-            ).float()
-        _check("hypergradient", g, step, domains.names)
-
+    if state.records and (step - config.guide_warmup) % config.update_every:
+        last = state.records[-1]  # neither measured nor updated
+        validation_loss, lam, loss = last.validation_loss, last.kl_weight, last.loss
+    else:
+        g, validation_loss = _measure(state, theta, eta)
         with proxy.cost.part("guide"):
-            spread = _update_spread(state, g)
-            lam = config.kl_weight * (spread if config.kl_scale == "relative" else 1.0)
-            update = state.svi.step if step >= config.guide_warmup else state.svi.evaluate_loss
-            # In units of g's spread, so that the clipping of Adam does not depend on eta.
-            loss = update(state.signals, g / spread, lam / spread) * spread
-
+            lam, loss = _update(state, signals, g)
+    assert state.losses is not None
+    assert state.g is not None
     record = StepRecord(
-        weights=weights.numpy(),
-        mean=mean.numpy(),
-        standard_deviation=deviation.numpy(),
-        concentration=a.numpy(),
-        rate=b.numpy(),
-        signals=signals.numpy(),
-        g=g.numpy(),
-        train_loss=train_losses.mean().item(),
+        weights=drawn.weights.numpy(),
+        mean=drawn.mean.numpy(),
+        standard_deviation=drawn.standard_deviation.numpy(),
+        concentration=drawn.concentration.numpy(),
+        rate=drawn.rate.numpy(),
+        signals=state.losses.numpy(),
+        g=state.g.numpy(),
+        train_loss=train_loss,
         validation_loss=validation_loss,
         kl_weight=lam,
         loss=loss,
@@ -218,14 +163,78 @@ def search_step(state: SearchState) -> StepRecord:
     return record
 
 
+def _check_parameters(state: SearchState, theta: Parameters) -> None:
+    """Refuses NaN and infinity in the proxy, by the domain that shows them where one does."""
+    if all(bool(torch.isfinite(p).all()) for p in theta.values()):
+        return
+    step, names = len(state.records), state.domains.names
+    _check("signal", state.measure.losses(names), step, names)
+    raise NonFiniteError(
+        f"Step {step}: a parameter of the proxy is NaN or infinite; a smaller --learning_rate may "
+        "help"
+    )
+
+
+def _train(state: SearchState, counts: Tensor, factors: Tensor) -> float:
+    """Takes a step on a batch of so many sequences of each domain; returns its mean loss."""
+    names, step = state.domains.names, len(state.records)
+    batch = state.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))
+    weighting = None if bool((factors == 1).all()) else factors.repeat_interleave(counts)
+    losses = state.proxy.step(batch, weighting).cpu()  # (B,)
+    _check("training loss", losses, step, np.repeat(np.array(names), counts.numpy()))
+    return losses.mean().item()
+
+
+def _measure(state: SearchState, theta: Parameters, eta: float) -> tuple[Tensor, float]:
+    """Measures losses and g and notes them; returns an estimate of g ``(K,)`` for the update, and
+    the validation loss.
+
+    Where only m of K domains are measured, drawn at random, the estimate is the last g of every
+    domain, plus K / m times the change for those that were measured: it is unbiased, and its noise
+    falls with the changes (SAGA; Defazio et al., arXiv 1407.0202).
+    """
+    names, step = state.domains.names, len(state.records)
+    most, count = state.config.signal_domains, len(names)
+    chosen = torch.arange(count)
+    if most < count:
+        chosen = torch.randperm(count, generator=state.generator)[:most].sort().values
+    labels = [names[k] for k in chosen.tolist()]
+    evidence = state.measure(labels, theta, eta)
+    _check("validation loss", torch.tensor([evidence.validation_loss]), step, ["validation"])
+    _check("signal", evidence.losses, step, labels)
+    _check("hypergradient", evidence.g, step, labels)
+
+    assert state.signals is not None
+    last = torch.zeros(count) if state.g is None else state.g
+    estimate = last.clone()
+    estimate[chosen] += count / len(chosen) * (evidence.g - last[chosen])
+    state.g = last.index_put((chosen,), evidence.g)
+    state.losses = state.signals.index_put((chosen,), evidence.losses)
+    average = state.config.signal_average
+    smoothed = torch.lerp(evidence.losses, state.signals[chosen], average)
+    state.signals = state.signals.index_put((chosen,), smoothed)
+    return estimate, evidence.validation_loss
+
+
+def _update(state: SearchState, signals: Tensor, g: Tensor) -> tuple[float, float]:
+    """Updates the learner; returns the KL term's weight and the loss, nats per token."""
+    config, step = state.config, len(state.records)
+    spread = _update_spread(state)
+    lam = config.kl_weight * (spread if config.kl_scale == "relative" else 1.0)
+    learn = step >= config.guide_warmup
+    # In units of g's spread, so that the clipping of Adam does not depend on eta.
+    return lam, state.learner.update(signals, g / spread, lam / spread, learn=learn) * spread
+
+
 def averaged_window(state: SearchState) -> slice:
     """Returns the steps whose posteriors are averaged into the result."""
     return slice(int(len(state.records) * state.config.average_from), None)
 
 
-def _update_spread(state: SearchState, g: Tensor) -> float:
+def _update_spread(state: SearchState) -> float:
     """Returns the running standard deviation over domains of g, nats per token."""
-    spread = max(g.std().item(), torch.finfo(g.dtype).tiny)
+    assert state.g is not None
+    spread = max(state.g.std().item(), torch.finfo(state.g.dtype).tiny)
     previous = spread if state.g_spread is None else state.g_spread
     state.g_spread = 0.95 * previous + 0.05 * spread
     return state.g_spread

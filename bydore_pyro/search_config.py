@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bydore_pyro.errors import require_finite
+from bydore_pyro.scheduling import STRATEGIES, Strategy
 
 __all__ = ["SearchConfig"]
 
@@ -19,6 +20,34 @@ class SearchConfig:
     batch_sequences: int = field(default=32, metadata={"help": "Sequences in a training batch."})
     signal_sequences: int = field(
         default=2, metadata={"help": "Sequences of every domain in the signals' batch."}
+    )
+    signal_domains: int = field(
+        default=32,
+        metadata={
+            "help": "Most domains that are measured in a step; of more, a random subset is, and g "
+            "stays unbiased."
+        },
+    )
+    update_every: int = field(
+        default=1, metadata={"help": "Steps of the proxy between two measurements and updates."}
+    )
+    strategy: Strategy = field(
+        default="intra_sampling",
+        metadata={
+            "help": "How the weights become a batch: they share out its sequences or choose its "
+            "one domain (sampling), or they weigh the losses of uniform ones (weighting)."
+        },
+    )
+    learner: Literal["bayesian", "point", "exponentiated"] = field(
+        default="bayesian",
+        metadata={
+            "help": "What is learned: the posterior; for comparison a point on the simplex, by the "
+            "same network or by DoReMi's multiplicative update."
+        },
+    )
+    hypergradient: Literal["finite_difference", "forward_mode"] = field(
+        default="finite_difference",
+        metadata={"help": "g by two perturbed passes, or exactly, by a Jacobian-vector product."},
     )
     validation_batch: int = field(
         default=16, metadata={"help": "Sequences in the batch of the validation gradient."}
@@ -55,8 +84,12 @@ class SearchConfig:
     moment: Literal["exact", "ratio"] = field(
         default="exact", metadata={"help": "E_q[w] by the exact integral or the paper's ratio."}
     )
-    epsilon_rule: Literal["paper", "darts"] = field(
-        default="paper", metadata={"help": "Finite difference's step: 0.01 / |theta| or / |D|."}
+    epsilon_rule: Literal["paper", "darts", "auto"] = field(
+        default="paper",
+        metadata={
+            "help": "Finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where truncation and "
+            "round-off balance, found anew every 50 measurements."
+        },
     )
     signal_average: float = field(
         default=0.9, metadata={"help": "Decay of the running average of the signals, in [0, 1)."}
@@ -84,6 +117,8 @@ class SearchConfig:
             "signal_sequences",
             "validation_batch",
             "tolerance_window",
+            "signal_domains",
+            "update_every",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
@@ -108,7 +143,10 @@ class SearchConfig:
             ("kl_scale", ("relative", "absolute")),
             ("kl", ("exact", "bound")),
             ("moment", ("exact", "ratio")),
-            ("epsilon_rule", ("paper", "darts")),
+            ("epsilon_rule", ("paper", "darts", "auto")),
+            ("strategy", STRATEGIES),
+            ("learner", ("bayesian", "point", "exponentiated")),
+            ("hypergradient", ("finite_difference", "forward_mode")),
         ):
             if getattr(self, name) not in choices:
                 raise ValueError(

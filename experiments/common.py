@@ -208,6 +208,14 @@ def verify(
     return losses
 
 
+def learned_mixtures(mixture: Mixture) -> dict[str, dict[str, float]]:
+    """Returns the learned weights, and what they were before they were capped."""
+    found = {"learned": mixture.as_dict()}
+    if mixture.free_weights is not None:
+        found["learned, not capped"] = dict(zip(mixture.names, mixture.free_weights, strict=True))
+    return found
+
+
 def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
     """Returns what the learned weights are held against: uniform, the validation's own domain."""
     shares = domains.validation_shares
@@ -359,7 +367,7 @@ def case(name: str, options: Options) -> None:
     largest_weights(options, domains)
     write_inputs(folder, options, corpus, name)
     found = search(options, corpus, domains, folder)
-    mixtures = {"learned": found.mixture.as_dict(), **fixed_mixtures(domains), **compared}
+    mixtures = {**learned_mixtures(found.mixture), **fixed_mixtures(domains), **compared}
     cost = Cost()
     seed = options.experiment.seed
     losses = verify(options, corpus, mixtures, len(found.state.records), cost, seed)

@@ -64,16 +64,29 @@ ALLOWED: dict[str, set[str]] = {
     "domains": {"errors", "data.permutation", "data.store"},
     "proxy": {"cost", "errors", "hypergradient"},
     "verification": {"domains", "errors", "proxy", "scheduling"},
-    "search_config": {"errors"},
+    "search_config": {"errors", "scheduling"},
+    "learner": {"distribution", "elbo", "guide", "prior_net", "search_config"},
+    "point_learners": {"learner", "prior_net", "search_config"},
+    "evidence": {"domains", "hypergradient", "proxy", "search_config"},
     "search": {
-        *("distribution", "domains", "elbo", "errors", "guide", "hypergradient"),
+        *("domains", "errors", "evidence", "hypergradient", "learner", "point_learners"),
         *("prior_net", "proxy", "scheduling", "search_config"),
     },
-    "diagnostics": {"arviz_import", "distribution", "errors", "guide", "mixture", "search"},
+    "tensor_tree": set(),
+    "checkpoint": {"files", "search", "tensor_tree"},
+    "diagnostics": {
+        "arviz_import",
+        "distribution",
+        "errors",
+        "guide",
+        "learner",
+        "mixture",
+        "search",
+    },
     "plots": {"arviz_import", "diagnostics"},
     "run_folder": {"errors", "files"},
 }
-KNOWS_PYRO = {"distribution", "guide", "elbo", "search", "diagnostics"}
+KNOWS_PYRO = {"distribution", "guide", "elbo", "learner", "diagnostics"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
 
 

@@ -14,9 +14,12 @@ from conftest import ALPHABETS, Bigram
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.evidence import Evidence
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.scheduling import STRATEGIES, Strategy
 from bydore_pyro.search import (
     SearchState,
+    _measure,
     averaged_window,
     init_search,
     run_search,
@@ -157,7 +160,7 @@ def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenStore) -> None:
 def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
     state = state_of(corpus)
     with torch.no_grad():
-        state.guide.network.domain_bias[2, 1] = float("nan")
+        state.learner.guide.network.domain_bias[2, 1] = float("nan")
     with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
         search_step(state)
 
@@ -167,3 +170,50 @@ def test_the_bound_serves_too(corpus: TokenStore) -> None:
     default = list(run_search(state_of(corpus)))
     assert np.isfinite([record.loss for record in records]).all()
     assert not np.array_equal(records[-1].mean, default[-1].mean)
+
+
+def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:
+    """The estimate's mean over many subsets is what measuring every domain gives."""
+    config = dataclasses.replace(CONFIG, signal_domains=2)
+    state = state_of(corpus, config)
+    exact = torch.tensor([0.3, -0.1, 0.2, 0.05])
+    memory = torch.tensor([0.1, 0.1, 0.0, -0.2])
+    asked = []
+
+    def measure(names: list[str], theta: object, eta: float) -> Evidence:
+        asked.append(tuple(names))
+        chosen = [state.domains.names.index(name) for name in names]
+        return Evidence(torch.ones(len(names)), exact[chosen], 1.0)
+
+    state.measure = measure  # type: ignore[assignment]
+    estimates = []
+    for _ in range(3000):
+        state.g, state.signals = memory.clone(), torch.zeros(4)
+        estimates.append(_measure(state, {}, 0.1)[0])
+        chosen = [state.domains.names.index(name) for name in asked[-1]]
+        assert torch.equal(state.g[chosen], exact[chosen])
+    mean = torch.stack(estimates).mean(0)
+    torch.testing.assert_close(mean, exact, rtol=0, atol=0.02)
+    assert len(set(asked)) == 6, "all pairs of four"
+
+
+def test_fewer_updates_cost_less(corpus: TokenStore) -> None:
+    state = state_of(corpus, dataclasses.replace(CONFIG, update_every=3))
+    list(run_search(state))
+    tokens = state.proxy.cost.tokens
+    full = state_of(corpus)
+    list(run_search(full))
+    assert tokens["train"] == full.proxy.cost.tokens["train"]
+    assert tokens["hypergradient"] < full.proxy.cost.tokens["hypergradient"] / 2
+    assert state.records[-1].mean.max() > state.records[0].mean.max()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_strategies_reach_the_proxy(corpus: TokenStore, strategy: Strategy) -> None:
+    state = state_of(corpus, dataclasses.replace(CONFIG, strategy=strategy))
+    list(run_search(state))
+    assert len(state.records) == CONFIG.steps
+    domains = [
+        len({name for (kind, name), n in state.domains._positions.items() if kind == "train" and n})
+    ]
+    assert domains[0] > 1

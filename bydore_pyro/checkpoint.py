@@ -1,0 +1,125 @@
+"""Checkpoints of a search: everything that the next step depends on, without pickle.
+
+``checkpoints/step-000050`` holds the proxy and its optimiser, the guide and its optimiser, random
+states, positions in the data and the trajectory so far. A search that goes on from one ends with
+the same bits, on a CPU, as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.files import appearing_folder
+from bydore_pyro.search import SearchState, StepRecord
+from bydore_pyro.tensor_tree import read_tree, write_tree
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
+
+FORMAT = "bydore_pyro.checkpoint/1"
+RUNNING = ("signals", "losses", "g", "g_spread")
+KEPT = 2  # the newest, and one before it should the newest be damaged
+
+
+def save_checkpoint(state: SearchState, folder: Path) -> Path:
+    """Writes a checkpoint below `folder`, whole or not at all, and deletes all but the newest two.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        OSError: When the disk is full; the checkpoints before it stay.
+    """
+    path = folder / f"step-{len(state.records):06d}"
+    if not path.is_dir():
+        with appearing_folder(path) as aside:
+            write_tree(aside, _content(state), _header(state))
+    for old in _checkpoints(folder)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def load_checkpoint(state: SearchState, folder: Path, tell: Callable[[str], None]) -> Path | None:
+    """Sets a search that has not begun to where the newest sound checkpoint was.
+
+    Args:
+        state: From `init_search`, with the arguments of the search that is continued.
+        folder: Where its checkpoints are.
+        tell: Told which checkpoints are refused, and why.
+
+    Returns:
+        The checkpoint's folder, None when there is no sound one.
+    """
+    for path in _checkpoints(folder):
+        try:
+            content = read_tree(path, _header(state))
+        except ValueError as error:
+            tell(f"checkpoint {path} is refused: {error}")
+            continue
+        _restore(state, content)
+        return path
+    return None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*"), reverse=True)
+
+
+def _header(state: SearchState) -> dict[str, Any]:
+    """What a checkpoint and the search that goes on from it must share."""
+    return {
+        "format": FORMAT,
+        "data": state.domains.corpus.sha256,
+        "domains": list(state.domains.names),
+        "search": dataclasses.asdict(state.config),
+        "proxy": dataclasses.asdict(state.proxy.config),
+        "parameters": sum(p.numel() for p in state.proxy.model.parameters()),
+    }
+
+
+def _content(state: SearchState) -> dict[str, Any]:
+    proxy, cost = state.proxy, state.proxy.cost
+    fields = [field.name for field in dataclasses.fields(StepRecord)]
+    records = {
+        name: np.array([getattr(record, name) for record in state.records]) for name in fields
+    }
+    return {
+        "proxy": {
+            "model": dict(proxy.model.state_dict()),
+            "optimizer": proxy.optimizer.state_dict(),
+            "steps": proxy.steps,
+        },
+        "cost": {part: dict(getattr(cost, part)) for part in ("tokens", "flops", "seconds")},
+        "learner": state.learner.state(),
+        "domains": state.domains.state(),
+        "measure": state.measure.state(),
+        "generator": state.generator.get_state(),
+        **{name: getattr(state, name) for name in RUNNING},
+        "records": records,
+    }
+
+
+def _restore(state: SearchState, content: dict[str, Any]) -> None:
+    proxy = state.proxy
+    proxy.model.load_state_dict(content["proxy"]["model"])
+    proxy.optimizer.load_state_dict(content["proxy"]["optimizer"])
+    proxy.steps = content["proxy"]["steps"]
+    for part, values in content["cost"].items():
+        getattr(proxy.cost, part).update(values)
+    state.learner.restore(content["learner"])
+    state.domains.restore(content["domains"])
+    state.measure.restore(content["measure"])
+    state.generator.set_state(content["generator"])
+    for name in RUNNING:
+        setattr(state, name, content[name])
+    columns = content["records"]
+    length = len(columns["loss"])
+    state.records = [
+        StepRecord(**{n: c[i] if c.ndim > 1 else c[i].item() for n, c in columns.items()})
+        for i in range(length)
+    ]

@@ -1,0 +1,124 @@
+"""A search that goes on from a checkpoint ends with the same bits as one that was never stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import Bigram
+
+from bydore_pyro.checkpoint import load_checkpoint, save_checkpoint
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.domains import Domains
+from bydore_pyro.proxy import Proxy, ProxyConfig
+from bydore_pyro.search import SearchState, init_search, run_search, search_step
+from bydore_pyro.search_config import SearchConfig
+
+CONFIG = SearchConfig(
+    steps=14, batch_sequences=8, signal_sequences=1, validation_batch=8, guide_warmup=4
+)
+
+
+def state_of(corpus: TokenStore, config: SearchConfig, seed: int = 0) -> SearchState:
+    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    return init_search(domains, Proxy(Bigram(corpus.vocabulary), ProxyConfig()), config, seed=seed)
+
+
+def assert_same(left: SearchState, right: SearchState) -> None:
+    for a, b in zip(left.records, right.records, strict=True):
+        for field in dataclasses.fields(a):
+            x, y = getattr(a, field.name), getattr(b, field.name)
+            assert np.array_equal(x, y), field.name
+            assert type(x) is type(y)
+    for name, parameter in left.proxy.parameters.items():
+        assert torch.equal(parameter, right.proxy.parameters[name])
+    assert left.domains.state() == right.domains.state()
+    assert left.proxy.cost.tokens == right.proxy.cost.tokens
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"learner": "point"},
+        {"learner": "exponentiated"},
+        {"signal_domains": 2, "epsilon_rule": "auto"},
+        {"update_every": 3, "hypergradient": "forward_mode"},
+    ],
+)
+def test_resumed_at_any_step_the_end_is_the_same(
+    corpus: TokenStore, tmp_path: Path, options: dict
+) -> None:
+    config = dataclasses.replace(CONFIG, **options)
+    whole = state_of(corpus, config)
+    list(run_search(whole))
+    for stop in (1, 3, 4, 9, 14):
+        first = state_of(corpus, config)
+        for _ in range(stop):
+            search_step(first)
+        path = save_checkpoint(first, tmp_path / str(stop))
+        torch.manual_seed(stop)  # what the process drew since does not matter
+        resumed = state_of(corpus, config, seed=99)
+        assert load_checkpoint(resumed, tmp_path / str(stop), print) == path
+        assert len(resumed.records) == stop
+        list(run_search(resumed))
+        assert_same(whole, resumed)
+
+
+def test_a_checkpoint_of_a_resumed_search_is_whole(corpus: TokenStore, tmp_path: Path) -> None:
+    """The optimiser's state that no step has taken up yet is not lost."""
+    state = state_of(corpus, CONFIG)
+    for _ in range(8):
+        search_step(state)
+    save_checkpoint(state, tmp_path / "a")
+    second = state_of(corpus, CONFIG)
+    load_checkpoint(second, tmp_path / "a", print)
+    save_checkpoint(second, tmp_path / "b")
+    third = state_of(corpus, CONFIG)
+    load_checkpoint(third, tmp_path / "b", print)
+    for resumed in (state, third):
+        list(run_search(resumed))
+    assert_same(state, third)
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    state = state_of(corpus, CONFIG)
+    paths = []
+    for _ in range(4):
+        search_step(state)
+        paths.append(save_checkpoint(state, tmp_path))
+    assert [p.name for p in sorted(tmp_path.iterdir())] == ["step-000003", "step-000004"]
+    tensors = paths[-1] / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-10])
+    lines: list[str] = []
+    resumed = state_of(corpus, CONFIG)
+    assert load_checkpoint(resumed, tmp_path, lines.append) == paths[-2]
+    assert len(resumed.records) == 3
+    assert len(lines) == 1
+    assert str(paths[-1]) in lines[0]
+    other = state_of(corpus, dataclasses.replace(CONFIG, kl_weight=1.0))
+    assert load_checkpoint(other, tmp_path, lines.append) is None
+    assert "Expected search" in lines[-1], "a foreign one is refused by name"
+    assert load_checkpoint(state_of(corpus, CONFIG), tmp_path / "none", print) is None
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(
+    corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = state_of(corpus, CONFIG)
+    search_step(state)
+    good = save_checkpoint(state, tmp_path)
+    search_step(state)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bydore_pyro.tensor_tree.Path.write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        save_checkpoint(state, tmp_path)
+    assert list(tmp_path.iterdir()) == [good]
