@@ -14,10 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
 
-from common import load_domains, peak_memory_megabytes
-from options import Options, run_main
+from common import run_main
 
+from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
+from bydore_pyro.run import load_domains, peak_memory_megabytes
 from bydore_pyro.run_folder import provenance
 from bydore_pyro.search import init_search, search_step
 
@@ -27,14 +28,15 @@ ABOUT = __doc__
 
 def benchmark(options: Options) -> None:
     """Measures and prints."""
-    corpus, domains = load_domains(options)
-    seed, batch = options.experiment.seed, options.search.batch_sequences
+    domains = load_domains(options)
+    corpus = domains.corpus
+    seed, batch = options.run.seed, options.search.batch_sequences
     plain = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
     searched = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
     state = init_search(domains, searched, options.search, options.network, seed=seed)
     names = domains.names
     counts = {name: batch // len(names) + (i < batch % len(names)) for i, name in enumerate(names)}
-    steps = 1 if options.experiment.smoke else 5
+    steps = 1 if options.run.smoke else 5
 
     def plain_step() -> None:
         plain.step(domains.train_batch(counts))
@@ -64,7 +66,7 @@ def benchmark(options: Options) -> None:
         f"search step / plain step: median {statistics.median(ratios):.2f}, "
         f"range {min(ratios):.2f} to {max(ratios):.2f} over {BLOCKS} blocks of {steps} steps\n"
         f"plain step: median {statistics.median(seconds) * 1e3:.0f} ms; "
-        f"{batch} x {options.experiment.sequence_length} tokens, K = {len(names)}, "
+        f"{batch} x {options.run.sequence_length} tokens, K = {len(names)}, "
         f"vocabulary {corpus.vocabulary}, device {options.device}"
     )
     print(f"drawing a search step's batches: median {statistics.median(draws):.2%} of it")

@@ -5,18 +5,34 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bydore_pyro.command_line import fail, one_line_errors, parse_options, progress_bar
+from bydore_pyro.command_line import (
+    fail,
+    one_line_errors,
+    parse_options,
+    progress_bar,
+    resumed_run,
+)
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.prepare import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SPLITS, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.options import SMOKE, Options
 
-__all__ = ["PrepareConfig", "main", "prepare_command"]
+__all__ = [
+    "PrepareConfig",
+    "RepetitionConfig",
+    "SearchOptions",
+    "main",
+    "prepare_command",
+    "report_command",
+    "search_command",
+    "search_seeds",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +94,7 @@ def prepare_command(arguments: Sequence[str]) -> None:
         with progress_bar() as bar:
             store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
         print(store_table(store))
-        print(f"\nIn {store.folder}. Next: python experiments/case1.py --data {store.folder} "
+        print(f"\nIn {store.folder}. Next: bydore search --data {store.folder} "
               "--validation DOMAIN")  # fmt: skip
 
 
@@ -99,7 +115,100 @@ def store_table(store: TokenStore) -> str:
     return "\n".join(lines)
 
 
-COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {"prepare": prepare_command}
+@dataclass(frozen=True, kw_only=True)
+class RepetitionConfig:
+    """How often a search is repeated."""
+
+    seeds: int = field(
+        default=1,
+        metadata={"help": "Searches with so many seeds, from --seed on, and their agreement."},
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.seeds <= 1000:
+            raise ValueError(f"Expected seeds in [1, 1000], actual {self.seeds}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(Options):
+    """All options of `bydore search`."""
+
+    repetition: RepetitionConfig
+
+
+def search_command(arguments: Sequence[str]) -> None:
+    """Searches the weights of domains for a validation set, and leaves a run folder. --resume RUN
+    goes on with a run that was stopped; --seeds N searches N times and reports the agreement."""
+    from bydore_pyro.report import report_text
+    from bydore_pyro.run import begin_run, load_domains, resumed_options, search, search_metrics
+
+    name = "bydore search"
+    with one_line_errors(name):
+        resume = resumed_run(arguments)
+        if resume is not None:
+            options = resumed_options(resume, SearchOptions)
+        else:
+            about = search_command.__doc__ or ""
+            options = parse_options(
+                arguments, name, about, SearchOptions, presets={"--smoke": SMOKE}
+            )
+            options = options.resolved()
+        if options.repetition.seeds > 1:
+            print(search_seeds(options, resume))
+            return
+        folder = begin_run(options, "search", resume)
+        found = search(options, load_domains(options), folder, "search")
+        folder.write_json("metrics.json", search_metrics(options, found))
+        print(report_text(folder.path))
+
+
+def search_seeds(options: SearchOptions, resume: Path | None) -> str:
+    """Searches with several seeds, each in a folder of its own, and returns how they agree."""
+    from bydore_pyro.agreement import agreement
+    from bydore_pyro.mixture import Mixture
+    from bydore_pyro.report import agreement_table
+    from bydore_pyro.run import begin_run, is_finished, load_domains, search, search_metrics, tell
+    from bydore_pyro.run_folder import RunFolder
+
+    folder = begin_run(options, "search", resume)
+    if resume is None:
+        folder.write_config("search", options.as_dict(), tell)
+    mixtures = []
+    for seed in range(options.run.seed, options.run.seed + options.repetition.seeds):
+        path = folder.path / f"seed-{seed}"
+        if not is_finished(path):
+            own = replace(options, run=replace(options.run, seed=seed, out=str(path)))
+            inner = RunFolder(path, resume=(path / "config.json").exists())
+            found = search(own, load_domains(own), inner, "search")
+            inner.write_json("metrics.json", search_metrics(own, found))
+        mixtures.append(Mixture.from_json(path / "mixture.json"))
+    frame = agreement(mixtures)
+    folder.write_text("agreement.csv", frame.to_csv(index_label="domain"))
+    return f"{agreement_table(frame, len(mixtures))}\nIn {folder.path}: agreement.csv, seed-*."
+
+
+def report_command(arguments: Sequence[str]) -> None:
+    """Prints what runs found: bydore report RUN ..."""
+    from bydore_pyro.report import report_text
+
+    name = "bydore report"
+    if not arguments or any(argument.startswith("-") for argument in arguments):
+        if set(arguments) & {"-h", "--help"}:
+            print(f"usage: {name} RUN ...\n\n{report_command.__doc__}")
+            return
+        fail(name, f"Expected the folders of runs, found {' '.join(arguments) or 'none'}")
+    with one_line_errors(name):
+        for argument in arguments:
+            if len(arguments) > 1:
+                print(f"\n== {argument}")
+            print(report_text(Path(argument)))
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "prepare": prepare_command,
+    "search": search_command,
+    "report": report_command,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.files import yaml_or_json
 
-__all__ = ["fail", "one_line_errors", "parse_options", "progress_bar"]
+__all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run"]
 
 T = TypeVar("T")
 
@@ -53,7 +56,15 @@ def parse_options(
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="JSON or YAML file of options by their names, such as a run's config.json; what the "
+        "command line gives wins.",
+    )
     known = {option.dest for option in parser._actions}
+    arguments = _with_config(arguments, known)
     own = dict(defaults or {})
     for argument, preset in (presets or {}).items():
         if argument in arguments:
@@ -65,6 +76,59 @@ def parse_options(
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return kind(**dict(zip(configurations, parsed, strict=True)))
+
+
+def resumed_run(arguments: Sequence[str]) -> Path | None:
+    """Returns the folder that `--resume` names, None without it.
+
+    Raises:
+        ValueError: When other options stand beside it, or it names nothing.
+    """
+    given = [a for argument in arguments for a in argument.split("=", 1)]
+    if "--resume" not in given:
+        return None
+    if len(given) != 2 or given[0] != "--resume" or not given[1]:
+        raise ValueError(
+            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run goes "
+            "on with the options that it was begun with"
+        )
+    return Path(given[1])
+
+
+def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
+    """Puts the options of the file that `--config` names before the others."""
+    rest, named = list(arguments), ""
+    for place, argument in enumerate(arguments):
+        if argument == "--config" or argument.startswith("--config="):
+            named = argument.partition("=")[2] or " ".join(arguments[place + 1 : place + 2])
+            del rest[place : place + (1 if "=" in argument else 2)]
+            break
+    else:
+        return rest
+    try:
+        text = Path(named).read_text(encoding="utf-8")
+        content = yaml_or_json(text)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"Expected a JSON or YAML file of options, found {named!r}: {reason}"
+        ) from None
+    if not isinstance(content, dict):
+        raise DataError(f"Expected options by name in {named}, found {type(content).__name__}")
+    if any(isinstance(value, dict) for value in content.values()):
+        content.pop("name", None)  # a run's config.json names the command
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= value if isinstance(value, dict) else {key: value}
+    found = []
+    for key, value in flat.items():
+        if key not in known:
+            raise DataError(f"Expected an option, found '{key}' in {named}")
+        if value is None or value is False or value == []:
+            continue
+        values = value if isinstance(value, list) else [value]
+        found += [f"--{key}", *(str(v).lower() if isinstance(v, bool) else str(v) for v in values)]
+    return [*found, *rest]
 
 
 @contextmanager
@@ -83,6 +147,9 @@ def one_line_errors(name: str) -> Iterator[None]:
             yield
     except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
         fail(name, str(error))
+    except BrokenPipeError:  # the reader of the output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
         fail(name, f"{error.strerror or error}{place}")

@@ -99,10 +99,25 @@ def posterior_of(
 
 
 def mixture_of(
-    state: SearchState, posterior: arviz.InferenceData, *, tokenizer: str, data_sha256: str
+    state: SearchState,
+    posterior: arviz.InferenceData | None,
+    *,
+    tokenizer: str,
+    data_sha256: str,
 ) -> Mixture:
-    """Returns the learned mixture: exact means of the averaged posterior, its spread and HDI."""
+    """Returns the learned mixture: exact means of the averaged posterior, its spread and HDI.
+
+    Without a posterior (the ablation's learners have none) it is the mean alone.
+    """
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
+    if posterior is None:
+        weights = tuple((mean / mean.sum()).tolist())
+        return Mixture(
+            names=state.domains.names,
+            weights=weights,
+            tokenizer=tokenizer,
+            data_sha256=data_sha256,
+        )
     samples = posterior["posterior"]["w"]
     interval = hdi(posterior, "w", HDI_PROBABILITY).values
     deviation = samples.std(("chain", "draw")).values

@@ -12,7 +12,25 @@ from typing import Any
 
 from bydore_pyro.errors import DataError
 
-__all__ = ["appearing_file", "appearing_folder", "unique_keys"]
+__all__ = [
+    "appearing_file",
+    "appearing_folder",
+    "remove_half_written",
+    "unique_keys",
+    "yaml_or_json",
+]
+
+
+WRITING = ".writing-"  # how the names of what is not yet whole begin
+
+
+def remove_half_written(folder: Path) -> None:
+    """Deletes what a killed process was writing into a folder, when no other is at work there."""
+    for path in folder.rglob(f"{WRITING}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -20,7 +38,7 @@ def appearing_file(path: Path) -> Iterator[Path]:
     """Yields a path beside `path` to write to; it is renamed when the block ends without error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The suffix stays: matplotlib and others choose the format by it.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=WRITING, suffix=path.suffix)
     os.close(handle)
     aside = Path(name)
     try:
@@ -35,7 +53,7 @@ def appearing_file(path: Path) -> Iterator[Path]:
 def appearing_folder(path: Path) -> Iterator[Path]:
     """Like `appearing_file`, for a folder; where another process was faster, its folder stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix="."))
+    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
     try:
         yield aside
         aside.chmod(0o755)
@@ -60,3 +78,28 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise DataError(f"Expected every name once, found '{twice}' twice")
     return found
+
+
+def yaml_or_json(text: str) -> Any:
+    """Reads plain values; JSON is YAML too.
+
+    Raises:
+        DataError: When a mapping names a key twice.
+        ValueError: When the text is neither.
+    """
+    import yaml
+
+    def check(node: yaml.Node | None) -> None:
+        if isinstance(node, yaml.MappingNode):
+            unique_keys([(key.value, None) for key, _ in node.value])
+            for _, value in node.value:
+                check(value)
+        elif isinstance(node, yaml.SequenceNode):
+            for value in node.value:
+                check(value)
+
+    try:
+        check(yaml.compose(text, yaml.SafeLoader))
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(str(error)) from None

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,16 @@ class RunFolder:
 
     Args:
         path: The folder.
+        resume: Whether it holds a run that is continued.
 
     Raises:
         RunFolderError: When the folder holds a run already, is a file, or cannot be written to.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
-        if (path / "config.json").exists():
+        self.resumed = resume
+        if not resume and (path / "config.json").exists():
             raise RunFolderError(f"Expected a new output folder, found a run in {path}")
         existing = next(p for p in (path, *path.absolute().parents) if p.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK):
@@ -49,6 +52,14 @@ class RunFolder:
     def write_json(self, name: str, content: Any) -> None:
         """Writes plain values as JSON; NaN and infinity are refused."""
         self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def write_config(
+        self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]
+    ) -> None:
+        """Writes `config.json`, which makes the folder a run, and tells the options."""
+        self.write_json("config.json", {"name": name, **parts})
+        for part, values in parts.items():
+            tell(f"{part}: {', '.join(f'{key}={value}' for key, value in values.items())}")
 
     def write_dataset(self, name: str, data: xarray.Dataset) -> None:
         """Writes labelled arrays as netCDF."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from common import case
-from options import run_main
+from functools import partial
+
+from common import CaseOptions, case, run_main
 
 ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn
 from held-out docstrings (the paper's, and that of --data pile:FOLDER, is drawn from Pile-CC), then
@@ -12,4 +13,5 @@ alone, and compare."""
 PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    run_main(lambda options: case("case1", options), "case1", ABOUT, pile=PILE, steps=250)
+    run = partial(case, "case1")
+    run_main(run, "case1", ABOUT, CaseOptions, pile=PILE, resumable=True, steps=250)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from common import case
-from options import run_main
+from functools import partial
+
+from common import CaseOptions, case, run_main
 
 ABOUT = """Case 2, after the paper's: train on two unlike domains only (Python source and licences;
 GitHub and Enron Emails, as in the paper, with --data pile:FOLDER), with the same validation set as
@@ -13,10 +14,12 @@ PILE = {"domains": ["github", "enron_emails"], "validation": ["pile_cc"]}
 
 if __name__ == "__main__":
     run_main(
-        lambda options: case("case2", options),
+        partial(case, "case2"),
         "case2",
         ABOUT,
+        CaseOptions,
         pile=PILE,
+        resumable=True,
         domains=DOMAINS,
         steps=250,
     )

@@ -6,20 +6,12 @@ import dataclasses
 import statistics
 from typing import Any
 
-from common import (
-    load_domains,
-    output_folder,
-    search,
-    uniform_weights,
-    verify,
-    write_config,
-    write_inputs,
-    write_search_metrics,
-)
-from options import Options, run_main
+from common import finish, run_main, verify
 
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.options import Options
+from bydore_pyro.run import begin_run, load_domains, search, tell, uniform_weights
 from bydore_pyro.run_folder import RunFolder
 
 ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
@@ -34,42 +26,43 @@ FRESH = 3  # models a mixture: one is too noisy to tell mixtures apart
 
 def planted(options: Options) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
-    folder = output_folder(options, "planted")
-    shares = options.experiment.validation_shares()
-    seeds = range(options.experiment.seed, options.experiment.seed + SEARCHES)
+    folder = begin_run(options, "planted", None)
+    shares = options.run.validation_shares()
+    seeds = range(options.run.seed, options.run.seed + SEARCHES)
     folders = {seed: RunFolder(folder.path / f"seed-{seed}") for seed in seeds}
-    corpus, domains = load_domains(options)
+    domains = load_domains(options)
+    corpus = domains.corpus
     references = {"planted": domains.validation_shares, "uniform": uniform_weights(domains)}
     known = fresh_losses(options, corpus, references, Cost())
     rows = []
     for seed in seeds:
-        experiment = dataclasses.replace(options.experiment, seed=seed)
-        seeded = dataclasses.replace(options, experiment=experiment)
+        run = dataclasses.replace(options.run, seed=seed)
+        seeded = dataclasses.replace(options, run=run)
         rows.append(one_search(seeded, folders[seed], known))
         folder.write_json("results.json", {"planted": shares, "known": known, "seeds": rows})
-    write_config(folder, options, "planted")
+    folder.write_config("planted", options.as_dict(), tell)
     table = results_table(shares, rows)
     folder.write_text("table.md", table)
     print(table)
     print(f"In {folder.path}: results.json, table.md, and a run folder for every seed.")
-    print(f"Next: look at {folder.path / f'seed-{options.experiment.seed}' / 'trajectory.png'}")
+    print(f"Next: look at {folder.path / f'seed-{options.run.seed}' / 'trajectory.png'}")
 
 
 def one_search(
     options: Options, folder: RunFolder, known: dict[str, list[float]]
 ) -> dict[str, Any]:
     """Searches with one seed and trains fresh models on what it finds."""
-    corpus, domains = load_domains(options)
-    write_inputs(folder, options, corpus, "planted")
-    found = search(options, corpus, domains, folder)
+    domains = load_domains(options)
+    corpus = domains.corpus
+    found = search(options, domains, folder, "planted")
     learned = found.mixture.as_dict()
     cost = Cost()
     losses = {**known, **fresh_losses(options, corpus, {"learned": learned}, cost)}
     means = {label: statistics.mean(values) for label, values in losses.items()}
-    metrics = write_search_metrics(folder, options, found, means, cost)
+    metrics = finish(folder, options, found, means, cost)
     truth = domains.validation_shares
     return {
-        "seed": options.experiment.seed,
+        "seed": options.run.seed,
         "losses": losses,
         "gap_closed": gap_closed(means),
         "gap_closed_by_one_model": [

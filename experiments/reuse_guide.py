@@ -11,7 +11,7 @@ from typing import Any
 
 import pyro
 import torch
-from options import run_main
+from common import run_main
 from pyro.distributions import Dirichlet, Multinomial
 from pyro.infer import SVI, Predictive, Trace_ELBO
 from pyro.optim import ClippedAdam

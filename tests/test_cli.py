@@ -9,8 +9,18 @@ from pathlib import Path
 import pytest
 from conftest import row, write_domains, write_lines
 
-from bydore_pyro.cli import PrepareConfig, main, prepare_command
+from bydore_pyro.cli import (
+    PrepareConfig,
+    RepetitionConfig,
+    SearchOptions,
+    main,
+    prepare_command,
+    report_command,
+    search_command,
+    search_seeds,
+)
 from bydore_pyro.data.store import open_store
+from bydore_pyro.options import Options
 
 
 @pytest.fixture
@@ -54,7 +64,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["foo"], "bydore: error: Expected a command (prepare), found 'foo'"),
+        (["foo"], "bydore: error: Expected a command (prepare, search, report), found 'foo'"),
         (["prepare"], "bydore prepare: error: the following arguments are required: --data, --out"),
         (["prepare", "--data", "", "--out", "x"], "Expected a value for --data"),
         (["prepare", "--data", "d", "--out", "x", "--processes", "-1"], "processes in [0, 1024]"),
@@ -70,6 +80,34 @@ def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixt
     stderr = capsys.readouterr().err
     assert message in stderr
     assert stderr.count("\n") == 1
+
+
+def test_reports_are_asked_for_by_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ([], ["--fast"], ["nowhere"]):
+        with pytest.raises(SystemExit) as exit_:
+            report_command(given)
+        assert exit_.value.code == 2
+        assert capsys.readouterr().err.startswith("bydore report: error: Expected ")
+    report_command(["--help"])
+    assert "bydore report RUN" in capsys.readouterr().out
+
+
+def test_bad_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--smoke", "--data", str(folder), "--validation", "a"]
+    for wrong, message in (
+        (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
+        (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
+        (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
+        (["--strategy", "all"], "invalid choice: 'all'"),
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            search_command([*given, *wrong])
+        assert exit_.value.code == 2
+        assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="Expected seeds"):
+        RepetitionConfig(seeds=2000)
+    assert issubclass(SearchOptions, Options)
+    assert search_seeds.__doc__
 
 
 def test_a_bad_row_names_its_place(

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from bydore_pyro.command_line import fail, one_line_errors, parse_options, progress_bar
+from bydore_pyro.command_line import (
+    fail,
+    one_line_errors,
+    parse_options,
+    progress_bar,
+    resumed_run,
+)
 from bydore_pyro.errors import DataError
 
 
@@ -92,3 +99,38 @@ def test_the_bar_is_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
     with progress_bar() as show:
         show(5, 10, "5 MB")
     assert capsys.readouterr().err == ""
+
+
+def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "options.yaml"
+    path.write_text("steps: 11\nquick: false\nother: {name: ü}\n")
+    assert parse("--config", str(path)).part.steps == 11
+    assert parse("--config", str(path)).other.name == "ü"
+    assert parse(f"--config={path}", "--steps", "5").part.steps == 5
+    path.write_text('{"name": "test", "part": {"steps": 4, "quick": true}}')
+    found = parse("--config", str(path))
+    assert (found.part.steps, found.part.quick, found.other.name) == (4, True, None)
+    for content, message in (
+        ("speed: 3", "Expected an option, found 'speed'"),
+        ("- 3", "Expected options by name in"),
+        ("steps: [", "Expected a JSON or YAML file of options"),
+        ("steps: 1\nsteps: 2", "found 'steps' twice"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=message):
+            parse("--config", str(path))
+    path.write_text("steps: many")
+    with pytest.raises(SystemExit):
+        parse("--config", str(path))
+    assert "invalid int value: 'many'" in capsys.readouterr().err
+    with pytest.raises(DataError, match="found ''"):
+        parse("--config")
+
+
+def test_a_run_is_resumed_with_its_own_options() -> None:
+    assert resumed_run(["--steps", "3"]) is None
+    assert resumed_run(["--resume", "runs/a"]) == Path("runs/a")
+    assert resumed_run(["--resume=runs/a"]) == Path("runs/a")
+    for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
+        with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
+            resumed_run(wrong)

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.files import appearing_file, appearing_folder
+from bydore_pyro.errors import DataError
+from bydore_pyro.files import (
+    appearing_file,
+    appearing_folder,
+    remove_half_written,
+    unique_keys,
+    yaml_or_json,
+)
 
 
 def test_a_file_appears_at_the_end(tmp_path: Path) -> None:
@@ -49,3 +56,25 @@ def test_the_faster_process_wins(tmp_path: Path) -> None:
         (path / "a").write_text("fast")
     assert (path / "a").read_text() == "fast"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "kept" / "deep").mkdir(parents=True)
+    (tmp_path / "kept" / ".hidden").write_text("of the user")
+    (tmp_path / "kept" / ".writing-abc").mkdir()
+    (tmp_path / "kept" / ".writing-abc" / "half").write_text("x")
+    (tmp_path / "kept" / "deep" / ".writing-d.png").write_text("x")
+    remove_half_written(tmp_path)
+    assert [p.name for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [".hidden"]
+
+
+def test_json_and_yaml_name_nothing_twice() -> None:
+    assert yaml_or_json('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+    assert yaml_or_json("a:\n- 1\n- b:\n") == {"a": [1, {"b": None}]}
+    for text in ('{"a": 1, "a": 2}', "x: [{a: 1, a: 2}]"):
+        with pytest.raises(DataError, match="found 'a' twice"):
+            yaml_or_json(text)
+    for text in ("{", "a: !!python/object/apply:os.getcwd []", "[" * 100_000, "a: b: c"):
+        with pytest.raises(ValueError, match=r"\S"):
+            yaml_or_json(text)
+    assert unique_keys([("a", 1)]) == {"a": 1}

@@ -58,8 +58,17 @@ ALLOWED: dict[str, set[str]] = {
     "data.build": data(*DATA, "plan", "encode", "sources") | {"errors", "files"},
     "data.prepare": data("build", "encode", "plan", "store", "tokenizer") | {"errors", "files"},
     "data.tokens": data(*DATA, "plan", "prepare", "rows") | {"errors"},
-    "command_line": {"errors"},
-    "cli": data(*DATA, "plan", "prepare", "rows") | {"command_line"},
+    "command_line": {"errors", "files"},
+    "options": {"data.documents", "data.rows", "data.tokenizer", "prior_net", "proxy"}
+    | {"search_config"},
+    "agreement": {"mixture"},
+    "report": {"errors", "mixture"},
+    "run": {
+        *("checkpoint", "command_line", "data.store", "data.tokens", "diagnostics", "domains"),
+        *("errors", "files", "mixture", "options", "plots", "proxy", "run_folder", "search"),
+    },
+    "cli": data(*DATA, "plan", "prepare", "rows")
+    | {"agreement", "command_line", "mixture", "options", "report", "run", "run_folder"},
     "__main__": {"cli"},
     "domains": {"errors", "data.permutation", "data.store"},
     "proxy": {"cost", "errors", "hypergradient"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,7 +14,7 @@ from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import unique_keys
+from bydore_pyro.files import yaml_or_json
 
 __all__ = ["check_name", "list_sources"]
 
@@ -190,13 +189,10 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
 def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     """A JSON or YAML file: domains by name, each a path, paths, or a mapping (see the README)."""
     try:
-        if path.suffix == ".json":
-            content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
-        else:
-            content = _yaml(path.read_text("utf-8"))
+        content = yaml_or_json(path.read_text("utf-8"))
     except DataError as error:
         raise DataError(f"{error} in {path}") from None
-    except Exception as error:  # json and yaml raise their own
+    except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(
             f"Expected a list of domains, found a broken file {path}: {reason}"
@@ -205,19 +201,6 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     if not isinstance(domains, Mapping) or not domains:
         raise DataError(f"Expected 'domains:' with names and their sources, found none in {path}")
     return [s for name, entry in domains.items() for s in _entry(str(name), entry, rows, path)]
-
-
-def _yaml(text: str) -> Any:
-    import yaml
-
-    def check(node: yaml.Node | None) -> None:
-        if isinstance(node, yaml.MappingNode):
-            unique_keys([(key.value, None) for key, _ in node.value])
-            for _, value in node.value:
-                check(value)
-
-    check(yaml.compose(text, yaml.SafeLoader))
-    return yaml.safe_load(text)
 
 
 def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:

@@ -1,17 +1,17 @@
-"""The experiments' options: dataclasses, the command line, and errors as one line, exit code 2."""
+"""The options of a search, by the part that they configure."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import sys
-from collections.abc import Callable
+import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
 
-from bydore_pyro.command_line import one_line_errors, parse_options
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
@@ -19,14 +19,18 @@ from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import ProxyConfig, build_language_model
 from bydore_pyro.search_config import SearchConfig
 
-ROOT = Path(__file__).resolve().parents[1]
+__all__ = ["SMOKE", "Options", "RunConfig", "number_of_tokens"]
+
+SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+PROJECT = Path(__file__).resolve().parents[1]  # where models/ lies in a checkout
+
+
 # Seconds instead of minutes; an option given beside --smoke wins over these.
 SMOKE = {
     "domain_megabytes": 0.15,
     "vocabulary": 300,
     "sequence_length": 32,
     "steps": 6,
-    "vectors": 4,
     "guide_warmup": 1,
     "batch_sequences": 8,
     "signal_sequences": 1,
@@ -36,7 +40,7 @@ SMOKE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentConfig:
+class RunConfig:
     """What is run, on what, and where the results go."""
 
     data: str = field(
@@ -65,10 +69,6 @@ class ExperimentConfig:
     validation_sequences: int = field(
         default=512, metadata={"help": "Most sequences in the validation set."}
     )
-    compare: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Mixture files on whose weights fresh models are trained too."},
-    )
     max_epochs: float | None = field(
         default=None,
         metadata={
@@ -83,12 +83,24 @@ class ExperimentConfig:
             "given."
         },
     )
+    tokens: str | None = field(
+        default=None,
+        metadata={
+            "help": "Length of the search in training tokens, such as 4e6 or 0.4B; decides --steps."
+        },
+    )
     seed: int = field(default=0, metadata={"help": "Seed of models, search and batches."})
     device: str = field(
         default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
     )
     out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; runs/<experiment>-<time> if not given."}
+        default=None, metadata={"help": "Folder of the run; runs/<command>-<time> if not given."}
+    )
+    checkpoint_every: int = field(
+        default=50, metadata={"help": "Steps between two checkpoints; 0 writes none."}
+    )
+    log: Literal["none", "tensorboard"] = field(
+        default="none", metadata={"help": "'tensorboard' writes its event files into the run."}
     )
     cache: str | None = field(
         default=None,
@@ -102,6 +114,10 @@ class ExperimentConfig:
         for name in ("data", "proxy", "device", "out", "cache"):
             if getattr(self, name) == "":
                 raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.checkpoint_every < 0:
+            raise ValueError(f"Expected checkpoint_every >= 0, actual {self.checkpoint_every}")
+        if self.log not in ("none", "tensorboard"):
+            raise ValueError(f"Expected log 'none' or 'tensorboard', actual {self.log!r}")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
         if self.sequence_length < 2:
@@ -137,7 +153,7 @@ class ExperimentConfig:
 class Options:
     """All options of a run, by the part that they configure."""
 
-    experiment: ExperimentConfig
+    run: RunConfig
     corpus: CorpusConfig
     rows: RowConfig
     tokenizer: TokenizerConfig
@@ -148,7 +164,7 @@ class Options:
     @property
     def device(self) -> torch.device:
         """The device that `--device` names."""
-        name = self.experiment.device
+        name = self.run.device
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -166,13 +182,41 @@ class Options:
     @property
     def run_tokens(self) -> float:
         """Length of the run that the weights are for, in tokens."""
-        own = self.search.steps * self.search.batch_sequences * self.experiment.sequence_length
-        return self.experiment.target_tokens or own
+        return self.run.target_tokens or self.search.steps * self.batch_tokens
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens in a training batch."""
+        return self.search.batch_sequences * self.run.sequence_length
+
+    def resolved(self) -> Self:
+        """Returns options in which `tokens` has decided the steps."""
+        if self.run.tokens is None:
+            return self
+        steps = math.ceil(number_of_tokens(self.run.tokens) / self.batch_tokens)
+        return dataclasses.replace(self, search=dataclasses.replace(self.search, steps=steps))
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Returns plain values, which `from_dict` takes."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Returns the options that `as_dict` gave.
+
+        Raises:
+            ValueError: When an option is unknown, missing or out of range.
+        """
+        kinds = typing.get_type_hints(cls)
+        try:
+            return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"Expected the options of a search, found: {error}") from None
 
     def proxy_source(self) -> str:
         """The proxy's folder, also when it is named relative to the project, or its hub name."""
-        named = Path(self.experiment.proxy)
-        return str(next((p for p in (named, ROOT / named) if p.is_dir()), named))
+        named = Path(self.run.proxy)
+        return str(next((p for p in (named, PROJECT / named) if p.is_dir()), named))
 
     def language_model(self, vocabulary: int, seed: int) -> torch.nn.Module:
         """Builds the proxy with fresh weights."""
@@ -182,26 +226,17 @@ class Options:
         return model.to(self.device)
 
 
-def run_main(
-    experiment: Callable[[Any], None],
-    name: str,
-    about: str,
-    kind: type = Options,
-    pile: dict[str, Any] | None = None,
-    **defaults: Any,
-) -> None:
-    """Parses the command line and runs an experiment; what a user can mend ends with exit code 2.
+def number_of_tokens(text: str) -> float:
+    """Returns a number with an optional suffix K, M, B or T.
 
-    Args:
-        experiment: Takes the options.
-        name: The experiment's name, also that of its run folder.
-        about: The text of `--help`.
-        kind: The class of the options: a dataclass whose fields are dataclasses of options.
-        pile: Its defaults on top of those where the data is the Pile.
-        defaults: The experiment's own defaults of options.
+    Raises:
+        ValueError: When it is not one, or not positive.
     """
-    arguments = sys.argv[1:]
-    if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
-        defaults |= pile or {}
-    with one_line_errors(name):
-        experiment(parse_options(arguments, name, about, kind, defaults, {"--smoke": SMOKE}))
+    scale = SUFFIXES.get(text[-1:].upper(), 1.0)
+    try:
+        number = float(text[:-1] if scale != 1.0 else text) * scale
+        if not 0 < number < 1e18:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"Expected tokens such as 4e6 or 0.4B, found '{text}'") from None
+    return number

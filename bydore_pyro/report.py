@@ -1,0 +1,127 @@
+"""What a run folder holds, as text."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.mixture import Mixture
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["agreement_table", "losses_table", "report_text", "weights_table"]
+
+
+def report_text(folder: Path) -> str:
+    """Returns a run's weights, losses and cost, where its files lie and what to do next.
+
+    Raises:
+        RunFolderError: When the folder holds no finished run.
+    """
+    try:
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"Expected a finished run in {folder}, found none: {error}") from None
+    if "stopped" in metrics:
+        raise RunFolderError(
+            f"Expected a finished run in {folder}, found one that stopped after "
+            f"{metrics['steps']} steps: {metrics['stopped']}"
+        )
+    try:
+        return _finished(folder, metrics)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise RunFolderError(f"Expected a whole run in {folder}, found: {reason}") from None
+
+
+def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
+    verdicts = {}
+    if (folder / "summary.csv").exists():
+        with (folder / "summary.csv").open(encoding="utf-8", newline="") as file:
+            verdicts = {row["domain"]: row["verdict"] for row in csv.DictReader(file)}
+    mixture = Mixture.from_json(folder / "mixture.json")
+    parts = [weights_table(mixture, verdicts, metrics["run_epochs"])]
+    if "validation_loss_nats_per_token" in metrics:
+        parts.append(losses_table(metrics["validation_loss_nats_per_token"]))
+    spent = metrics["search"]
+    lines = [
+        f"\nSearch: {metrics['steps']} steps, {spent['tokens']:,} tokens, "
+        f"{spent['flops']:.2e} FLOPs, {spent['seconds']:.0f} s; peak memory "
+        f"{metrics['peak_memory_megabytes'] / 1024:.1f} GB; "
+        f"jitter in the second half {metrics['jitter_second_half']:.3f}"
+    ]
+    if "guide_fit" in metrics:
+        fit = metrics["guide_fit"]
+        khat = fit["khat"] if isinstance(fit["khat"], str) else f"{fit['khat']:.2f}"
+        lines.append(
+            f"The last guide against its model with g frozen: PSIS k-hat {khat} (below 0.7 is "
+            f"good), {fit['effective_draws']:.0f} effective of {fit['draws']} draws"
+        )
+    files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")
+    lines.append(f"\nIn {folder}: {', '.join(files)} and pictures.")
+    lines.append(f"Next: look at {folder / 'trajectory.png'}")
+    if (folder / "posterior.nc").exists():
+        lines[-1] += f" and {folder / 'posterior.png'}, or in Python"
+        lines.append(
+            f"  import arviz as az; az.summary(az.from_netcdf('{folder / 'posterior.nc'}'))"
+        )
+    return "\n".join([*parts, *lines])
+
+
+def weights_table(
+    mixture: Mixture, verdicts: Mapping[str, str], epochs: Mapping[str, float]
+) -> str:
+    """Returns the weights with their intervals as text, largest first.
+
+    Args:
+        mixture: The weights; where they are capped, the free ones stand beside them.
+        verdicts: Whether each domain's interval is clear of the uniform share, where known.
+        epochs: How many times a run on these weights reads each domain.
+    """
+    missing = (float("nan"),) * len(mixture.names)
+    deviation, free = mixture.standard_deviation or missing, mixture.free_weights or missing
+    hdi = mixture.hdi or tuple(zip(missing, missing, strict=True))
+    width = max(6, *map(len, mixture.names))
+    capped = mixture.free_weights is not None
+    lines = [
+        f"\n{'domain':<{width}}  weight  {'  free  ' if capped else ''}    sd  "
+        f"{f'{mixture.hdi_probability:.0%} HDI':<14}  epochs  than uniform"
+    ]
+    rows = zip(mixture.weights, mixture.names, free, deviation, hdi, strict=True)
+    for weight, name, uncapped, sd, (low, high) in sorted(rows, reverse=True):
+        lines.append(
+            f"{name:<{width}}  {weight:6.3f}  {f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  "
+            f"[{low:.3f}, {high:.3f}]  {epochs[name]:6.2f}  {verdicts.get(name, '')}"
+        )
+    return "\n".join(lines)
+
+
+def losses_table(losses: Mapping[str, float]) -> str:
+    """Returns the verification's losses, nats per token, as text."""
+    width = max(22, *map(len, losses))
+    lines = [f"\n{'fresh model trained on':<{width}}  validation loss (nats per token)"]
+    lines += [f"{label:<{width}}  {loss:.4f}" for label, loss in losses.items()]
+    return "\n".join(lines)
+
+
+def agreement_table(frame: pandas.DataFrame, seeds: int) -> str:
+    """Returns what `bydore_pyro.agreement.agreement` found as text, and what it means."""
+    width = max(6, *map(len, frame.index))
+    lines = [f"\n{'domain':<{width}}  weight  sd over seeds  posterior sd  coverage"]
+    for name, row in frame.iterrows():
+        note = "  overconfident" if row["overconfident"] else ""
+        lines.append(
+            f"{name:<{width}}  {row['mean']:6.3f}  {row['sd_over_seeds']:13.4f}  "
+            f"{row['posterior_sd']:12.4f}  {row['coverage']:8.2f}{note}"
+        )
+    lines.append(
+        f"\n{seeds} seeds: the largest standard deviation of a weight over seeds is "
+        f"{frame['sd_over_seeds'].max():.3f}; an HDI holds what another seed found in "
+        f"{frame['coverage'].mean():.0%} of the cases."
+    )
+    return "\n".join(lines)

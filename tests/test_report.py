@@ -1,0 +1,79 @@
+"""The text of a run, from its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.agreement import agreement
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.report import agreement_table, losses_table, report_text, weights_table
+
+MIXTURE = Mixture(
+    names=("law", "web"),
+    weights=(0.25, 0.75),
+    standard_deviation=(0.1, 0.2),
+    hdi=((0.1, 0.4), (0.6, 0.9)),
+)
+METRICS = {
+    "steps": 7,
+    "search": {"tokens": 1000, "flops": 1e6, "seconds": 3.0},
+    "peak_memory_megabytes": 512,
+    "jitter_second_half": 0.01,
+    "run_epochs": {"law": 0.5, "web": 2.0},
+    "validation_loss_nats_per_token": {"learned": 3.25, "uniform": 3.5},
+    "guide_fit": {"khat": "infinite", "effective_draws": 3.0, "draws": 1000},
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "mixture.json").write_text(MIXTURE.to_json())
+    (tmp_path / "metrics.json").write_text(json.dumps(METRICS))
+    (tmp_path / "summary.csv").write_text("domain,verdict\nlaw,undecided\nweb,above\n")
+    return tmp_path
+
+
+def test_everything_is_told(run: Path) -> None:
+    lines = report_text(run).splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["domain", "web", "law"]
+    assert lines[2].split() == ["web", "0.750", "0.200", "[0.600,", "0.900]", "2.00", "above"]
+    text = "\n".join(lines)
+    for part in ("3.2500", "1,000 tokens", "k-hat infinite", "0.5 GB", "mixture.json"):
+        assert part in text
+
+
+def test_capped_weights_stand_beside_the_free_ones() -> None:
+    table = weights_table(MIXTURE.capped({"law": 1.0, "web": 0.6}), {}, {"law": 1, "web": 1})
+    assert table.splitlines()[2].split()[:3] == ["web", "0.600", "0.750"]
+    assert "free" in table
+    assert "free" not in weights_table(MIXTURE, {}, {"law": 1, "web": 1})
+    assert losses_table({"x": 1.0}).splitlines()[-1].split() == ["x", "1.0000"]
+
+
+def test_agreement_is_told_in_words() -> None:
+    other = Mixture(
+        names=("law", "web"),
+        weights=(0.75, 0.25),
+        standard_deviation=(0.01, 0.01),
+        hdi=((0.7, 0.8), (0.2, 0.3)),
+    )
+    text = agreement_table(agreement([MIXTURE, other]), 2)
+    assert text.count("overconfident") == 2
+    assert "over seeds is 0.354" in text
+    assert "in 0% of the cases" in text
+
+
+def test_what_is_no_finished_run(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"Expected a finished run in .*nowhere"):
+        report_text(tmp_path / "nowhere")
+    (run / "metrics.json").write_text(json.dumps({"stopped": "interrupted", "steps": 3}))
+    with pytest.raises(RunFolderError, match="stopped after 3 steps: interrupted"):
+        report_text(run)
+    for damaged in ("{}", "[]", '{"run_epochs": 3, "search": 1}'):
+        (run / "metrics.json").write_text(damaged)
+        with pytest.raises(RunFolderError, match="Expected a whole run"):
+            report_text(run)

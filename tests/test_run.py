@@ -1,0 +1,251 @@
+"""A search from its options to its run folder: kills, Ctrl-C, damage and other data."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import xarray
+from conftest import folder_content, write_domains
+
+from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.checkpoint import save_checkpoint
+from bydore_pyro.cli import SearchOptions, main
+from bydore_pyro.command_line import parse_options
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.options import SMOKE
+from bydore_pyro.run import (
+    begin_run,
+    domains_of,
+    is_finished,
+    largest_weights,
+    load_domains,
+    peak_memory_megabytes,
+    resumed_options,
+    tell,
+    uniform_weights,
+)
+
+KILLS = 20
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+    main(["prepare", "--data", str(text), "--out", str(folder / "store"), "--vocabulary", "280",
+          "--processes", "0"])  # fmt: skip
+    return folder / "store"
+
+
+def arguments(store: Path, out: Path, *more: str) -> list[str]:
+    given = ["search", "--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
+    return [*given, "--checkpoint_every", "1", *more]
+
+
+def results(folder: Path) -> dict[str, object]:
+    """What must be the same, whatever happened; `search_metrics` holds times too."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    arviz = import_arviz()
+    return {
+        "mixture": (folder / "mixture.json").read_text(),
+        "summary": (folder / "summary.csv").read_text(),
+        "tokens": metrics["search"]["tokens"],
+        "jitter": metrics["jitter_second_half"],
+        "trajectory": xarray.load_dataset(folder / "trajectory.nc", engine="h5netcdf"),
+        "posterior": arviz.from_netcdf(folder / "posterior.nc")["posterior"].load(),
+    }
+
+
+def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
+    for name, value in left.items():
+        if isinstance(value, xarray.Dataset):
+            xarray.testing.assert_equal(value, right[name])
+        else:
+            assert value == right[name], name
+
+
+@pytest.mark.slow
+def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
+    """`kill -9` at 20 random moments, each time resumed: bit-identical to a run left alone."""
+    steps = ("--steps", "60", "--guide_warmup", "10")
+    main(arguments(store, tmp_path / "whole", *steps))
+    program = tmp_path / "program.py"
+    # Forked, so that the imports are paid once; it kills itself where it is told to.
+    program.write_text(
+        """
+import os, signal, sys, threading, time
+from bydore_pyro.cli import main
+import bydore_pyro.run, bydore_pyro.plots, arviz, transformers, h5netcdf  # noqa
+
+arguments, out, moments = sys.argv[3:], sys.argv[2], [float(x) for x in sys.argv[1].split(",")]
+for number, moment in enumerate([*moments, None]):
+    child = os.fork()
+    if child == 0:
+        if moment is not None:
+            def kill():
+                while not os.path.exists(out + "/config.json"):
+                    time.sleep(0.001)
+                time.sleep(moment)
+                os.kill(os.getpid(), signal.SIGKILL)
+            threading.Thread(target=kill, daemon=True).start()
+        begun = os.path.exists(out + "/config.json")
+        main(["search", "--resume", out] if begun else arguments)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+    )
+    rng = random.Random(0)
+    moments = [rng.uniform(0.05, 1.2) for _ in range(KILLS)]
+    out = tmp_path / "killed"
+    run = [sys.executable, str(program), ",".join(map(str, moments)), str(out)]
+    done = subprocess.run(
+        [*run, *arguments(store, out, *steps)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    codes = [int(line) for line in done.stdout.splitlines() if line.lstrip("-").isdigit()]
+    assert codes[-1] == 0, done.stderr[-2000:]
+    assert codes.count(-signal.SIGKILL) >= 10, codes
+    assert set(codes) <= {0, -signal.SIGKILL}, done.stderr[-2000:]
+    assert "going on from" in done.stderr
+    assert_same(results(tmp_path / "whole"), results(out))
+    assert not list(out.rglob(".*")), "nothing half-written is left"
+
+
+def test_interrupted_it_saves_and_says_how_to_go_on(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(arguments(store, tmp_path / "whole"))
+    out, saved = tmp_path / "out", []
+
+    def save(*given: object) -> Path:
+        saved.append(given)
+        if len(saved) == 3:
+            raise KeyboardInterrupt
+        return save_checkpoint(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bydore_pyro.run.save_checkpoint", save)
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments(store, out))
+    assert exit_.value.code == 130
+    stderr = capsys.readouterr().err
+    assert f"Go on with --resume {out}" in stderr
+    assert stderr.splitlines()[-1] == "bydore search: error: interrupted"
+    assert not is_finished(out)
+    main(["search", "--resume", str(out)])
+    assert is_finished(out)
+    assert_same(results(tmp_path / "whole"), results(out))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, saved = tmp_path / "out", []
+
+    def save(*given: object) -> Path:
+        saved.append(given)
+        if len(saved) == 4:
+            raise OSError(28, "No space left on device", str(out))
+        return save_checkpoint(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bydore_pyro.run.save_checkpoint", save)
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments(store, out))
+    assert exit_.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"bydore search: error: No space left on device: {out}"
+    main(["search", "--resume", str(out)])
+    assert "going on from" in capsys.readouterr().err
+    main(arguments(store, tmp_path / "whole"))
+    assert_same(results(tmp_path / "whole"), results(out))
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(arguments(store, tmp_path / "whole"))
+    before = results(tmp_path / "whole")
+    newest = sorted((tmp_path / "whole" / "checkpoints").iterdir())[-1]
+    (newest / "tree.json").write_text("{")
+    main(["search", "--resume", str(tmp_path / "whole")])
+    stderr = capsys.readouterr().err
+    assert f"checkpoint {newest} is refused" in stderr
+    assert "going on from" in stderr
+    assert_same(before, results(tmp_path / "whole"))
+
+
+def test_options_become_domains_and_their_caps(store: Path, tmp_path: Path) -> None:
+    given = arguments(store, tmp_path / "out", "--max_epochs", "2", "--target_tokens", "9000")
+    options = parse_options(given[1:], "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    domains = load_domains(options)
+    most = largest_weights(options, domains)
+    assert most is not None
+    for name, count in domains.sequences().items():
+        assert most[name] == pytest.approx(2 * count * 32 / 9000)
+    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
+    other = domains_of(options, domains.corpus, seed=1)
+    assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
+    assert peak_memory_megabytes() > 10
+    tell("to stderr")
+
+
+def test_a_run_goes_on_with_its_own_data(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    main(arguments(store, out))
+    content = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps({**content, "sha256": "0" * 64}))
+    untouched = folder_content(out)
+    with pytest.raises(SystemExit) as exit_:
+        main(["search", "--resume", str(out)])
+    assert exit_.value.code == 2
+    assert "Expected the data that" in capsys.readouterr().err
+    assert folder_content(out) == untouched
+    for wrong in (["--resume", str(tmp_path)], ["--resume"], ["--resume", str(out), "--seed", "3"]):
+        with pytest.raises(SystemExit) as exit_:
+            main(["search", *wrong])
+        assert exit_.value.code == 2
+    with pytest.raises(RunFolderError, match="Expected a run in"):
+        resumed_options(tmp_path, SearchOptions)
+    with pytest.raises(RunFolderError, match="found a run in"):
+        begin_run(resumed_options(out, SearchOptions), "search", None)
+
+
+def test_seeds_agree_and_go_on(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    main(arguments(store, out, "--seeds", "3", "--seed", "5", "--log", "tensorboard"))
+    shown = capsys.readouterr().out
+    assert "3 seeds: the largest standard deviation" in shown
+    folders = sorted(p.name for p in out.iterdir() if p.is_dir())
+    assert folders == ["seed-5", "seed-6", "seed-7"]
+    assert list((out / "seed-5" / "tensorboard").iterdir())
+    for seed in ("seed-6", "seed-7"):  # as if killed: one half done, one not begun
+        (out / seed / "metrics.json").unlink()
+    start = time.time()
+    main(["search", "--resume", str(out)])
+    assert capsys.readouterr().out == shown
+    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start
+    main(["report", str(out / "seed-5")])
+    assert "In " in capsys.readouterr().out
