@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from bydore_pyro.errors import require_finite
 from bydore_pyro.scheduling import STRATEGIES, Strategy
 
-__all__ = ["SearchConfig"]
+__all__ = ["Learner", "SearchConfig"]
+
+Learner = Literal["bayesian", "point", "exponentiated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,7 @@ class SearchConfig:
             "one domain (sampling), or they weigh the losses of uniform ones (weighting)."
         },
     )
-    learner: Literal["bayesian", "point", "exponentiated"] = field(
+    learner: Learner = field(
         default="bayesian",
         metadata={
             "help": "What is learned: the posterior; for comparison a point on the simplex, by the "
@@ -145,7 +147,7 @@ class SearchConfig:
             ("moment", ("exact", "ratio")),
             ("epsilon_rule", ("paper", "darts", "auto")),
             ("strategy", STRATEGIES),
-            ("learner", ("bayesian", "point", "exponentiated")),
+            ("learner", get_args(Learner)),
             ("hypergradient", ("finite_difference", "forward_mode")),
         ):
             if getattr(self, name) not in choices:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.diagnostics import jitter
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files import appearing_file
@@ -205,3 +207,42 @@ def finish(
     }
     folder.write_json("metrics.json", metrics)
     return metrics
+
+
+def run_variants(
+    folder: RunFolder, variants: Mapping[str, Options], name: str
+) -> dict[str, dict[str, Any]]:
+    """Runs a search for each variant in a folder of its own; those that are finished are kept.
+
+    Returns:
+        By the variant's label: weights, jitter, the validation losses of the steps, and that of the
+        whole validation set at the end; losses in nats per token.
+    """
+    results = {}
+    for label, options in variants.items():
+        path = folder.path / label
+        noted = path / "variant.json"
+        if not noted.exists():
+            inner = RunFolder(path, resume=(path / "config.json").exists())
+            found = search(options, load_domains(options), inner, name)
+            state = found.state
+            means = np.stack([record.mean for record in state.records])
+            row = {
+                "weights": found.mixture.as_dict(),
+                "jitter": jitter(means),
+                "jitter_second_half": jitter(means[len(means) // 2 :]),
+                "validation_losses": [record.validation_loss for record in state.records],
+                "validation_loss_of_the_proxy": state.proxy.evaluate(
+                    state.domains.validation, "evaluate"
+                ),
+            }
+            inner.write_json("metrics.json", search_metrics(options, found))
+            inner.write_json("variant.json", row)
+        results[label] = json.loads(noted.read_text(encoding="utf-8"))
+    return results
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

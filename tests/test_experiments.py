@@ -26,12 +26,14 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
 
 ROOT = Path(__file__).parents[1]
-ALL = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {"common", "options"}
-SCRIPTS = sorted(ALL - {"reuse_guide"})  # those that search
+SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
+VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
+OTHERS = ["convergence", "reuse_guide"]  # those without a language model
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
     "summary.csv",
+    "checkpoints",
 }
 
 
@@ -68,18 +70,18 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_run(folder: Path, seed: int) -> None:
-    assert {p.name for p in folder.iterdir()} == RUN_FILES
+    assert {p.name for p in folder.iterdir()} - {"verification.json"} == RUN_FILES
     mixture = Mixture.from_json(folder / "mixture.json")
     metrics = json.loads((folder / "metrics.json").read_text())
     config = json.loads((folder / "config.json").read_text())
     manifest = json.loads((folder / "manifest.json").read_text())
     assert mixture.data_sha256 == manifest["sha256"]
-    assert metrics["seed"] == config["experiment"]["seed"] == seed
+    assert metrics["seed"] == config["run"]["seed"] == seed
     assert metrics["steps"] == config["search"]["steps"]
     parts = metrics["search"]["parts"]
     assert {"signals", "train", "validation", "hypergradient", "guide"} == set(parts)
     search = config["search"]
-    batch_tokens = search["batch_sequences"] * config["experiment"]["sequence_length"]
+    batch_tokens = search["batch_sequences"] * config["run"]["sequence_length"]
     assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
     assert metrics["verification"]["flops"] > 0
     assert "uniform" in metrics["validation_loss_nats_per_token"]
@@ -119,6 +121,76 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
     ]
 
 
+def test_every_experiment_is_run_here() -> None:
+    found = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {"common"}
+    assert found == {*SCRIPTS, *VARIANTS, *OTHERS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", VARIANTS)
+def test_variants_in_smoke_size(script: str, tmp_path: Path, cache: Path) -> None:
+    out = tmp_path / "run"
+    done = run(script, "--smoke", "--out", str(out), "--cache", str(cache), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    results = json.loads((out / "results.json").read_text())
+    rows = results.get("learners", results)
+    assert set(rows) == {
+        "scheduling": {"intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"},
+        "probabilistic": {"bayesian", "point", "exponentiated"},
+    }[script]  # fmt: skip
+    for name, row in rows.items():
+        assert sum(row["weights"].values()) == pytest.approx(1)
+        assert len(row["validation_losses"]) == 6
+        config = json.loads((out / name / "config.json").read_text())["search"]
+        assert name in (config["strategy"], config["learner"])
+    assert (out / f"{script}.png").stat().st_size > 0
+    assert (out / "table.md").read_text() in done.stdout
+    (out / "results.json").unlink()
+    (out / sorted(rows)[0] / "variant.json").unlink()  # as if killed in its last variant
+    again = run(script, "--resume", str(out), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.slow
+def test_convergence_in_smoke_size(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = run("convergence", "--smoke", "--out", str(out), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((out / "results.json").read_text())
+    assert results["bias_slope"] == pytest.approx(2, abs=0.05)
+    assert -0.9 < results["stationarity_slope"] < -0.2
+    assert (out / "convergence.png").stat().st_size > 0
+    again = run("convergence", "--smoke", "--out", str(out), cwd=tmp_path)
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    for wrong in (["--longest", "3"], ["--repeats", "0"], ["--noise", "-1"]):
+        assert run("convergence", *wrong).returncode == 2
+
+
+@pytest.mark.slow
+def test_hypergradient_benchmark(cache: Path) -> None:
+    script = ROOT / "benchmarks" / "hypergradient.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--smoke", "--cache", str(cache)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    errors = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if "|" in line}
+    assert float(errors["forward mode"].split("|")[2]) < 1e-4
+    assert float(errors["auto"].split("|")[2]) < 0.05
+
+
+@pytest.mark.slow
+def test_prepare_benchmark() -> None:
+    script = ROOT / "benchmarks" / "prepare.py"
+    sizes = ["--megabytes", "0.5", "--repeats", "1", "--processes", "1"]
+    done = subprocess.run([sys.executable, str(script), *sizes], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "of the bare throughput" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("script", "domains"), [("case1", 17), ("case2", 2)])
 def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
@@ -137,7 +209,7 @@ def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
     mixture = Mixture.from_json(out / "mixture.json")
     assert set(mixture.names) <= {*PILE_DOMAINS.values()}
     assert len(mixture.names) == domains
-    config = json.loads((out / "config.json").read_text())["experiment"]
+    config = json.loads((out / "config.json").read_text())["run"]
     assert config["validation"] == ["pile_cc"]
 
 
