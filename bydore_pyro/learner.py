@@ -20,6 +20,8 @@ from bydore_pyro.search_config import SearchConfig
 
 __all__ = ["BayesianLearner", "Weights", "WeightsLearner"]
 
+MOST_DRAWS, DRAWS_TIMES_DOMAINS = 16, 512  # of the KL
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -75,7 +77,10 @@ class BayesianLearner:
             torch.manual_seed(seed)
             self.guide = MixtureGuide(PriorNetwork(num_domains, network))
             self._rng_state = torch.get_rng_state()
-        elbo = HypergradientELBO(config.moment, config.kl)
+        # The KL sums over domains: with many, few draws are as exact, and cost as much as many do
+        # with few.
+        draws = max(1, min(MOST_DRAWS, DRAWS_TIMES_DOMAINS // num_domains))
+        elbo = HypergradientELBO(config.moment, config.kl, draws)
         self._svi = SVI(mixture_model, self.guide, _optimizer(config), elbo)
         with pyro.get_param_store().scope() as self._param_store:
             pass

@@ -16,6 +16,7 @@ from torch.func import functional_call
 from bydore_pyro.cost import Cost
 from bydore_pyro.errors import DataError, require_finite
 from bydore_pyro.hypergradient import Parameters
+from bydore_pyro.token_losses import TokenLosses
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -111,6 +112,7 @@ class Proxy:
         cost: Cost | None = None,
         decay_steps: int | None = None,
     ) -> None:
+        self._losses = TokenLosses(model)
         self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
         self.decay_steps = decay_steps
         self.config = config
@@ -166,22 +168,11 @@ class Proxy:
         """
         tokens = batch.numel()
         self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
-        inputs = {"input_ids": batch}
         with self._precision(batch.device, full_precision):
             if theta is None:
-                output = self.model(**inputs)
-            else:
-                output = functional_call(self.model, dict(theta), kwargs=inputs)
-        logits = getattr(output, "logits", output)  # (B, T, V)
-        # The last position has no target; marking it costs less than slicing it off the logits.
-        targets = torch.nn.functional.pad(batch[:, 1:], (0, 1), value=-100)
-        losses = nn.functional.cross_entropy(
-            logits.flatten(0, 1).to(torch.promote_types(logits.dtype, torch.float32)),
-            targets.flatten(),
-            ignore_index=-100,
-            reduction="none",
-        )
-        return losses.view(batch.shape).sum(1) / (batch.shape[1] - 1)
+                return self._losses(batch)
+            named = {f"language_model.{name}": value for name, value in theta.items()}
+            return functional_call(self._losses, named, (batch,))
 
     @contextmanager
     def _precision(self, device: torch.device, full: bool) -> Iterator[None]:

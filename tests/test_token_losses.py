@@ -1,0 +1,72 @@
+"""Losses in chunks are the losses of all logits at once, and so are their gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import Bigram
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from bydore_pyro.token_losses import TokenLosses
+
+SIZES = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2}
+IDS = torch.randint(50, (3, 12), generator=torch.Generator().manual_seed(0))
+
+
+def model(architecture: str, **options: object) -> nn.Module:
+    config = AutoConfig.for_model(architecture, **SIZES, intermediate_size=32, **options)
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+def whole(language_model: nn.Module) -> Tensor:
+    logits = language_model(input_ids=IDS).logits[:, :-1]
+    losses = nn.functional.cross_entropy(
+        logits.flatten(0, 1), IDS[:, 1:].flatten(), reduction="none"
+    )
+    return losses.view(3, 11).mean(1)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "gpt_neox"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_chunks_change_nothing(
+    architecture: str, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    language_model = model(architecture, tie_word_embeddings=tied)
+    expected = whole(language_model)
+    expected.sum().backward()
+    gradients = {n: p.grad.clone() for n, p in language_model.named_parameters()}
+    language_model.zero_grad()
+    calls = []
+    head = language_model.get_output_embeddings()
+    head.register_forward_hook(lambda *_: calls.append(1))
+    monkeypatch.setattr("bydore_pyro.token_losses.MOST_LOGITS", 5 * 50)
+    losses = TokenLosses(language_model)(IDS)
+    assert len(calls) >= 8, "36 tokens, five at a time"
+    torch.testing.assert_close(losses, expected)
+    losses.sum().backward()
+    for name, parameter in language_model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name])
+    with torch.no_grad():
+        torch.testing.assert_close(TokenLosses(language_model)(IDS), expected)
+
+
+def test_logits_that_are_more_than_an_unembedding_are_not_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Gemma 2 caps its logits; splitting them off would give other losses."""
+    language_model = model(
+        "gemma2", num_key_value_heads=2, head_dim=8, final_logit_softcapping=0.01
+    )
+    monkeypatch.setattr("bydore_pyro.token_losses.MOST_LOGITS", 5 * 50)
+    torch.testing.assert_close(TokenLosses(language_model)(IDS), whole(language_model))
+
+
+def test_any_module_that_gives_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bydore_pyro.token_losses.MOST_LOGITS", 1)
+    bigram = Bigram(50)
+    expected = nn.functional.cross_entropy(
+        bigram(IDS)[:, :-1].flatten(0, 1), IDS[:, 1:].flatten(), reduction="none"
+    )
+    torch.testing.assert_close(TokenLosses(bigram)(IDS), expected.view(3, 11).mean(1))
