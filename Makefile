@@ -4,9 +4,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: case1 case2 planted reuse_guide test lint benchmark clean
+.PHONY: case1 case2 planted scheduling probabilistic convergence reuse_guide test lint benchmark clean
 
-case1 case2 planted reuse_guide: .venv/main.stamp
+case1 case2 planted scheduling probabilistic convergence reuse_guide: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
 test: .venv/test.stamp

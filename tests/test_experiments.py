@@ -386,8 +386,8 @@ def test_a_loss_that_turns_nan_leaves_what_came_before(
 ) -> None:
     sound = Proxy.step
 
-    def step(self: Proxy, batch: torch.Tensor) -> torch.Tensor:
-        losses = sound(self, batch)
+    def step(self: Proxy, *batch: torch.Tensor) -> torch.Tensor:
+        losses = sound(self, *batch)
         if self.steps == 3:
             with torch.no_grad():
                 next(self.model.parameters()).fill_(float("nan"))
