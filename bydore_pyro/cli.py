@@ -22,6 +22,7 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SPLITS, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.options import SMOKE, Options
+from bydore_pyro.parallel import quiet_unless_main
 
 __all__ = [
     "PrepareConfig",
@@ -143,6 +144,7 @@ def search_command(arguments: Sequence[str]) -> None:
     from bydore_pyro.run import begin_run, load_domains, resumed_options, search, search_metrics
 
     name = "bydore search"
+    quiet_unless_main()
     with one_line_errors(name):
         resume = resumed_run(arguments)
         if resume is not None:
@@ -154,12 +156,15 @@ def search_command(arguments: Sequence[str]) -> None:
             )
             options = options.resolved()
         if options.repetition.seeds > 1:
+            if options.parallel().count > 1:
+                raise ValueError("Expected --seeds 1 with several processes, found more")
             print(search_seeds(options, resume))
             return
         folder = begin_run(options, "search", resume)
         found = search(options, load_domains(options), folder, "search")
         folder.write_json("metrics.json", search_metrics(options, found))
-        print(report_text(folder.path))
+        if folder.writes:
+            print(report_text(folder.path))
 
 
 def search_seeds(options: SearchOptions, resume: Path | None) -> str:

@@ -15,6 +15,7 @@ import torch
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.parallel import Parallel
 from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import ProxyConfig, build_language_model
 from bydore_pyro.search_config import SearchConfig
@@ -212,6 +213,10 @@ class Options:
             return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"Expected the options of a search, found: {error}") from None
+
+    def parallel(self) -> Parallel:
+        """Returns the processes among which the batches are split."""
+        return Parallel(cpu=self.device.type == "cpu")
 
     def proxy_source(self) -> str:
         """The proxy's folder, also when it is named relative to the project, or its hub name."""

@@ -16,6 +16,7 @@ from torch.func import functional_call
 from bydore_pyro.cost import Cost
 from bydore_pyro.errors import DataError, require_finite
 from bydore_pyro.hypergradient import Parameters
+from bydore_pyro.parallel import Parallel
 from bydore_pyro.token_losses import TokenLosses
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Proxy:
         config: Optimiser and step size.
         cost: The counter that every pass adds to; a new one when None.
         decay_steps: Where given, the step size falls linearly to zero over so many steps.
+        parallel: The processes that share the rows of every batch; this one alone when None.
     """
 
     def __init__(
@@ -111,10 +113,12 @@ class Proxy:
         config: ProxyConfig,
         cost: Cost | None = None,
         decay_steps: int | None = None,
+        parallel: Parallel | None = None,
     ) -> None:
         self._losses = TokenLosses(model)
         self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
         self.decay_steps = decay_steps
+        self.parallel = parallel or Parallel()
         self.config = config
         self.cost = cost or Cost()
         self.steps = 0
@@ -166,13 +170,26 @@ class Proxy:
             full_precision: Compute in float32 whatever the training's precision: rounding would
                 swamp differences of losses.
         """
+        own = self._own_losses(batch, part, theta, passes, full_precision)
+        return self.parallel.gather(own, len(batch))
+
+    def _own_losses(
+        self,
+        batch: Tensor,
+        part: str,
+        theta: Parameters | None = None,
+        passes: int = 1,
+        full_precision: bool = False,
+    ) -> Tensor:
+        """The losses of this process's rows; the whole batch is charged."""
         tokens = batch.numel()
         self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
+        rows = self.parallel.own(batch)
         with self._precision(batch.device, full_precision):
             if theta is None:
-                return self._losses(batch)
+                return self._losses(rows)
             named = {f"language_model.{name}": value for name, value in theta.items()}
-            return functional_call(self._losses, named, (batch,))
+            return functional_call(self._losses, named, (rows,))
 
     @contextmanager
     def _precision(self, device: torch.device, full: bool) -> Iterator[None]:
@@ -197,23 +214,33 @@ class Proxy:
             batch: Token ids ``(B, T)``.
             factors: Of each sequence ``(B,)``, 1 when None.
         """
+        ones = torch.ones(len(batch)) if factors is None else factors
         with self.cost.part("train"):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.eta
-            losses = self.losses(batch, "train", passes=3)
+            own = self._own_losses(batch, "train", passes=3)
             self.optimizer.zero_grad(set_to_none=True)
-            (losses if factors is None else losses * factors.to(losses.device)).mean().backward()
+            self._mean(own, ones).backward()
+            trained = [p for p in self.model.parameters() if p.grad is not None]
+            gradients = self.parallel.sum(p.grad for p in trained if p.grad is not None)
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                parameter.grad = gradient
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_gradient_norm)
             self.optimizer.step()
             self.steps += 1
-        return losses.detach()
+        return self.parallel.gather(own.detach(), len(batch))
 
     def gradient(self, batch: Tensor, part: str) -> tuple[float, dict[str, Tensor]]:
         """Returns the batch's mean loss, nats per token, and its gradient by parameter name."""
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        loss = self.losses(batch, part, passes=3).mean()
-        gradients = torch.autograd.grad(loss, list(named.values()))
-        return loss.item(), dict(zip(named, gradients, strict=True))
+        loss = self._mean(self._own_losses(batch, part, passes=3), torch.ones(len(batch)))
+        gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
+        (whole,) = self.parallel.sum([loss.detach()])
+        return whole.item(), dict(zip(named, gradients, strict=True))
+
+    def _mean(self, own: Tensor, factors: Tensor) -> Tensor:
+        """This process's summand of the mean over the batch of factors times losses."""
+        return (own * self.parallel.own_factors(factors).to(own.device)).sum() / len(factors)
 
     @torch.no_grad()
     def evaluate(self, batch: Tensor, part: str, chunk: int = 64) -> float:

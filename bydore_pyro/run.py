@@ -143,9 +143,11 @@ def uniform_weights(domains: Domains) -> dict[str, float]:
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
     """Returns the run's folder, checked but not made; with `resume` the one that is continued."""
+    writes = options.parallel().is_main
     if resume is not None:
-        return RunFolder(resume, resume=True)
-    return RunFolder(Path(options.run.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}"))
+        return RunFolder(resume, resume=True, writes=writes)
+    path = Path(options.run.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    return RunFolder(path, writes=writes)
 
 
 def resumed_options(folder: Path, kind: type[T]) -> T:
@@ -193,13 +195,14 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     write_inputs(folder, options, domains.corpus, name)
     seed, checkpoints = options.run.seed, folder.path / CHECKPOINTS
     model = options.language_model(domains.corpus.vocabulary, seed)
-    proxy = Proxy(model, options.proxy)
+    proxy = Proxy(model, options.proxy, parallel=options.parallel())
     state = init_search(domains, proxy, options.search, options.network, seed=seed)
     if folder.resumed:
-        remove_half_written(folder.path)
+        if folder.writes:
+            remove_half_written(folder.path)
         found = load_checkpoint(state, checkpoints, tell)
         tell(f"going on from {found}" if found else "no sound checkpoint: beginning anew")
-    every = options.run.checkpoint_every
+    every = options.run.checkpoint_every if folder.writes else 0
     try:
         with _progress(options, state, folder) as show:
             for record in run_search(state):
@@ -218,7 +221,8 @@ def _write_broken_off(
     state: SearchState, options: Options, folder: RunFolder, error: BaseException
 ) -> None:
     stopped = {"stopped": str(error) or type(error).__name__, "steps": len(state.records)}
-    if isinstance(error, KeyboardInterrupt) and options.run.checkpoint_every and state.records:
+    wanted = options.run.checkpoint_every and folder.writes
+    if isinstance(error, KeyboardInterrupt) and wanted and state.records:
         save_checkpoint(state, folder.path / CHECKPOINTS)
         tell(f"Go on with --resume {folder.path}")
     folder.write_json("metrics.json", {**stopped, "search": state.proxy.cost.report()})
@@ -236,7 +240,7 @@ def _progress(
 
     done, names = len(state.records), state.domains.names
     writer = None
-    if options.run.log == "tensorboard":
+    if options.run.log == "tensorboard" and folder.writes:
         writer = _summary_writer()(str(folder.path / "tensorboard"), purge_step=done + 1)
 
     def show(record: StepRecord) -> None:

@@ -30,14 +30,18 @@ class RunFolder:
     Args:
         path: The folder.
         resume: Whether it holds a run that is continued.
+        writes: Whether anything is written at all: of several processes one does.
 
     Raises:
         RunFolderError: When the folder holds a run already, is a file, or cannot be written to.
     """
 
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
+    def __init__(self, path: Path, *, resume: bool = False, writes: bool = True) -> None:
         self.path = path
         self.resumed = resume
+        self.writes = writes
+        if not writes:
+            return
         if not resume and (path / "config.json").exists():
             raise RunFolderError(f"Expected a new output folder, found a run in {path}")
         existing = next(p for p in (path, *path.absolute().parents) if p.exists())
@@ -46,6 +50,8 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Writes a text file."""
+        if not self.writes:
+            return
         with appearing_file(self.path / name) as aside:
             aside.write_text(text, encoding="utf-8")
 
@@ -63,11 +69,15 @@ class RunFolder:
 
     def write_dataset(self, name: str, data: xarray.Dataset) -> None:
         """Writes labelled arrays as netCDF."""
+        if not self.writes:
+            return
         with appearing_file(self.path / name) as aside:
             data.to_netcdf(aside, engine="h5netcdf")
 
     def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
         """Writes an InferenceData as netCDF, to be read by `arviz.from_netcdf`."""
+        if not self.writes:
+            return
         with appearing_file(self.path / name) as aside:
             aside.unlink()  # ArviZ appends to a file that exists
             posterior.to_netcdf(str(aside), engine="h5netcdf")
@@ -76,8 +86,9 @@ class RunFolder:
         """Writes a figure as PNG and closes it."""
         import matplotlib.pyplot as plt
 
-        with appearing_file(self.path / name) as aside:
-            figure.savefig(aside, dpi=150)
+        if self.writes:
+            with appearing_file(self.path / name) as aside:
+                figure.savefig(aside, dpi=150)
         plt.close(figure)
 
 

@@ -59,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "data.prepare": data("build", "encode", "plan", "store", "tokenizer") | {"errors", "files"},
     "data.tokens": data(*DATA, "plan", "prepare", "rows") | {"errors"},
     "command_line": {"errors", "files"},
-    "options": {"data.documents", "data.rows", "data.tokenizer", "prior_net", "proxy"}
+    "options": {"data.documents", "data.rows", "data.tokenizer", "parallel", "prior_net", "proxy"}
     | {"search_config"},
     "agreement": {"mixture"},
     "report": {"errors", "mixture"},
@@ -68,11 +68,21 @@ ALLOWED: dict[str, set[str]] = {
         *("errors", "files", "mixture", "options", "plots", "proxy", "run_folder", "search"),
     },
     "cli": data(*DATA, "plan", "prepare", "rows")
-    | {"agreement", "command_line", "mixture", "options", "report", "run", "run_folder"},
+    | {
+        "agreement",
+        "command_line",
+        "mixture",
+        "options",
+        "parallel",
+        "report",
+        "run",
+        "run_folder",
+    },
     "__main__": {"cli"},
     "domains": {"errors", "data.permutation", "data.store"},
     "token_losses": set(),
-    "proxy": {"cost", "errors", "hypergradient", "token_losses"},
+    "parallel": set(),
+    "proxy": {"cost", "errors", "hypergradient", "parallel", "token_losses"},
     "verification": {"domains", "errors", "proxy", "scheduling"},
     "search_config": {"errors", "scheduling"},
     "learner": {"distribution", "elbo", "guide", "prior_net", "search_config"},

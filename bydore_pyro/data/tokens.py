@@ -68,7 +68,12 @@ def load_tokens(
             progress(f"cached tokens in {folder} are damaged ({error}): building them again")
             shutil.rmtree(folder, ignore_errors=True)
     progress(f"reading text: {data}")
-    store = prepare(plan, folder, progress=progress, bar=bar)
+    try:
+        store = prepare(plan, folder, progress=progress, bar=bar)
+    except DataError:
+        if not is_store(folder):
+            raise
+        store = open_store(folder)  # another process built it while this one waited
     check_needed(needed, store.names)
     return store
 

@@ -1,0 +1,81 @@
+"""The processes among which a search's batches are split, through Accelerate.
+
+Every process draws the same batches, computes its share of their rows, and learns the same weights;
+gradients are summed and losses gathered, so that a search on N processes is the search on one but
+for the order in which numbers are added.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Parallel", "quiet_unless_main"]
+
+
+def quiet_unless_main() -> None:
+    """Lets only the first of several processes print."""
+    if int(os.environ.get("RANK", "0")) > 0:
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+class Parallel:
+    """This process's part of the work; all of it where `torchrun` or `accelerate` started none.
+
+    Args:
+        cpu: Whether the processes compute on the CPU, where there are several.
+
+    Raises:
+        ValueError: When several processes were started and Accelerate is not installed.
+    """
+
+    def __init__(self, *, cpu: bool = True) -> None:
+        self.count, self.index = int(os.environ.get("WORLD_SIZE", "1")), 0
+        self._accelerator = None
+        if self.count > 1:
+            try:
+                from accelerate import Accelerator
+            except ImportError:
+                raise ValueError(
+                    "Expected the package accelerate for several processes, found none: "
+                    "pip install 'bydore-pyro[target]'"
+                ) from None
+            self._accelerator = Accelerator(cpu=cpu)
+            self.index = self._accelerator.process_index
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.index == 0
+
+    def own(self, rows: Tensor) -> Tensor:
+        """Returns this process's share of the rows; the last ones' repeat the first, to fill up."""
+        if self.count == 1:
+            return rows
+        each = -(-len(rows) // self.count)
+        places = torch.arange(self.index * each, (self.index + 1) * each, device=rows.device)
+        return rows[places % len(rows)]
+
+    def own_factors(self, factors: Tensor) -> Tensor:
+        """Returns this process's share of the rows' factors, 0 for those that fill up."""
+        if self.count == 1:
+            return factors
+        each = -(-len(factors) // self.count)
+        padded = nn.functional.pad(factors, (0, each * self.count - len(factors)))
+        return padded[self.index * each : (self.index + 1) * each]
+
+    def gather(self, own: Tensor, rows: int) -> Tensor:
+        """Returns all rows' values, in order, from every process's; without gradients."""
+        if self._accelerator is None:
+            return own
+        return self._accelerator.gather(own.detach().contiguous())[:rows]
+
+    def sum(self, tensors: Iterable[Tensor]) -> list[Tensor]:
+        """Returns tensors summed over the processes."""
+        if self._accelerator is None:
+            return list(tensors)
+        return [self._accelerator.reduce(tensor, reduction="sum") for tensor in tensors]

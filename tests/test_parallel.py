@@ -1,0 +1,82 @@
+"""Several processes against one: the same weights within rounding."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray
+from conftest import write_domains
+
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.parallel import Parallel, quiet_unless_main
+
+
+def test_one_process_does_everything() -> None:
+    alone = Parallel()
+    rows = torch.arange(5.0)
+    assert alone.is_main
+    assert torch.equal(alone.own(rows), rows)
+    assert torch.equal(alone.own_factors(rows), rows)
+    assert torch.equal(alone.gather(rows, 5), rows)
+    assert alone.sum([rows])[0] is rows
+    quiet_unless_main()
+    print("still heard")
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("rows", [2, 5, 6])
+def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
+    values = torch.randn(rows, generator=torch.Generator().manual_seed(0))
+    total, gathered = torch.zeros(()), []
+    for index in range(count):
+        one = Parallel()
+        one.count, one.index = count, index
+        own = one.own(values)
+        gathered.append(own)
+        total += (own * one.own_factors(torch.ones(rows))).sum()
+    torch.testing.assert_close(total, values.sum())
+    assert len({len(own) for own in gathered}) == 1
+    assert torch.equal(torch.cat(gathered)[:rows], values)
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+
+    def search(out: str, *launcher: str) -> subprocess.CompletedProcess[str]:
+        options = ["search", "--smoke", "--data", str(text), "--validation", "a", "--steps", "15"]
+        options += ["--guide_warmup", "3", "--batch_sequences", "7", "--checkpoint_every", "5"]
+        options += ["--device", "cpu", "--cache", str(tmp_path / "cache")]
+        return subprocess.run(
+            [sys.executable, *launcher, "-m", "bydore_pyro", *options, "--out", out],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    two = search("two", "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    assert two.returncode == 0, two.stderr[-3000:]
+    one = search("one")
+    assert one.returncode == 0, one.stderr
+    assert two.stdout.count("domain  weight") == 1, "one process prints"
+    weights = [Mixture.from_json(tmp_path / out / "mixture.json").weights for out in ("one", "two")]
+    np.testing.assert_allclose(*weights, atol=1e-4)
+    runs = [
+        xarray.load_dataset(tmp_path / out / "trajectory.nc", engine="h5netcdf")
+        for out in ("one", "two")
+    ]
+    for name in ("train_loss", "validation_loss", "signals"):
+        np.testing.assert_allclose(runs[0][name], runs[1][name], rtol=1e-3)
+    tokens = [
+        json.loads((tmp_path / out / "metrics.json").read_text())["search"]["tokens"]
+        for out in ("one", "two")
+    ]
+    assert tokens[0] == tokens[1], "each row is computed and counted once"
