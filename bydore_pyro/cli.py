@@ -175,6 +175,8 @@ def search_seeds(options: SearchOptions, resume: Path | None) -> str:
     from bydore_pyro.run import begin_run, is_finished, load_domains, search, search_metrics, tell
     from bydore_pyro.run_folder import RunFolder
 
+    last = options.run.seed + options.repetition.seeds - 1
+    replace(options.run, seed=last)  # it must be a seed too
     folder = begin_run(options, "search", resume)
     if resume is None:
         folder.write_config("search", options.as_dict(), tell)

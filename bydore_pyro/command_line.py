@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -67,7 +69,7 @@ def parse_options(
     arguments = _with_config(arguments, known)
     own = dict(defaults or {})
     for argument, preset in (presets or {}).items():
-        if argument in arguments:
+        if _is_set(argument, arguments):
             own |= {key: value for key, value in preset.items() if key in known}
     parser.set_defaults(**own)
     *parsed, rest = parser.parse_args_into_dataclasses(
@@ -76,6 +78,16 @@ def parse_options(
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return kind(**dict(zip(configurations, parsed, strict=True)))
+
+
+def _is_set(flag: str, arguments: Sequence[str]) -> bool:
+    """Whether a flag is given, and not as false."""
+    for place, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == flag:
+            value = value if equals else "".join(arguments[place + 1 : place + 2])
+            return value.lower() not in ("false", "f", "no", "n", "0")
+    return False
 
 
 def resumed_run(arguments: Sequence[str]) -> Path | None:
@@ -105,6 +117,8 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
             break
     else:
         return rest
+    if any(argument.partition("=")[0] == "--config" for argument in rest):
+        raise DataError("Expected one --config, found more")
     try:
         text = Path(named).read_text(encoding="utf-8")
         content = yaml_or_json(text)
@@ -122,7 +136,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
         flat |= value if isinstance(value, dict) else {key: value}
     found = []
     for key, value in flat.items():
-        if key not in known:
+        if key not in known or key == "config":
             raise DataError(f"Expected an option, found '{key}' in {named}")
         if value is None or value is False or value == []:
             continue
@@ -141,6 +155,11 @@ def one_line_errors(name: str) -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"{name}: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
+    def terminate(*_: Any) -> NoReturn:
+        raise SystemExit(143)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)  # so that what is open is closed
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show

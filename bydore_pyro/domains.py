@@ -194,6 +194,12 @@ class Domains:
         shares = self.validation_shares
         limit = int(min(most, *(streams[n].count / share for n, share in shares.items())))
         counts = {name: round(share * limit) for name, share in shares.items()}
+        if 0 in counts.values() and sum(counts.values()) >= fewest:
+            name = next(name for name, count in counts.items() if count == 0)
+            raise DataError(
+                f"Expected a validation share of at least one in {2 * limit} for '{name}', found "
+                f"{shares[name]:.2g}"
+            )
         if sum(counts.values()) < fewest:
             held_out = {name: stream.count for name, stream in streams.items()}
             raise DataError(

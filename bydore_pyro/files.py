@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,13 @@ def yaml_or_json(text: str) -> Any:
     """
     import yaml
 
+    with suppress(json.JSONDecodeError, RecursionError):
+        return json.loads(text, object_pairs_hook=unique_keys)
+
     def check(node: yaml.Node | None) -> None:
         if isinstance(node, yaml.MappingNode):
+            if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+                raise ValueError("a key that is not a word")
             unique_keys([(key.value, None) for key, _ in node.value])
             for _, value in node.value:
                 check(value)

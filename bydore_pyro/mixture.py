@@ -60,6 +60,9 @@ class Mixture:
         for name, weight in zip(self.names, self.weights, strict=True):
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"Expected a weight >= 0 for '{name}', actual {weight}")
+        for name, value in (("tokenizer", self.tokenizer), ("data_sha256", self.data_sha256)):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"Expected a hash for {name}, actual {value!r}")
         if abs(math.fsum(self.weights) - 1) > TOLERANCE:
             raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
 
@@ -174,14 +177,18 @@ class Mixture:
             column = content.get(key)
             return None if column is None else tuple(column[name] for name in names)
 
+        def numbers(key: str) -> tuple[float, ...] | None:
+            column = values(key)
+            return None if column is None else tuple(float(value) for value in column)
+
         hdi = values("hdi")
         return cls(
             names=names,
             weights=tuple(float(w) for w in content["weights"].values()),
-            standard_deviation=values("standard_deviation"),
+            standard_deviation=numbers("standard_deviation"),
             hdi=None if hdi is None else tuple((float(low), float(high)) for low, high in hdi),
             hdi_probability=float(content.get("hdi_probability", 0.94)),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),
-            free_weights=values("free_weights"),
+            free_weights=numbers("free_weights"),
         )

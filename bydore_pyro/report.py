@@ -27,6 +27,8 @@ def report_text(folder: Path) -> str:
         metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunFolderError(f"Expected a finished run in {folder}, found none: {error}") from None
+    if not isinstance(metrics, dict):
+        raise RunFolderError(f"Expected a finished run in {folder}, found none")
     if "stopped" in metrics:
         raise RunFolderError(
             f"Expected a finished run in {folder}, found one that stopped after "

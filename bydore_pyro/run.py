@@ -170,16 +170,21 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
         DataError: When the run that is continued was begun on other tokens.
     """
     if folder.resumed:
-        manifest = json.loads((folder.path / "manifest.json").read_text(encoding="utf-8"))
-        if manifest["sha256"] != corpus.sha256:
+        path = folder.path / "manifest.json"
+        try:
+            begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise RunFolderError(f"Expected the run's manifest, found {path}: {error}") from None
+        if begun != corpus.sha256:
             raise DataError(
-                f"Expected the data that {folder.path} was begun on ({manifest['sha256'][:12]}), "
-                f"found other data ({corpus.sha256[:12]})"
+                f"Expected the data that {folder.path} was begun on ({begun[:12]}), found other "
+                f"data ({corpus.sha256[:12]})"
             )
         return
+    manifest = corpus.manifest()
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
-    folder.write_json("manifest.json", corpus.manifest())
+    folder.write_json("manifest.json", manifest)
     folder.write_config(name, options.as_dict(), tell)
 
 
@@ -307,7 +312,7 @@ def is_finished(folder: Path) -> bool:
     """Whether a folder holds a search that has run to its end."""
     try:
         return "stopped" not in json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return False
 
 

@@ -50,6 +50,8 @@ def test_what_is_given_wins_over_presets_over_defaults() -> None:
     assert parse("--quick").part.steps == 1
     assert parse("--quick", "--steps", "5").part.steps == 5
     assert parse("--name", "x").other.name == "x"
+    assert parse("--quick=true").part.steps == parse("--quick", "yes").part.steps == 1
+    assert parse("--quick", "false").part.steps == parse("--quick=no").part.steps == 7
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,9 @@ def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "invalid int value: 'many'" in capsys.readouterr().err
     with pytest.raises(DataError, match="found ''"):
         parse("--config")
+    path.write_text("{}")
+    with pytest.raises(DataError, match="Expected one --config"):
+        parse("--config", str(path), f"--config={path}")
 
 
 def test_a_run_is_resumed_with_its_own_options() -> None:

@@ -140,6 +140,8 @@ def test_a_text_that_is_not_utf8_is_named_by_its_byte(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"Expected UTF-8, .*{path}, byte {at}"):
             list(read_text(path))
         assert list(read_text(path, "skip"))[-1].text is None
+    path.write_bytes(b"\xef\xbb\xbfmarked")
+    assert [row.text for row in read_text(path)] == ["marked"]
     path.write_bytes("ü".encode() * SMALLEST_FILE_OF_PIECES)
     assert "".join(row.text or "" for row in read_text(path)) == "ü" * SMALLEST_FILE_OF_PIECES
 

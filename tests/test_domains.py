@@ -84,6 +84,7 @@ def test_a_validation_domain_need_not_be_trained_on(corpus: TokenStore) -> None:
         ({"validation": {"cats": 1.0}}, "found 'cats'"),
         ({"validation": {"birds": 0.0}}, "shares > 0"),
         ({"validation": {}}, "shares > 0"),
+        ({"validation": {"birds": 1.0, "greek": 1e-3}}, "share of at least one in"),
         ({"sequence_length": 10**6}, "one sequence of 1000000 tokens in domain 'birds'"),
         ({"sequence_length": 600}, "at least 16 validation sequences"),
     ],

@@ -137,3 +137,18 @@ def test_a_file_that_is_too_large_for_the_disk(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert "law" in again.stdout
     assert (tmp_path / "out").is_dir()
+
+
+def test_a_domain_that_only_rows_name_may_be_left_out(tmp_path: Path) -> None:
+    """One that is named beforehand may not; the Pile's may."""
+    rows = [row("x", i, kind="a") for i in range(40)]
+    path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
+    lines: list[str] = []
+    store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o", progress=lines.append)
+    assert store.names == ("a",)
+    assert any("left out" in line and "rare" in line for line in lines)
+    write_lines(tmp_path / "pile/0.jsonl", [row("x", i, meta={"pile_set_name": "Books3"})
+                                            for i in range(9)])  # fmt: skip
+    with pytest.raises(DataError, match="Expected text in a domain of pile:"):
+        prepare(small_plan(f"pile:{tmp_path / 'pile'}"), tmp_path / "p")
+    assert not (tmp_path / "p").exists()

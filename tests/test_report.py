@@ -73,7 +73,10 @@ def test_what_is_no_finished_run(run: Path, tmp_path: Path) -> None:
     (run / "metrics.json").write_text(json.dumps({"stopped": "interrupted", "steps": 3}))
     with pytest.raises(RunFolderError, match="stopped after 3 steps: interrupted"):
         report_text(run)
-    for damaged in ("{}", "[]", '{"run_epochs": 3, "search": 1}'):
+    (run / "metrics.json").write_text("null")
+    with pytest.raises(RunFolderError, match="Expected a finished run"):
+        report_text(run)
+    for damaged in ("{}", '{"run_epochs": 3, "search": 1}'):
         (run / "metrics.json").write_text(damaged)
         with pytest.raises(RunFolderError, match="Expected a whole run"):
             report_text(run)

@@ -153,3 +153,38 @@ def test_a_missing_file_and_bad_options(tmp_path: Path) -> None:
         RowConfig(text_column="")
     with pytest.raises(ValueError, match="on_error"):
         RowConfig(on_error="hope")  # type: ignore[arg-type]
+
+
+def test_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
+    """A timestamp out of Python's range, an image that is none."""
+    texts = pyarrow.array(["a", "b"])
+    times = pyarrow.array([2**60, 0], pyarrow.timestamp("us"))
+    table = pyarrow.table({"text": texts, "when": times})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    arrow_file(tmp_path / "a.arrow", table)
+    images = datasets.Dataset.from_dict(
+        {"text": ["a", "b"], "image": [b"no", b"image"]},
+        features=datasets.Features({"text": datasets.Value("string"), "image": datasets.Image()}),
+    )
+    images.save_to_disk(tmp_path / "saved")
+    for name in ("a.parquet", "a.arrow", "saved"):
+        assert [row.text for row in read_rows(tmp_path / name, RowConfig())] == ["a", "b"]
+
+
+def test_a_batch_that_is_broken_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    arrow_file(path, pyarrow.Table.from_pylist(ROWS))  # batches of 100 rows
+    content = path.read_bytes()
+    at = content.index("text 150 — ü".encode()) + 9
+    path.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    with pytest.raises(DataError, match=r"Expected rows that can be read.*row 101"):
+        list(read_rows(path, RowConfig()))
+    rows = list(read_rows(path, RowConfig(on_error="skip")))
+    assert [r.number for r in rows if r.text is None] == list(range(101, 201))
+    assert [r.text for r in rows[:100] + rows[200:]] == [r["text"] for r in ROWS[:100] + ROWS[200:]]
+
+
+def test_a_column_with_a_dot_in_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a.b": "literal"}\n{"a": {"b": "nested"}}\n')
+    rows = read_rows(tmp_path / "a.jsonl", RowConfig(text_column="a.b"))
+    assert [row.text for row in rows] == ["literal", "nested"]

@@ -201,3 +201,85 @@ def test_names_that_files_cannot_carry_are_refused() -> None:
         with pytest.raises(DataError, match="name"):
             check_name(name)
     check_name("Gutenberg (PG-19)")
+
+
+def write_splits(folder: Path, *names: str, **columns: object) -> None:
+    for number, name in enumerate(names):
+        rows = [row(name, 100 * number + i, **columns) for i in range(10)]
+        write_lines(folder / name, rows)
+
+
+def test_names_tell_the_split_wherever_the_files_are_named(tmp_path: Path) -> None:
+    """In a folder with a domain column, in the Pile, and in a folder that a list names."""
+    names = ("train/00.jsonl", "val.jsonl", "test.jsonl")
+    write_splits(tmp_path / "column", *names, kind="a")
+    write_splits(tmp_path / "pile", *names, meta={"pile_set_name": "Github"})
+    write_splits(tmp_path / "list/a", *names)
+    (tmp_path / "list.json").write_text(json.dumps({"domains": {"a": "list/a"}}))
+    for found in (
+        sources(tmp_path / "column", domain_column="kind"),
+        sources(f"pile:{tmp_path / 'pile'}"),
+        sources(tmp_path / "list.json"),
+    ):
+        (name,) = counts(found)
+        assert counts(found, "train") == counts(found, "validation") == {name: 10}
+        assert not any("test" in text for text in texts(found)[name])
+
+
+def test_names_that_only_begin_like_a_split_are_names(tmp_path: Path) -> None:
+    write_splits(tmp_path / "a", "dev notes.jsonl", "test-report.jsonl", "values.jsonl")
+    assert len(texts(sources(tmp_path))["a"]) == 30
+    write_splits(tmp_path / "a", "validation-00000-of-00001.jsonl", "test_2.jsonl")
+    found = sources(tmp_path)
+    assert counts(found, "validation") == {"a": 10}
+    assert counts(found, "train") == {"a": 30}, "test_2 is left out"
+
+
+def test_links_are_followed_and_loops_are_not(tmp_path: Path) -> None:
+    write_splits(tmp_path / "elsewhere", "1.jsonl")
+    write_splits(tmp_path / "data/a", "2.jsonl")
+    (tmp_path / "data/a/more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data/a/loop").symlink_to(tmp_path / "data/a")
+    assert counts(sources(tmp_path / "data")) == {"a": 20}
+
+
+def test_a_dataset_is_no_folder_of_domains(tmp_path: Path) -> None:
+    saved = datasets.Dataset.from_list([row("a", i, kind="x") for i in range(8)])
+    both = datasets.DatasetDict({"train": saved, "validation": saved.select(range(2))})
+    both.save_to_disk(tmp_path / "both")
+    saved.save_to_disk(tmp_path / "one")
+    for name in ("both", "one"):
+        with pytest.raises(DataError, match="Expected a folder of domains, found one file or"):
+            sources(tmp_path / name)
+    found = sources(tmp_path / "both", domain_column="kind")
+    assert counts(found, "train") == {"x": 8}
+    assert counts(found, "validation") == {"x": 2}
+
+
+@pytest.mark.parametrize(
+    ("listing", "message"),
+    [
+        ("domains:\n  no: a.jsonl\n", "names of domains in quotes, found False"),
+        ("domains:\n  ? [a, b]\n  : a.jsonl\n", "found a broken file"),
+        ("domains: {a: 3}", "Expected a path or paths for train, found 3"),
+        ("domains: {a: {train: null}}", "Expected a path or paths for train, found None"),
+        ("domains: {a: {train: {x: a.jsonl}}}", "Expected a path or paths for train, found {"),
+        ("domains: {a: {train: a.jsonl, domain_column: 3}}", "Expected text for domain_column"),
+        ("domains: {a: {train: a.jsonl, domain: x}}", "Expected a domain_column beside domain"),
+        ("domains: {a: {train: a.txt, domain_column: k}}", "Expected rows that name their domain"),
+    ],
+)
+def test_lists_of_the_wrong_shape(tmp_path: Path, listing: str, message: str) -> None:
+    write_splits(tmp_path, "a.jsonl")
+    (tmp_path / "a.txt").write_text("words")
+    (tmp_path / "list.yaml").write_text(listing)
+    with pytest.raises(DataError) as error:
+        sources(tmp_path / "list.yaml")
+    assert message in str(error.value)
+
+
+def test_a_list_may_lie_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+    folder = tmp_path / "l_gl[o]b*"
+    write_splits(folder, "1a.jsonl", "2a.jsonl")
+    (folder / "list.json").write_text('{"domains":\t{"\\ud83d\\ude42": "*a.jsonl"}}')
+    assert counts(sources(folder / "list.json")) == {"🙂": 20}

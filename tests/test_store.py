@@ -52,7 +52,7 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert entry["sha256"] == file_sha256(folder / "train" / "a.bin")
     assert store.train["a"].dtype == np.uint16
     assert not store.train["a"].flags.writeable
-    assert store.sha256 == sha256_of(store.index["domains"], store.tokenizer_sha256)
+    assert store.sha256 == sha256_of(store.index["domains"], store.tokenizer_sha256, 280, "<u2")
     assert store.tokenizer_sha256 == tokenizer_sha256(store.tokenizer)
     files = store.manifest()["files"]
     assert len(files) == 40
@@ -88,6 +88,7 @@ def edit(folder: Path, **entries: object) -> None:
         (lambda f: edit(f, domains={}), "Expected the hash of"),
         (lambda f: edit(f, domains={"a": {}}), "without 'train'"),
         (lambda f: edit(f, dtype="O"), "without 'O'"),
+        (lambda f: edit(f, vocabulary=5), "Expected the hash of"),
     ],
 )
 def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,9 +130,12 @@ def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterato
         DataError: Where it is not UTF-8, with `on_error="stop"`; with "skip" the rest of the file
             is one row without text.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
     size, rest, number = path.stat().st_size, "", 0
     length = PIECE if size > SMALLEST_FILE_OF_PIECES else SMALLEST_FILE_OF_PIECES
+    if on_error == "skip" and not os.access(path, os.R_OK):
+        yield Row(1, None)
+        return
     with path.open("rb") as file:
         while block := file.read(length):
             try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -40,8 +42,32 @@ def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encod
 def _start(folder: Path, dtype: np.dtype) -> None:
     global _of_worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads decides
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread a process
     _of_worker = (*load_encoder(folder), dtype)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ends a worker whose parent was killed; nothing else would."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def _ready() -> None:
+    """A worker's first task: nothing, once it has started."""
+
+
+def _start_workers(executor: ProcessPoolExecutor, processes: int) -> None:
+    """Starts the workers with Ctrl-C switched off, which they inherit: it is for the parent."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for task in [executor.submit(_ready) for _ in range(processes)]:
+            task.result()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _encode_in_worker(texts: list[str]) -> Encoded:
@@ -94,6 +120,7 @@ def encoding(folder: Path, dtype: np.dtype, processes: int) -> Iterator[Encoder]
             processes, get_context("spawn"), initializer=_start, initargs=(folder, dtype)
         )
         function = _encode_in_worker
+        _start_workers(executor, processes)
     try:
         yield Encoder(executor, function, most=2 * processes + 2)
     finally:

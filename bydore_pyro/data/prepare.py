@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import Build
+from bydore_pyro.data.build import Build, Counts
 from bydore_pyro.data.encode import encoding
 from bydore_pyro.data.plan import Plan, sample_text
 from bydore_pyro.data.store import (
@@ -69,20 +69,23 @@ def prepare(
 
     partial = out.parent / f".{out.name}.partial"
     out.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(out.parent / f".{out.name}.lock"):  # another process may be building it
-        if out.exists():
-            raise DataError(f"Expected a new folder for the store, found {out}")
-        partial.mkdir(exist_ok=True)
-        _check_plan(partial, plan)
-        if not (partial / INDEX).exists():
-            _make_tokenizer(partial / "tokenizer", plan, progress)
-            index = _build(partial, plan, processes, progress, bar)
-            with appearing_file(partial / INDEX) as aside:
-                aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-        for scaffold in (*partial.glob("progress.sqlite*"), partial / "plan.json"):
-            scaffold.unlink(missing_ok=True)
-        partial.rename(out)
-    (out.parent / f".{out.name}.lock").unlink(missing_ok=True)
+    lock = out.parent / f".{out.name}.lock"
+    try:
+        with FileLock(lock):  # another process may be building it
+            if out.exists():
+                raise DataError(f"Expected a new folder for the store, found {out}")
+            partial.mkdir(exist_ok=True)
+            _check_plan(partial, plan)
+            if not (partial / INDEX).exists():
+                _make_tokenizer(partial / "tokenizer", plan, progress)
+                index = _build(partial, plan, processes, progress, bar)
+                with appearing_file(partial / INDEX) as aside:
+                    aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+            for scaffold in (*partial.glob("progress.sqlite*"), partial / "plan.json"):
+                scaffold.unlink(missing_ok=True)
+            partial.rename(out)
+    finally:
+        lock.unlink(missing_ok=True)
     return open_store(out, verify=False)
 
 
@@ -148,7 +151,7 @@ def _build(
     return {
         "format": FORMAT,
         "origin": plan.data,
-        "sha256": sha256_of(entries, tokenizer),
+        "sha256": sha256_of(entries, tokenizer, build.vocabulary, build.dtype.str),
         "tokenizer_sha256": tokenizer,
         "vocabulary": build.vocabulary,
         "dtype": build.dtype.str,
@@ -170,12 +173,24 @@ def _leave_out(
         size = sum(domains[name].of(s)["bytes"] for s in SPLITS) if name in domains else 0
         if size >= least:
             continue
-        if plan.data != "environment" and not plan.data.startswith("pile:"):
-            raise DataError(f"Expected text in every domain of {plan.data}, found none usable in "
-                            f"'{name}': {domains.get(name, 'no row names it')}")  # fmt: skip
+        if plan.data.split(":")[0] not in ("environment", "pile") and name in plan.domains:
+            raise DataError(
+                f"Expected text in every domain of {plan.data}, found none usable in '{name}' "
+                f"({_dropped(domains.get(name))})"
+            )
         progress(f"left out, for it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size
         domains.pop(name, None)
         for split in SPLITS:
             (partial / split / f"{name}.bin").unlink(missing_ok=True)
+    if not domains:
+        raise DataError(f"Expected text in a domain of {plan.data}, found none")
     return small
+
+
+def _dropped(counts: Counts | None) -> str:
+    """Tells in words why a domain is empty."""
+    if counts is None:
+        return "no document of it is long enough, or no row names it"
+    dropped = counts.duplicates_dropped + counts.in_validation_dropped
+    return f"{dropped} duplicates, {counts.skipped} rows skipped"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -90,7 +90,7 @@ def read_rows(
     unit = "line" if path.name.endswith(JSON_LINES) else "row"
     if not path.exists():
         raise DataError(f"Expected a file, found none: {path}")
-    yield from _usable(_rows(path), f"{_format(path)} file", str(path), unit, config, names)
+    yield from _usable(_rows(path, config), f"{_format(path)} file", str(path), unit, config, names)
 
 
 def read_hub(
@@ -142,6 +142,9 @@ def _usable(
             if isinstance(row, bytes) and not row.strip():
                 continue  # an empty line
             try:
+                if isinstance(row, Exception):
+                    reason = " ".join(str(row).split())[:200]
+                    raise _BadRow(f"Expected rows that can be read, found: {reason}")
                 row = _parse(row) if isinstance(row, bytes) else row
                 domain = None
                 if config.domain_column is not None:
@@ -169,7 +172,8 @@ def _usable(
 
 def _text(row: Any, column: str) -> str:
     value = row
-    for part in column.split("."):
+    literal = isinstance(row, Mapping) and column in row
+    for part in [column] if literal else column.split("."):
         if not isinstance(value, Mapping) or part not in value:
             found = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
             raise _BadRow(f"Expected a column '{column}', found {found[:100]}")
@@ -187,16 +191,19 @@ class _BadRow(Exception):
     """A row that cannot be used; the message lacks its place."""
 
 
-def _rows(path: Path) -> Iterator[tuple[Any, float]]:
+def _rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
     """Yields rows as mappings, lines of JSON as bytes, each with the share of the file read."""
     if path.name.endswith(JSON_LINES):
         yield from _lines(path)
     elif path.name.endswith(TABLES):
-        yield from _table_rows(path)
+        yield from _table_rows(path, config)
     else:
         import datasets
 
         saved = datasets.load_from_disk(str(path))
+        saved = saved.select_columns(_needed(config, saved.column_names))
+        if not len(saved):
+            return
         saved.data.validate(full=True)
         yield from ((row, n / len(saved)) for n, row in enumerate(saved, start=1))
 
@@ -216,7 +223,15 @@ def _lines(path: Path) -> Iterator[tuple[bytes, float]]:
             yield line, raw.tell() / size
 
 
-def _table_rows(path: Path) -> Iterator[tuple[Mapping, float]]:
+def _needed(config: RowConfig, columns: Sequence[str]) -> list[str]:
+    """The columns that are read: others may hold what cannot be. All of them where one is missing,
+    so that the error can name what there is."""
+    wanted = [config.text_column, *([config.domain_column] if config.domain_column else [])]
+    roots = [name if name in columns else name.split(".")[0] for name in wanted]
+    return list(dict.fromkeys(roots)) if set(roots) <= set(columns) else list(columns)
+
+
+def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
     import pyarrow
     from pyarrow import parquet
 
@@ -224,13 +239,19 @@ def _table_rows(path: Path) -> Iterator[tuple[Mapping, float]]:
         if path.suffix == ".parquet":
             file = parquet.ParquetFile(source)
             total = file.metadata.num_rows
-            batches: Iterable = file.iter_batches(batch_size=256)
+            columns = _needed(config, file.schema_arrow.names)
+            batches: Iterable = file.iter_batches(batch_size=256, columns=columns)
         else:
             total, batches = 0, _arrow_batches(source)
         done = 0
         for batch in batches:
-            batch.validate(full=True)  # a broken one would be read beyond its end
-            for row in batch.to_pylist():
+            try:
+                kept = batch.select(_needed(config, batch.schema.names))
+                kept.validate(full=True)  # a broken one would be read beyond its end
+                rows: Sequence[Any] = kept.to_pylist()
+            except Exception as error:  # of this batch alone: the next may be sound
+                rows = [error] * batch.num_rows
+            for row in rows:
                 done += 1
                 yield row, done / total if total else 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -23,6 +24,7 @@ LISTS = (".json", ".yaml", ".yml")
 VALIDATION = {"validation", "valid", "val", "dev"}
 TEST = {"test", "testing"}
 PILE, HUB = "pile:", "hub:"
+DATASETS = "dataset_dict.json"  # what `datasets.DatasetDict.save_to_disk` leaves in its folder
 KEYS = ("train", "validation", "text_column", "domain_column", "domain")
 
 
@@ -57,7 +59,12 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     if path.is_file() and path.suffix in LISTS:
         return _listed(path, rows)
     if rows.domain_column is not None:
-        return [_source(f, rows, path, None) for f in _row_files(path)]
+        return [_source(f, rows, path, None, split) for f, split in _row_files(path)]
+    if is_row_file(path) or (path / DATASETS).is_file():
+        raise DataError(
+            f"Expected a folder of domains, found one file or dataset {path}: --domain_column "
+            "names the domain of each row, a list of domains that of a whole file"
+        )
     return _folder(path, rows)
 
 
@@ -93,29 +100,37 @@ def _files(entry: Path, rows: RowConfig, root: Path, domain: str) -> list[Source
     files = _walk(entry)
     if not files:
         raise DataError(f"Expected text files, found none in {entry}")
+    return [_source(p, rows, root, domain, split) for p, split in _with_splits(files, entry)]
+
+
+def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | None]]:
+    """Pairs files with the side that their names tell; without a validation file none is told."""
     held_out = {p for p in files if _named(p, entry, VALIDATION)}
     if not held_out:
-        return [_source(p, rows, root, domain) for p in files]
+        return [(p, None) for p in files]
     files = [p for p in files if not _named(p, entry, TEST)]
-    return [
-        _source(p, rows, root, domain, "validation" if p in held_out else "train") for p in files
-    ]
+    return [(p, "validation" if p in held_out else "train") for p in files]
 
 
-def _walk(path: Path) -> list[Path]:
+def _walk(path: Path, above: tuple[Path, ...] = ()) -> list[Path]:
     """Lists the files below a path, itself where it is one; a saved dataset counts as a file."""
     if path.is_file() or (path.is_dir() and is_row_file(path)):
-        return [path]
-    if not path.is_dir():
+        return [path] if path.name != DATASETS else []
+    real = path.resolve()
+    if not path.is_dir() or real in above:  # a link to a folder that it lies in
         return []
     inside = (p for p in path.iterdir() if not p.name.startswith("."))
-    return [f for p in sorted(inside) if not (p.is_symlink() and p.is_dir()) for f in _walk(p)]
+    return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
 
 
 def _named(path: Path, entry: Path, names: set[str]) -> bool:
-    """Whether a file below `entry`, or a folder on the way to it, is named like a split."""
+    """Whether a file below `entry`, or a folder on the way to it, is named like a split.
+
+    ``validation.jsonl.gz`` and ``validation-00000-of-00001.parquet`` are, ``dev notes.md`` is not.
+    """
     parts = path.relative_to(entry).parts
-    return any(re.split(r"[^a-z]", part.lower())[0] in names for part in parts)
+    words = "|".join(sorted(names))
+    return any(re.fullmatch(rf"({words})([-_]?\d[-\w]*)?(\..*)?", p.lower()) for p in parts)
 
 
 def _source(
@@ -128,6 +143,8 @@ def _source(
 ) -> SourceFile:
     """One file; `domain` is None where its rows name theirs, `names` as for `read_rows`."""
     status = path.stat()
+    if domain is None and not is_row_file(path):
+        raise DataError(f"Expected rows that name their domain, found a text file {path}")
     read: Callable[[], Iterator[Row]]
     if status.st_size == 0:
         if rows.on_error == "stop":
@@ -168,22 +185,25 @@ def _hub(
     return [SourceFile(place, domain, read, split=split, by_row=True, domains=domains)]
 
 
-def _row_files(path: Path) -> list[Path]:
+def _row_files(path: Path) -> list[tuple[Path, Split | None]]:
+    """Lists files of rows with the sides that their names tell."""
     files = [p for p in _walk(path) if is_row_file(p)]
     if not files:
         raise DataError(
             f"Expected .jsonl, .jsonl.gz, .jsonl.zst, .parquet or .arrow files, found none: {path}"
         )
-    return files
+    return _with_splits(files, path)
 
 
 def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
     """The Pile's published domains, by their short names, out of a folder or from the hub."""
     config = dataclasses.replace(rows, domain_column=rows.domain_column or PILE_COLUMN)
+    if not data:
+        raise DataError("Expected a folder or a hub name after 'pile:', found none")
     path = Path(data)
     if not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", data):
         return _hub(data, config, None, None, PILE_DOMAINS)
-    return [_source(f, config, path, None, None, PILE_DOMAINS) for f in _row_files(path)]
+    return [_source(f, config, path, None, side, PILE_DOMAINS) for f, side in _row_files(path)]
 
 
 def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
@@ -200,7 +220,10 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     domains = content.get("domains") if isinstance(content, Mapping) else None
     if not isinstance(domains, Mapping) or not domains:
         raise DataError(f"Expected 'domains:' with names and their sources, found none in {path}")
-    return [s for name, entry in domains.items() for s in _entry(str(name), entry, rows, path)]
+    for name in domains:
+        if not isinstance(name, str):
+            raise DataError(f"Expected the names of domains in quotes, found {name!r} in {path}")
+    return [s for name, entry in domains.items() for s in _entry(name, entry, rows, path)]
 
 
 def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:
@@ -213,17 +236,24 @@ def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[Source
     if unknown or not {"train", "validation"} & set(entry):
         raise DataError(f"Expected {', '.join(KEYS)} with at least train or validation, found "
                         f"{', '.join(map(str, entry)) or 'nothing'} for {where}")  # fmt: skip
+    for option in ("text_column", "domain_column", "domain"):
+        if option in entry and not isinstance(entry[option], str):
+            raise DataError(f"Expected text for {option}, found {entry[option]!r} for {where}")
     config = RowConfig(
-        text_column=str(entry.get("text_column", rows.text_column)),
+        text_column=entry.get("text_column", rows.text_column),
         domain_column=entry.get("domain_column", rows.domain_column),
         on_error=rows.on_error,
     )
+    if "domain" in entry and config.domain_column is None:
+        raise DataError(f"Expected a domain_column beside domain, found none for {where}")
     names = {str(entry.get("domain", name)): name} if config.domain_column else None
     fixed = name if names is None else None
     sources = []
     for key in ("train", "validation"):
         split: Split | None = None if "validation" not in entry else key
         named = entry.get(key, [])
+        if not isinstance(named, (str, list)):
+            raise DataError(f"Expected a path or paths for {key}, found {named!r} for {where}")
         for pattern in [named] if isinstance(named, str) else named:
             if not isinstance(pattern, str):
                 raise DataError(f"Expected a path, found {pattern!r} for {where}")
@@ -233,7 +263,11 @@ def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[Source
             found = _glob(listing.parent, pattern)
             if not found:
                 raise DataError(f"Expected a file, found none for '{pattern}' of {where}")
-            sources += [_source(p, config, listing.parent, fixed, split, names) for p in found]
+            folder = listing.parent / pattern
+            sides: list[tuple[Path, Split | None]] = [(p, split) for p in found]
+            if split is None and folder.is_dir():
+                sides = _with_splits(found, folder)
+            sources += [_source(p, config, listing.parent, fixed, side, names) for p, side in sides]
     if not sources:
         raise DataError(f"Expected at least one file, found none for {where}")
     return sources
@@ -243,8 +277,8 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
     path = folder / pattern
     if path.exists():
         return _walk(path)
-    anchor = Path(path.anchor)
-    return sorted(p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
+    found = (folder / p for p in glob.glob(pattern, root_dir=folder, recursive=True))
+    return sorted(p for p in found if p.is_file())
 
 
 def check_name(name: str) -> None:

@@ -73,9 +73,17 @@ class TokenStore:
         return self.index["tokenizer_sha256"]
 
     def manifest(self) -> dict[str, Any]:
-        """Returns the index and what was read of every source."""
-        lines = (self.folder / "files.jsonl").read_text(encoding="utf-8").splitlines()
-        return {**self.index, "files": [json.loads(line) for line in lines]}
+        """Returns the index and what was read of every source.
+
+        Raises:
+            DataError: When the list of sources is missing or damaged.
+        """
+        path = self.folder / "files.jsonl"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            return {**self.index, "files": [json.loads(line) for line in lines]}
+        except (OSError, ValueError) as error:
+            raise DataError(f"Expected a line for each source, found {path}: {error}") from None
 
 
 def is_store(folder: Path) -> bool:
@@ -104,12 +112,12 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         size = sum(e["tokens"] for side in sides.values() for e in side.values()) * dtype.itemsize
         expected = index["tokenizer_sha256"]
         hashes = [(s, n, e["sha256"]) for s, side in sides.items() for n, e in side.items()]
-        whole = (index["sha256"], index["vocabulary"])
+        named, vocabulary = index["sha256"], index["vocabulary"]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"Expected the index of a token store, found {folder / INDEX} without {error}"
         ) from None
-    if not isinstance(whole[1], int) or whole[0] != sha256_of(index["domains"], expected):
+    if named != sha256_of(index["domains"], expected, vocabulary, index["dtype"]):
         raise DataError(f"Expected the hash of {folder / INDEX} that it names, found another")
     try:
         found = tokenizer_sha256(folder / "tokenizer")
@@ -167,7 +175,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sha256_of(domains: dict, tokenizer: str) -> str:
-    """Returns the hash that names a store: of its domains' entries and of its tokenizer's hash."""
-    content = json.dumps([domains, tokenizer], sort_keys=True)
+def sha256_of(domains: dict, tokenizer: str, vocabulary: int, dtype: str) -> str:
+    """Returns the hash that names a store: of its domains' entries and of its tokenizer."""
+    content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
