@@ -113,8 +113,7 @@ class Measure:
         if rule != "auto":
             return step_size(theta, direction, rule)
         paper = step_size(theta, direction, "paper")
-        if self.count % CALIBRATION == 0:
+        if self.epsilon is None or self.count % CALIBRATION == 0:
             epsilon, self.error = balanced_step(losses, theta, direction, eta, paper)
             self.epsilon = epsilon / paper
-        assert self.epsilon is not None
         return self.epsilon * paper

@@ -70,9 +70,9 @@ class SearchState:
     measure: Measure
     learner: WeightsLearner
     generator: torch.Generator  # of batches, and of the domains that are measured
-    signals: Tensor | None = None  # running average (K,)
-    losses: Tensor | None = None  # the last of every domain (K,)
-    g: Tensor | None = None  # the last of every domain (K,)
+    losses: Tensor  # the last of every domain (K,); 0 before the first
+    g: Tensor  # the last of every domain (K,); 0 before the first
+    signals: Tensor | None = None  # running average of the losses (K,), None before the first
     g_spread: float | None = None  # running standard deviation over domains of g
     records: list[StepRecord] = field(default_factory=list)
 
@@ -99,7 +99,9 @@ def init_search(
     else:
         learner = ExponentiatedLearner(domains.num_domains)
     generator = torch.Generator().manual_seed(seed)
-    return SearchState(domains, config, Measure(domains, proxy, config), learner, generator)
+    measure = Measure(domains, proxy, config)
+    losses, g = torch.zeros(2, domains.num_domains)
+    return SearchState(domains, config, measure, learner, generator, losses, g)
 
 
 def run_search(state: SearchState) -> Iterator[StepRecord]:
@@ -122,7 +124,7 @@ def search_step(state: SearchState) -> StepRecord:
     config, domains, proxy = state.config, state.domains, state.proxy
     step = len(state.records)
     if state.signals is None:
-        state.signals = state.measure.losses(domains.names)
+        state.losses = state.signals = state.measure.losses(domains.names)
         _check("signal", state.signals, step, domains.names)
     signals = state.signals
     with proxy.cost.part("guide"):
@@ -141,11 +143,9 @@ def search_step(state: SearchState) -> StepRecord:
         last = state.records[-1]  # neither measured nor updated
         validation_loss, lam, loss = last.validation_loss, last.kl_weight, last.loss
     else:
-        g, validation_loss = _measure(state, theta, eta)
+        g, validation_loss = _measure(state, signals, theta, eta)
         with proxy.cost.part("guide"):
             lam, loss = _update(state, signals, g)
-    assert state.losses is not None
-    assert state.g is not None
     record = StepRecord(
         weights=drawn.weights.numpy(),
         mean=drawn.mean.numpy(),
@@ -185,7 +185,9 @@ def _train(state: SearchState, counts: Tensor, factors: Tensor) -> float:
     return losses.mean().item()
 
 
-def _measure(state: SearchState, theta: Parameters, eta: float) -> tuple[Tensor, float]:
+def _measure(
+    state: SearchState, signals: Tensor, theta: Parameters, eta: float
+) -> tuple[Tensor, float]:
     """Measures losses and g and notes them; returns an estimate of g ``(K,)`` for the update, and
     the validation loss.
 
@@ -204,15 +206,12 @@ def _measure(state: SearchState, theta: Parameters, eta: float) -> tuple[Tensor,
     _check("signal", evidence.losses, step, labels)
     _check("hypergradient", evidence.g, step, labels)
 
-    assert state.signals is not None
-    last = torch.zeros(count) if state.g is None else state.g
-    estimate = last.clone()
-    estimate[chosen] += count / len(chosen) * (evidence.g - last[chosen])
-    state.g = last.index_put((chosen,), evidence.g)
-    state.losses = state.signals.index_put((chosen,), evidence.losses)
-    average = state.config.signal_average
-    smoothed = torch.lerp(evidence.losses, state.signals[chosen], average)
-    state.signals = state.signals.index_put((chosen,), smoothed)
+    estimate = state.g.clone()
+    estimate[chosen] += count / len(chosen) * (evidence.g - state.g[chosen])
+    state.g = state.g.index_put((chosen,), evidence.g)
+    state.losses = state.losses.index_put((chosen,), evidence.losses)
+    smoothed = torch.lerp(evidence.losses, signals[chosen], state.config.signal_average)
+    state.signals = signals.index_put((chosen,), smoothed)
     return estimate, evidence.validation_loss
 
 
@@ -233,7 +232,6 @@ def averaged_window(state: SearchState) -> slice:
 
 def _update_spread(state: SearchState) -> float:
     """Returns the running standard deviation over domains of g, nats per token."""
-    assert state.g is not None
     spread = max(state.g.std().item(), torch.finfo(state.g.dtype).tiny)
     previous = spread if state.g_spread is None else state.g_spread
     state.g_spread = 0.95 * previous + 0.05 * spread

@@ -188,8 +188,8 @@ def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:
     state.measure = measure  # type: ignore[assignment]
     estimates = []
     for _ in range(3000):
-        state.g, state.signals = memory.clone(), torch.zeros(4)
-        estimates.append(_measure(state, {}, 0.1)[0])
+        state.g = memory.clone()
+        estimates.append(_measure(state, torch.zeros(4), {}, 0.1)[0])
         chosen = [state.domains.names.index(name) for name in asked[-1]]
         assert torch.equal(state.g[chosen], exact[chosen])
     mean = torch.stack(estimates).mean(0)

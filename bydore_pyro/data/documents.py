@@ -202,6 +202,9 @@ def documents_of(
         source: The source.
         config: Lengths, caps, split and seed.
         taken: Bytes by domain and side so far; the caller keeps it up to date.
+
+    Raises:
+        DataError: When the source has no domain and a row of it names none.
     """
     of_file = split_of_file(source, config)
     sides: tuple[Split, ...] = (of_file,) if of_file else ("train", "validation")
@@ -222,7 +225,9 @@ def documents_of(
         if row.text is None:
             yield Document(domain, "train", None, row.number, row.position)
             continue
-        assert domain is not None
+        if domain is None:
+            raise DataError(f"Expected a row that names its domain, found none: {source.name}, "
+                            f"row {row.number}")  # fmt: skip
         side = of_file or _drawn(row.text, config)
         for text in _cut(row.text, config):
             if is_full(domain, side):

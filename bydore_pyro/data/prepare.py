@@ -70,21 +70,22 @@ def prepare(
     partial = out.parent / f".{out.name}.partial"
     out.parent.mkdir(parents=True, exist_ok=True)
     lock = out.parent / f".{out.name}.lock"
-    try:
-        with FileLock(lock):  # another process may be building it
-            if out.exists():
-                raise DataError(f"Expected a new folder for the store, found {out}")
-            partial.mkdir(exist_ok=True)
-            _check_plan(partial, plan)
-            if not (partial / INDEX).exists():
-                _make_tokenizer(partial / "tokenizer", plan, progress)
-                index = _build(partial, plan, processes, progress, bar)
-                with appearing_file(partial / INDEX) as aside:
-                    aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-            for scaffold in (*partial.glob("progress.sqlite*"), partial / "plan.json"):
-                scaffold.unlink(missing_ok=True)
-            partial.rename(out)
-    finally:
+    with FileLock(lock):  # another process may be building it
+        if out.exists():
+            lock.unlink(missing_ok=True)
+            raise DataError(f"Expected a new folder for the store, found {out}")
+        partial.mkdir(exist_ok=True)
+        _check_plan(partial, plan)
+        if not (partial / INDEX).exists():
+            _make_tokenizer(partial / "tokenizer", plan, progress)
+            index = _build(partial, plan, processes, progress, bar)
+            with appearing_file(partial / INDEX) as aside:
+                aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+        for scaffold in (*partial.glob("progress.sqlite*"), partial / "plan.json"):
+            scaffold.unlink(missing_ok=True)
+        partial.rename(out)
+        # Only now: while there is no store, a process that waits and one that comes must find the
+        # same lock.
         lock.unlink(missing_ok=True)
     return open_store(out, verify=False)
 
