@@ -22,7 +22,7 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SPLITS, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.options import SMOKE, Options
-from bydore_pyro.parallel import quiet_unless_main
+from bydore_pyro.parallel import number_of_processes, quiet_unless_main
 
 __all__ = [
     "PrepareConfig",
@@ -32,7 +32,6 @@ __all__ = [
     "prepare_command",
     "report_command",
     "search_command",
-    "search_seeds",
 ]
 
 
@@ -156,9 +155,9 @@ def search_command(arguments: Sequence[str]) -> None:
             )
             options = options.resolved()
         if options.repetition.seeds > 1:
-            if options.parallel().count > 1:
+            if number_of_processes() > 1:
                 raise ValueError("Expected --seeds 1 with several processes, found more")
-            print(search_seeds(options, resume))
+            print(_search_seeds(options, resume))
             return
         folder = begin_run(options, "search", resume)
         found = search(options, load_domains(options), folder, "search")
@@ -167,13 +166,12 @@ def search_command(arguments: Sequence[str]) -> None:
             print(report_text(folder.path))
 
 
-def search_seeds(options: SearchOptions, resume: Path | None) -> str:
+def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
     """Searches with several seeds, each in a folder of its own, and returns how they agree."""
     from bydore_pyro.agreement import agreement
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.report import agreement_table
-    from bydore_pyro.run import begin_run, is_finished, load_domains, search, search_metrics, tell
-    from bydore_pyro.run_folder import RunFolder
+    from bydore_pyro.run import begin_run, is_finished, search_in, tell
 
     last = options.run.seed + options.repetition.seeds - 1
     replace(options.run, seed=last)  # it must be a seed too
@@ -185,9 +183,7 @@ def search_seeds(options: SearchOptions, resume: Path | None) -> str:
         path = folder.path / f"seed-{seed}"
         if not is_finished(path):
             own = replace(options, run=replace(options.run, seed=seed, out=str(path)))
-            inner = RunFolder(path, resume=(path / "config.json").exists())
-            found = search(own, load_domains(own), inner, "search")
-            inner.write_json("metrics.json", search_metrics(own, found))
+            search_in(own, path, "search")
         mixtures.append(Mixture.from_json(path / "mixture.json"))
     frame = agreement(mixtures)
     folder.write_text("agreement.csv", frame.to_csv(index_label="domain"))

@@ -158,8 +158,9 @@ def one_line_errors(name: str) -> Iterator[None]:
     def terminate(*_: Any) -> NoReturn:
         raise SystemExit(143)
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)  # so that what is open is closed
+    in_main = threading.current_thread() is threading.main_thread()
+    # So that what is open is closed.
+    before = signal.signal(signal.SIGTERM, terminate) if in_main else None
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show
@@ -174,6 +175,9 @@ def one_line_errors(name: str) -> Iterator[None]:
         fail(name, f"{error.strerror or error}{place}")
     except KeyboardInterrupt:
         fail(name, "interrupted", code=130)
+    finally:
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
 
 
 def fail(name: str, message: str, code: int = 2) -> NoReturn:

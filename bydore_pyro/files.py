@@ -82,7 +82,7 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def yaml_or_json(text: str) -> Any:
-    """Reads plain values; JSON is YAML too.
+    """Reads plain values from JSON, and from YAML what is not JSON.
 
     Raises:
         DataError: When a mapping names a key twice.

@@ -25,7 +25,6 @@ __all__ = ["SMOKE", "Options", "RunConfig", "number_of_tokens"]
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 PROJECT = Path(__file__).resolve().parents[1]  # where models/ lies in a checkout
 
-
 # Seconds instead of minutes; an option given beside --smoke wins over these.
 SMOKE = {
     "domain_megabytes": 0.15,
@@ -80,8 +79,8 @@ class RunConfig:
     target_tokens: float | None = field(
         default=None,
         metadata={
-            "help": "Length of the run that the weights are for; that of the fresh models if not "
-            "given."
+            "help": "Length of the run that the weights are for, in tokens; the search's own if "
+            "not given."
         },
     )
     tokens: str | None = field(
@@ -127,7 +126,6 @@ class RunConfig:
             raise ValueError(
                 f"Expected validation_sequences >= 1, actual {self.validation_sequences}"
             )
-
         for name in ("max_epochs", "target_tokens"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

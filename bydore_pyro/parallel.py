@@ -14,7 +14,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Parallel", "quiet_unless_main"]
+__all__ = ["Parallel", "number_of_processes", "quiet_unless_main"]
+
+
+def number_of_processes() -> int:
+    """Returns how many processes `torchrun` or `accelerate` started, 1 where neither did."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def quiet_unless_main() -> None:
@@ -34,7 +39,7 @@ class Parallel:
     """
 
     def __init__(self, *, cpu: bool = True) -> None:
-        self.count, self.index = int(os.environ.get("WORLD_SIZE", "1")), 0
+        self.count, self.index = number_of_processes(), 0
         self._accelerator = None
         if self.count > 1:
             try:

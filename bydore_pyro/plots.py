@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["domain_colours", "plot_losses", "plot_posterior", "plot_trajectory"]
+__all__ = ["domain_colours", "plain", "plot_losses", "plot_posterior", "plot_trajectory"]
 
 
 def domain_colours(names: Sequence[str]) -> dict[str, tuple]:
@@ -39,7 +39,7 @@ def plot_posterior(posterior: arviz.InferenceData) -> Figure:
         "w",
         HDI_PROBABILITY,
         coords={"domain": order},
-        label=lambda row: _plain(str(row["domain"])),
+        label=lambda row: plain(str(row["domain"])),
         ax=axes,
         markersize=5,
     )
@@ -86,7 +86,7 @@ def plot_trajectory(trajectory: xarray.Dataset, average_from: int | None = None)
             mean,
             color=colour,
             linewidth=1.6,
-            label=f"{_plain(names[index])} {tail[index]:.3f}",
+            label=f"{plain(names[index])} {tail[index]:.3f}",
         )
         axes.fill_between(
             steps, np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1),
@@ -118,7 +118,7 @@ def plot_losses(trajectory: xarray.Dataset) -> Figure:
     for index, name in enumerate(names):
         axes.plot(
             steps, _smooth(trajectory["signals"].values[:, index]), color=colours[name],
-            linewidth=1, alpha=0.8, label=_plain(name),
+            linewidth=1, alpha=0.8, label=plain(name),
         )  # fmt: skip
     axes.plot(
         steps,
@@ -138,8 +138,8 @@ def plot_losses(trajectory: xarray.Dataset) -> Figure:
     return figure
 
 
-def _plain(name: str) -> str:
-    """Keeps matplotlib from reading dollar signs in a name as mathematics."""
+def plain(name: str) -> str:
+    """Returns a name in which matplotlib does not read dollar signs as mathematics."""
     return name.replace("$", r"\$")
 
 

@@ -156,7 +156,6 @@ class Proxy:
         batch: Tensor,
         part: str,
         theta: Parameters | None = None,
-        passes: int = 1,
         *,
         full_precision: bool = False,
     ) -> Tensor:
@@ -166,30 +165,25 @@ class Proxy:
             batch: Token ids ``(B, T)``.
             part: The part of the cost counter to charge.
             theta: Parameters to use instead of the model's own, which stay untouched.
-            passes: 1 for a forward pass alone, 3 where a backward pass follows.
             full_precision: Compute in float32 whatever the training's precision: rounding would
                 swamp differences of losses.
         """
-        own = self._own_losses(batch, part, theta, passes, full_precision)
+        self._charge(part, batch, passes=1)
+        named = {f"language_model.{name}": value for name, value in (theta or {}).items()}
+        with self._precision(batch.device, full_precision):
+            own = functional_call(self._losses, named, (self.parallel.own(batch),))
         return self.parallel.gather(own, len(batch))
 
-    def _own_losses(
-        self,
-        batch: Tensor,
-        part: str,
-        theta: Parameters | None = None,
-        passes: int = 1,
-        full_precision: bool = False,
-    ) -> Tensor:
-        """The losses of this process's rows; the whole batch is charged."""
+    def _own_losses(self, batch: Tensor, part: str) -> Tensor:
+        """The losses of this process's rows, of which a gradient will be taken."""
+        self._charge(part, batch, passes=3)
+        with self._precision(batch.device, full=False):
+            return self._losses(self.parallel.own(batch))
+
+    def _charge(self, part: str, batch: Tensor, passes: int) -> None:
+        """Counts a forward pass over a whole batch as 1, one with a backward pass as 3."""
         tokens = batch.numel()
         self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
-        rows = self.parallel.own(batch)
-        with self._precision(batch.device, full_precision):
-            if theta is None:
-                return self._losses(rows)
-            named = {f"language_model.{name}": value for name, value in theta.items()}
-            return functional_call(self._losses, named, (rows,))
 
     @contextmanager
     def _precision(self, device: torch.device, full: bool) -> Iterator[None]:
@@ -218,7 +212,7 @@ class Proxy:
         with self.cost.part("train"):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.eta
-            own = self._own_losses(batch, "train", passes=3)
+            own = self._own_losses(batch, "train")
             self.optimizer.zero_grad(set_to_none=True)
             self._mean(own, ones).backward()
             trained = [p for p in self.model.parameters() if p.grad is not None]
@@ -233,7 +227,7 @@ class Proxy:
     def gradient(self, batch: Tensor, part: str) -> tuple[float, dict[str, Tensor]]:
         """Returns the batch's mean loss, nats per token, and its gradient by parameter name."""
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        loss = self._mean(self._own_losses(batch, part, passes=3), torch.ones(len(batch)))
+        loss = self._mean(self._own_losses(batch, part), torch.ones(len(batch)))
         gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
         (whole,) = self.parallel.sum([loss.detach()])
         return whole.item(), dict(zip(named, gradients, strict=True))

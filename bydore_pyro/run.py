@@ -51,6 +51,7 @@ __all__ = [
     "peak_memory_megabytes",
     "resumed_options",
     "search",
+    "search_in",
     "search_metrics",
     "tell",
     "uniform_weights",
@@ -62,7 +63,7 @@ T = TypeVar("T", bound=Options)
 
 @dataclass(frozen=True)
 class Found:
-    """A finished search, and its mixture where it learned a posterior."""
+    """A finished search and its mixture; `summary` is None where it learned no posterior."""
 
     state: SearchState
     mixture: Mixture
@@ -306,6 +307,14 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, averaged_window(state).start))
     folder.write_figure("losses.png", plot_losses(trajectory))
     return Found(state, mixture, summary)
+
+
+def search_in(options: Options, path: Path, name: str) -> Found:
+    """Runs a search in a folder below another run's, or goes on with the one that is there."""
+    folder = RunFolder(path, resume=(path / "config.json").exists())
+    found = search(options, load_domains(options), folder, name)
+    folder.write_json("metrics.json", search_metrics(options, found))
+    return found
 
 
 def is_finished(folder: Path) -> bool:

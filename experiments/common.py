@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files import appearing_file
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import SMOKE, Options
+from bydore_pyro.parallel import number_of_processes
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.report import report_text
 from bydore_pyro.run import (
@@ -31,7 +33,9 @@ from bydore_pyro.run import (
     load_domains,
     resumed_options,
     search,
+    search_in,
     search_metrics,
+    tell,
     uniform_weights,
 )
 from bydore_pyro.run_folder import RunFolder
@@ -80,6 +84,8 @@ def run_main(
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
     with one_line_errors(name):
+        if number_of_processes() > 1:
+            raise ValueError("Expected one process, found several; bydore search runs on them")
         if resumable:
             about += " --resume RUN goes on with a run that was stopped."
             resume = resumed_run(arguments)
@@ -210,36 +216,43 @@ def finish(
 
 
 def run_variants(
-    folder: RunFolder, variants: Mapping[str, Options], name: str
-) -> dict[str, dict[str, Any]]:
-    """Runs a search for each variant in a folder of its own; those that are finished are kept.
+    options: Options, resume: Path | None, name: str, option: str, values: Sequence[str]
+) -> tuple[RunFolder, dict[str, dict[str, Any]]]:
+    """Runs a search for each value of one of its options, each in a folder of its own.
 
     Returns:
-        By the variant's label: weights, jitter, the validation losses of the steps, and that of the
-        whole validation set at the end; losses in nats per token.
+        The folder of all of them, and by value: weights, jitter, the validation losses of the
+        steps, and that of the whole validation set at the end; losses in nats per token. Searches
+        that were finished before are not run again.
     """
+    folder = begin_run(options, name, resume)
+    if resume is None:
+        folder.write_config(name, options.as_dict(), tell)
     results = {}
-    for label, options in variants.items():
-        path = folder.path / label
-        noted = path / "variant.json"
+    for value in values:
+        noted = folder.path / value / "variant.json"
         if not noted.exists():
-            inner = RunFolder(path, resume=(path / "config.json").exists())
-            found = search(options, load_domains(options), inner, name)
-            state = found.state
-            means = np.stack([record.mean for record in state.records])
-            row = {
-                "weights": found.mixture.as_dict(),
-                "jitter": jitter(means),
-                "jitter_second_half": jitter(means[len(means) // 2 :]),
-                "validation_losses": [record.validation_loss for record in state.records],
-                "validation_loss_of_the_proxy": state.proxy.evaluate(
-                    state.domains.validation, "evaluate"
-                ),
-            }
-            inner.write_json("metrics.json", search_metrics(options, found))
-            inner.write_json("variant.json", row)
-        results[label] = json.loads(noted.read_text(encoding="utf-8"))
-    return results
+            config: Any = {option: value}
+            varied = dataclasses.replace(
+                options, search=dataclasses.replace(options.search, **config)
+            )
+            found = search_in(varied, folder.path / value, name)
+            folder.write_json(f"{value}/variant.json", variant_results(found))
+        results[value] = json.loads(noted.read_text(encoding="utf-8"))
+    return folder, results
+
+
+def variant_results(found: Found) -> dict[str, Any]:
+    """Returns what `run_variants` tells of one search."""
+    state = found.state
+    means = np.stack([record.mean for record in state.records])
+    return {
+        "weights": found.mixture.as_dict(),
+        "jitter": jitter(means),
+        "jitter_second_half": jitter(means[len(means) // 2 :]),
+        "validation_losses": [record.validation_loss for record in state.records],
+        "validation_loss_of_the_proxy": state.proxy.evaluate(state.domains.validation, "evaluate"),
+    }
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

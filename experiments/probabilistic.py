@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import xarray
@@ -12,8 +11,7 @@ from common import markdown, run_main, run_variants, verify
 
 from bydore_pyro.cost import Cost
 from bydore_pyro.options import Options
-from bydore_pyro.run import begin_run, load_domains, tell, uniform_weights
-from bydore_pyro.search_config import Learner
+from bydore_pyro.run import load_domains, uniform_weights
 
 ABOUT = """The same search with the posterior, with a point on the simplex learned by the same
 network, and with DoReMi's multiplicative update of a point (the paper's Figs. "motivation" and
@@ -29,16 +27,7 @@ LABELS = {
 
 def probabilistic(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table and a picture."""
-    folder = begin_run(options, "probabilistic", resume)
-    if resume is None:
-        folder.write_config("probabilistic", options.as_dict(), tell)
-    variants: dict[str, Options] = {
-        learner: dataclasses.replace(
-            options, search=dataclasses.replace(options.search, learner=learner)
-        )
-        for learner in get_args(Learner)
-    }
-    results = run_variants(folder, variants, "probabilistic")
+    folder, results = run_variants(options, resume, "probabilistic", "learner", list(LABELS))
     domains = load_domains(options)
     mixtures = {name: row["weights"] for name, row in results.items()}
     losses = verify(
@@ -78,7 +67,7 @@ def draw(folder: Path, names: list[str]) -> Any:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from bydore_pyro.plots import domain_colours
+    from bydore_pyro.plots import domain_colours, plain
 
     figure, panels = plt.subplots(
         1, len(names), figsize=(4.2 * len(names), 4.2), sharey=True, layout="constrained"
@@ -97,8 +86,7 @@ def draw(folder: Path, names: list[str]) -> Any:
     panels[0].set_ylabel("weight (share of training tokens)")
     panels[0].set_ylim(0, 1)
     handles = [
-        plt.Line2D([], [], color=colour, label=label.replace("$", r"\$"))
-        for label, colour in colours.items()
+        plt.Line2D([], [], color=colour, label=plain(label)) for label, colour in colours.items()
     ]
     figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
     return figure

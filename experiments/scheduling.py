@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from common import markdown, run_main, run_variants
 
 from bydore_pyro.options import Options
-from bydore_pyro.run import begin_run, tell
-from bydore_pyro.scheduling import Strategy
+from bydore_pyro.scheduling import STRATEGIES
 
 ABOUT = """The same search under each of the four scheduling strategies (the paper's Fig.
 "strategies_godam"): the weights share out a batch's sequences or choose its one domain, or they
@@ -20,16 +18,7 @@ weigh the losses of uniform batches. Compares the proxy's validation loss over t
 
 def scheduling(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table and a picture."""
-    folder = begin_run(options, "scheduling", resume)
-    if resume is None:
-        folder.write_config("scheduling", options.as_dict(), tell)
-    variants: dict[str, Options] = {
-        strategy: dataclasses.replace(
-            options, search=dataclasses.replace(options.search, strategy=strategy)
-        )
-        for strategy in get_args(Strategy)
-    }
-    results = run_variants(folder, variants, "scheduling")
+    folder, results = run_variants(options, resume, "scheduling", "strategy", STRATEGIES)
     folder.write_json("results.json", results)
     rows = [
         [

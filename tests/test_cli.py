@@ -12,15 +12,12 @@ from conftest import row, write_domains, write_lines
 from bydore_pyro.cli import (
     PrepareConfig,
     RepetitionConfig,
-    SearchOptions,
     main,
     prepare_command,
     report_command,
     search_command,
-    search_seeds,
 )
 from bydore_pyro.data.store import open_store
-from bydore_pyro.options import Options
 
 
 @pytest.fixture
@@ -106,8 +103,6 @@ def test_bad_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
     with pytest.raises(ValueError, match="Expected seeds"):
         RepetitionConfig(seeds=2000)
-    assert issubclass(SearchOptions, Options)
-    assert search_seeds.__doc__
 
 
 def test_a_bad_row_names_its_place(

@@ -47,6 +47,13 @@ def run(script: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedP
     )
 
 
+def run_benchmark(script: str, *arguments: str) -> str:
+    path = str(ROOT / "benchmarks" / f"{script}.py")
+    done = subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture
 def run_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -170,25 +177,24 @@ def test_convergence_in_smoke_size(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_hypergradient_benchmark(cache: Path) -> None:
-    script = ROOT / "benchmarks" / "hypergradient.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--smoke", "--cache", str(cache)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    errors = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if "|" in line}
+    shown = run_benchmark("hypergradient", "--smoke", "--cache", str(cache))
+    errors = {line.split("|")[1].strip(): line for line in shown.splitlines() if "|" in line}
     assert float(errors["forward mode"].split("|")[2]) < 1e-4
     assert float(errors["auto"].split("|")[2]) < 0.05
 
 
 @pytest.mark.slow
 def test_prepare_benchmark() -> None:
-    script = ROOT / "benchmarks" / "prepare.py"
-    sizes = ["--megabytes", "0.5", "--repeats", "1", "--processes", "1"]
-    done = subprocess.run([sys.executable, str(script), *sizes], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "of the bare throughput" in done.stdout
+    sizes = ("--megabytes", "0.5", "--repeats", "1", "--processes", "1")
+    assert "of the bare throughput" in run_benchmark("prepare", *sizes)
+
+
+@pytest.mark.slow
+def test_scale_benchmark() -> None:
+    sizes = ("--domains", "3", "40", "--blocks", "1", "--vocabulary", "500", "--batch", "2", "16")
+    shown = run_benchmark("scale", *sizes)
+    assert "a step with 40 domains / with 3: median" in shown
+    assert "vocabulary 500, 2 x 16 tokens: a training step adds" in shown
 
 
 @pytest.mark.slow
@@ -232,26 +238,13 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_density_benchmark() -> None:
-    script = ROOT / "benchmarks" / "density.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--repeats", "1", "--size", "4", "3"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("| 4 | 3 |")
+    assert run_benchmark("density", "--repeats", "1", "--size", "4", "3").startswith("| 4 | 3 |")
 
 
 @pytest.mark.slow
 def test_benchmark_in_smoke_size(cache: Path) -> None:
-    script = ROOT / "benchmarks" / "search_step.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--smoke", "--cache", str(cache)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "search step / plain step: median" in done.stdout
+    shown = run_benchmark("search_step", "--smoke", "--cache", str(cache))
+    assert "search step / plain step: median" in shown
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import xarray
 from conftest import write_domains
 
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.parallel import Parallel, quiet_unless_main
+from bydore_pyro.parallel import Parallel, number_of_processes, quiet_unless_main
 
 
 def test_one_process_does_everything() -> None:
@@ -26,8 +27,35 @@ def test_one_process_does_everything() -> None:
     assert torch.equal(alone.own_factors(rows), rows)
     assert torch.equal(alone.gather(rows, 5), rows)
     assert alone.sum([rows])[0] is rows
+
+
+@pytest.mark.parametrize(("rank", "heard"), [(None, True), ("0", True), ("1", False)])
+def test_one_of_several_processes_prints(
+    rank: str | None, heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.StringIO())
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
     quiet_unless_main()
-    print("still heard")
+    assert isinstance(sys.stdout, io.StringIO) == isinstance(sys.stderr, io.StringIO) == heard
+    sys.stdout.close()
+
+
+def test_experiments_run_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert number_of_processes() == 2
+    monkeypatch.delenv("WORLD_SIZE")
+    assert number_of_processes() == 1
+    case1 = Path(__file__).parents[1] / "experiments" / "case1.py"
+    done = subprocess.run(
+        [sys.executable, str(case1), "--smoke"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "WORLD_SIZE": "2"},
+    )
+    assert done.returncode == 2
+    assert "Expected one process, found several" in done.stderr
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -14,7 +14,7 @@ from test_search import state_of
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import posterior_of, trajectory_of
-from bydore_pyro.plots import domain_colours, plot_losses, plot_posterior, plot_trajectory
+from bydore_pyro.plots import domain_colours, plain, plot_losses, plot_posterior, plot_trajectory
 from bydore_pyro.search import SearchState, run_search
 
 
@@ -78,3 +78,8 @@ def test_twenty_domains_have_twenty_colours_whatever_their_order() -> None:
     colours = domain_colours(names)
     assert len(set(colours.values())) == 20
     assert domain_colours(names[::-1]) == colours
+
+
+def test_dollar_signs_are_no_mathematics() -> None:
+    assert plain("a$b$") == r"a\$b\$"
+    assert plain("law") == "law"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from conftest import (
     write_domains,
     write_lines,
 )
+from filelock import FileLock
 
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig
@@ -152,3 +154,25 @@ def test_a_domain_that_only_rows_name_may_be_left_out(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Expected text in a domain of pile:"):
         prepare(small_plan(f"pile:{tmp_path / 'pile'}"), tmp_path / "p")
     assert not (tmp_path / "p").exists()
+
+
+def test_the_lock_stays_while_there_is_no_store(tmp_path: Path) -> None:
+    """A process that waits and is interrupted leaves the lock to the one that builds."""
+    text, lock = write_corpus(tmp_path / "text"), tmp_path / ".out.lock"
+    program = (
+        "import sys; from bydore_pyro.cli import main; print(1, flush=True); main(sys.argv[1:])"
+    )
+    options = ["prepare", "--data", str(text), "--out", str(tmp_path / "out"), "--processes", "0"]
+    with FileLock(lock):
+        run = [sys.executable, "-c", program, *options]
+        with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
+            assert waiting.stdout is not None
+            waiting.stdout.readline()
+            with pytest.raises(subprocess.TimeoutExpired):
+                waiting.wait(4)
+            waiting.send_signal(signal.SIGINT)
+            assert waiting.wait() == 130
+        assert lock.exists()
+        assert not (tmp_path / ".out.partial").exists()
+    assert prepare(small_plan(text), tmp_path / "out").names
+    assert not lock.exists()

@@ -123,6 +123,25 @@ for number, moment in enumerate([*moments, None]):
     assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
+def broken_off(
+    arguments: list[str], number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> object:
+    """Runs a search whose checkpoint of that number raises an error; returns the exit code."""
+    saved = []
+
+    def save(*given: object) -> Path:
+        saved.append(given)
+        if len(saved) == number:
+            raise error
+        return save_checkpoint(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bydore_pyro.run.save_checkpoint", save)
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+    return exit_.value.code
+
+
 def test_interrupted_it_saves_and_says_how_to_go_on(
     store: Path,
     tmp_path: Path,
@@ -130,19 +149,8 @@ def test_interrupted_it_saves_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(arguments(store, tmp_path / "whole"))
-    out, saved = tmp_path / "out", []
-
-    def save(*given: object) -> Path:
-        saved.append(given)
-        if len(saved) == 3:
-            raise KeyboardInterrupt
-        return save_checkpoint(*given)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bydore_pyro.run.save_checkpoint", save)
-        with pytest.raises(SystemExit) as exit_:
-            main(arguments(store, out))
-    assert exit_.value.code == 130
+    out = tmp_path / "out"
+    assert broken_off(arguments(store, out), 3, KeyboardInterrupt(), monkeypatch) == 130
     stderr = capsys.readouterr().err
     assert f"Go on with --resume {out}" in stderr
     assert stderr.splitlines()[-1] == "bydore search: error: interrupted"
@@ -158,19 +166,9 @@ def test_a_full_disk_leaves_the_last_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out, saved = tmp_path / "out", []
-
-    def save(*given: object) -> Path:
-        saved.append(given)
-        if len(saved) == 4:
-            raise OSError(28, "No space left on device", str(out))
-        return save_checkpoint(*given)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bydore_pyro.run.save_checkpoint", save)
-        with pytest.raises(SystemExit) as exit_:
-            main(arguments(store, out))
-    assert exit_.value.code == 2
+    out = tmp_path / "out"
+    full = OSError(28, "No space left on device", str(out))
+    assert broken_off(arguments(store, out), 4, full, monkeypatch) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"bydore search: error: No space left on device: {out}"
     main(["search", "--resume", str(out)])
@@ -193,7 +191,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert_same(before, results(tmp_path / "whole"))
 
 
-def test_options_become_domains_and_their_caps(store: Path, tmp_path: Path) -> None:
+def test_options_become_domains_and_their_caps(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = arguments(store, tmp_path / "out", "--max_epochs", "2", "--target_tokens", "9000")
     options = parse_options(given[1:], "test", "", SearchOptions, presets={"--smoke": SMOKE})
     domains = load_domains(options)
@@ -205,7 +205,9 @@ def test_options_become_domains_and_their_caps(store: Path, tmp_path: Path) -> N
     other = domains_of(options, domains.corpus, seed=1)
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert peak_memory_megabytes() > 10
-    tell("to stderr")
+    assert "without effect on the token store" in capsys.readouterr().err, "--smoke's cap"
+    tell("a line")
+    assert capsys.readouterr().err == "a line\n"
 
 
 def test_a_run_goes_on_with_its_own_data(
@@ -246,6 +248,6 @@ def test_seeds_agree_and_go_on(
     start = time.time()
     main(["search", "--resume", str(out)])
     assert capsys.readouterr().out == shown
-    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start
+    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the others"
     main(["report", str(out / "seed-5")])
     assert "In " in capsys.readouterr().out

@@ -209,11 +209,30 @@ def test_fewer_updates_cost_less(corpus: TokenStore) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_strategies_reach_the_proxy(corpus: TokenStore, strategy: Strategy) -> None:
-    state = state_of(corpus, dataclasses.replace(CONFIG, strategy=strategy))
-    list(run_search(state))
-    assert len(state.records) == CONFIG.steps
-    domains = [
-        len({name for (kind, name), n in state.domains._positions.items() if kind == "train" and n})
-    ]
-    assert domains[0] > 1
+def test_strategies_reach_the_proxy(
+    corpus: TokenStore, strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of one domain or of all, and factors where the weights weigh losses."""
+    seen: list[tuple[int, torch.Tensor | None]] = []
+    step, draw = Proxy.step, Domains.train_batch
+
+    def drawn(self: Domains, counts: dict[str, int]) -> torch.Tensor:
+        seen.append((sum(count > 0 for count in counts.values()), None))
+        return draw(self, counts)
+
+    def trained(self: Proxy, batch: torch.Tensor, factors: torch.Tensor | None) -> torch.Tensor:
+        seen[-1] = (seen[-1][0], factors)
+        return step(self, batch, factors)
+
+    monkeypatch.setattr(Domains, "train_batch", drawn)
+    monkeypatch.setattr(Proxy, "step", trained)
+    list(run_search(state_of(corpus, dataclasses.replace(CONFIG, strategy=strategy))))
+    assert len(seen) == CONFIG.steps
+    for _, factors in seen:
+        assert (factors is None) == strategy.endswith("sampling")
+        if factors is not None:
+            assert factors.shape == (CONFIG.batch_sequences,)
+    if strategy == "intra_weighting":
+        assert {domains for domains, _ in seen} == {4}, "uniform, whatever the weights"
+    if strategy.startswith("inter"):
+        assert {domains for domains, _ in seen} == {1}

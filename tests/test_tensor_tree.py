@@ -63,11 +63,9 @@ def test_damage_and_foreign_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"Expected the tensors that tree\.json names"):
             read_tree(tmp_path, {})
     tensors.write_bytes(whole)
-    for damaged in (plain[:50], "[]", "{}", json.dumps({**json.loads(plain), "tree": 3, "x": [1]})):
+    for damaged in (plain[:50], "[]", "{}", json.dumps({**json.loads(plain), "tree": [1]})):
         tree.write_text(damaged)
-        if damaged.startswith('{"format"') and len(damaged) > 60:
-            continue
-        with pytest.raises(ValueError, match=r"Error|Expected|Unterminated"):
+        with pytest.raises(ValueError, match=r"Error|Expected|Unterminated|unpack"):
             read_tree(tmp_path, {})
     tensors.unlink()
     tree.write_text(plain)

@@ -93,10 +93,7 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
 
 
 def _files(entry: Path, rows: RowConfig, root: Path, domain: str) -> list[SourceFile]:
-    """Lists the files of a domain; names that begin with `validation` or `test` tell the split.
-
-    Where there is validation text of its own, test files are left out.
-    """
+    """Lists the files of a domain with the sides that their names tell."""
     files = _walk(entry)
     if not files:
         raise DataError(f"Expected text files, found none in {entry}")
@@ -104,7 +101,10 @@ def _files(entry: Path, rows: RowConfig, root: Path, domain: str) -> list[Source
 
 
 def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | None]]:
-    """Pairs files with the side that their names tell; without a validation file none is told."""
+    """Pairs files with the side that their names tell.
+
+    Without a validation file none is told; where there is one, test files are left out.
+    """
     held_out = {p for p in files if _named(p, entry, VALIDATION)}
     if not held_out:
         return [(p, None) for p in files]
