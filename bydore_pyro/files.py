@@ -93,7 +93,12 @@ def yaml_or_json(text: str) -> Any:
     with suppress(json.JSONDecodeError, RecursionError):
         return json.loads(text, object_pairs_hook=unique_keys)
 
+    seen = set()
+
     def check(node: yaml.Node | None) -> None:
+        if id(node) in seen:  # an alias
+            return
+        seen.add(id(node))
         if isinstance(node, yaml.MappingNode):
             if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
                 raise ValueError("a key that is not a word")

@@ -166,7 +166,7 @@ class Mixture:
             raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")
         try:
             return cls._from_content(content)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
 
     @classmethod

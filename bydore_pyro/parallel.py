@@ -33,13 +33,15 @@ class Parallel:
 
     Args:
         cpu: Whether the processes compute on the CPU, where there are several.
+        alone: Whether this process does all of the work although there are others, which do other
+            work.
 
     Raises:
         ValueError: When several processes were started and Accelerate is not installed.
     """
 
-    def __init__(self, *, cpu: bool = True) -> None:
-        self.count, self.index = number_of_processes(), 0
+    def __init__(self, *, cpu: bool = True, alone: bool = False) -> None:
+        self.count, self.index = (1 if alone else number_of_processes()), 0
         self._accelerator = None
         if self.count > 1:
             try:
@@ -51,6 +53,11 @@ class Parallel:
                 ) from None
             self._accelerator = Accelerator(cpu=cpu)
             self.index = self._accelerator.process_index
+
+    def wait(self) -> None:
+        """Returns when every process has come here."""
+        if self._accelerator is not None:
+            self._accelerator.wait_for_everyone()
 
     @property
     def is_main(self) -> bool:

@@ -168,6 +168,17 @@ class Proxy:
             full_precision: Compute in float32 whatever the training's precision: rounding would
                 swamp differences of losses.
         """
+        return self.token_losses(batch, part, theta, full_precision=full_precision).mean(1)
+
+    def token_losses(
+        self,
+        batch: Tensor,
+        part: str,
+        theta: Parameters | None = None,
+        *,
+        full_precision: bool = False,
+    ) -> Tensor:
+        """Returns the loss of each token from the second on ``(B, T - 1)``, nats; see `losses`."""
         self._charge(part, batch, passes=1)
         named = {f"language_model.{name}": value for name, value in (theta or {}).items()}
         with self._precision(batch.device, full_precision):
@@ -175,7 +186,7 @@ class Proxy:
         return self.parallel.gather(own, len(batch))
 
     def _own_losses(self, batch: Tensor, part: str) -> Tensor:
-        """The losses of this process's rows, of which a gradient will be taken."""
+        """The token losses of this process's rows, of which a gradient will be taken."""
         self._charge(part, batch, passes=3)
         with self._precision(batch.device, full=False):
             return self._losses(self.parallel.own(batch))
@@ -201,20 +212,25 @@ class Proxy:
         finally:
             torch.set_float32_matmul_precision(before)
 
-    def step(self, batch: Tensor, factors: Tensor | None = None) -> Tensor:
+    def step(
+        self, batch: Tensor, factors: Tensor | Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
         """Takes a step on the mean of factors times losses; returns the losses before it ``(B,)``.
 
         Args:
             batch: Token ids ``(B, T)``.
-            factors: Of each sequence ``(B,)``, 1 when None.
+            factors: Of each sequence ``(B,)``, or a function of the batch's token losses
+                ``(B, T - 1)`` that returns them; 1 when None.
         """
-        ones = torch.ones(len(batch)) if factors is None else factors
         with self.cost.part("train"):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.eta
             own = self._own_losses(batch, "train")
+            if callable(factors):
+                factors = factors(self.parallel.gather(own.detach(), len(batch)))
+            own = own.mean(1)
             self.optimizer.zero_grad(set_to_none=True)
-            self._mean(own, ones).backward()
+            self._mean(own, torch.ones(len(batch)) if factors is None else factors).backward()
             trained = [p for p in self.model.parameters() if p.grad is not None]
             gradients = self.parallel.sum(p.grad for p in trained if p.grad is not None)
             for parameter, gradient in zip(trained, gradients, strict=True):
@@ -227,7 +243,7 @@ class Proxy:
     def gradient(self, batch: Tensor, part: str) -> tuple[float, dict[str, Tensor]]:
         """Returns the batch's mean loss, nats per token, and its gradient by parameter name."""
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        loss = self._mean(self._own_losses(batch, part), torch.ones(len(batch)))
+        loss = self._mean(self._own_losses(batch, part).mean(1), torch.ones(len(batch)))
         gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
         (whole,) = self.parallel.sum([loss.detach()])
         return whole.item(), dict(zip(named, gradients, strict=True))
@@ -239,8 +255,16 @@ class Proxy:
     @torch.no_grad()
     def evaluate(self, batch: Tensor, part: str, chunk: int = 64) -> float:
         """Returns the mean loss over sequences ``(N, T)``, nats per token."""
-        losses = [self.losses(piece, part) for piece in batch.split(chunk)]
-        return torch.cat(losses).mean().item()
+        return self.evaluate_tokens(batch, part, chunk).mean().item()
+
+    @torch.no_grad()
+    def evaluate_tokens(self, batch: Tensor, part: str, chunk: int = 64) -> Tensor:
+        """Returns every token's loss ``(N, T - 1)`` over sequences ``(N, T)``, nats."""
+        return torch.cat([self.token_losses(piece, part) for piece in batch.split(chunk)])
+
+    def flops_per_sequence(self, length: int) -> float:
+        """Returns the FLOPs of a forward pass over a sequence of `length` tokens."""
+        return length * self._flops_per_token(length)
 
 
 def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:

@@ -50,13 +50,19 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
     parts = [weights_table(mixture, verdicts, metrics["run_epochs"])]
     if "validation_loss_nats_per_token" in metrics:
         parts.append(losses_table(metrics["validation_loss_nats_per_token"]))
-    spent = metrics["search"]
-    lines = [
-        f"\nSearch: {metrics['steps']} steps, {spent['tokens']:,} tokens, "
-        f"{spent['flops']:.2e} FLOPs, {spent['seconds']:.0f} s; peak memory "
-        f"{metrics['peak_memory_megabytes'] / 1024:.1f} GB; "
-        f"jitter in the second half {metrics['jitter_second_half']:.3f}"
+    spent, steps = metrics["search"], metrics.get("steps")
+    about = [
+        f"{steps} steps" if steps is not None else "",
+        f"{spent['tokens']:,} tokens",
+        f"{spent['flops']:.2e} FLOPs",
+        f"{spent['seconds']:.0f} s",
     ]
+    lines = [
+        f"\n{metrics.get('method', 'search').capitalize()}: {', '.join(filter(None, about))}; "
+        f"peak memory {metrics['peak_memory_megabytes'] / 1024:.1f} GB"
+    ]
+    if metrics.get("jitter_second_half") is not None:
+        lines[-1] += f"; jitter in the second half {metrics['jitter_second_half']:.3f}"
     if "guide_fit" in metrics:
         fit = metrics["guide_fit"]
         khat = fit["khat"] if isinstance(fit["khat"], str) else f"{fit['khat']:.2f}"
@@ -66,7 +72,8 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
         )
     files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")
     lines.append(f"\nIn {folder}: {', '.join(files)} and pictures.")
-    lines.append(f"Next: look at {folder / 'trajectory.png'}")
+    if (folder / "trajectory.png").exists():
+        lines.append(f"Next: look at {folder / 'trajectory.png'}")
     if (folder / "posterior.nc").exists():
         lines[-1] += f" and {folder / 'posterior.png'}, or in Python"
         lines.append(

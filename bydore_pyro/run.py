@@ -50,6 +50,7 @@ __all__ = [
     "load_domains",
     "peak_memory_megabytes",
     "resumed_options",
+    "run_epochs",
     "search",
     "search_in",
     "search_metrics",
@@ -309,10 +310,19 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     return Found(state, mixture, summary)
 
 
-def search_in(options: Options, path: Path, name: str) -> Found:
-    """Runs a search in a folder below another run's, or goes on with the one that is there."""
-    folder = RunFolder(path, resume=(path / "config.json").exists())
-    found = search(options, load_domains(options), folder, name)
+def search_in(options: Options, path: Path, name: str, domains: Domains | None = None) -> Found:
+    """Runs a search in a folder below another run's, or goes on with the one that is there.
+
+    Args:
+        options: Of the search.
+        path: The folder.
+        name: Of the run.
+        domains: Where they are not those that the options name.
+    """
+    parallel = options.parallel()
+    folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
+    parallel.wait()  # nobody writes before everybody has seen what is there
+    found = search(options, domains or load_domains(options), folder, name)
     folder.write_json("metrics.json", search_metrics(options, found))
     return found
 
@@ -330,7 +340,6 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     state = found.state
     names, last = state.domains.names, state.records[-1]
     means = np.stack([record.mean for record in state.records])
-    most = state.domains.most_weights(1.0, options.run_tokens)
     metrics: dict[str, Any] = {
         "seed": options.run.seed,
         "steps": len(state.records),
@@ -339,7 +348,7 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
         "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
         "epochs": state.domains.epochs(),
         "run_tokens": options.run_tokens,
-        "run_epochs": {n: weight / most[n] for n, weight in found.mixture.as_dict().items()},
+        "run_epochs": run_epochs(options, state.domains, found.mixture),
         "validation_sequences": len(state.domains.validation),
         "peak_memory_megabytes": peak_memory_megabytes(),
         "device": str(options.device),
@@ -354,6 +363,12 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
         metrics["guide_fit"] = {**dataclasses.asdict(fit), "khat": khat}
         metrics["last_concentration_sum"] = float((last.concentration / last.rate).sum())
     return metrics
+
+
+def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
+    """Returns how many times a run on a mixture reads the text of each domain."""
+    once = domains.most_weights(1.0, options.run_tokens)
+    return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
 
 
 def peak_memory_megabytes() -> int:

@@ -14,7 +14,7 @@ MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 
 class TokenLosses(nn.Module):
-    """``input_ids (B, T) -> mean next-token loss of each sequence (B,)``, nats per token.
+    """``input_ids (B, T) -> losses of the tokens from the second on (B, T - 1)``, nats.
 
     Where the logits ``(B, T, V)`` would be many, the unembedding and the loss are computed in
     chunks of tokens, and again in the backward pass; no more than 2^26 logits exist at a time.
@@ -31,7 +31,7 @@ class TokenLosses(nn.Module):
         self._splits: bool | None = None  # whether the logits can be had from the hidden states
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        """Returns the losses ``(B,)``, in float32 or the model's type if that is wider."""
+        """Returns the losses ``(B, T - 1)``, in float32 or the model's type if that is wider."""
         # The last position has no target; marking it costs less than slicing it off the logits.
         targets = nn.functional.pad(input_ids[:, 1:], (0, 1), value=-100).flatten()
         vocabulary = getattr(getattr(self.language_model, "config", None), "vocab_size", 0)
@@ -42,7 +42,7 @@ class TokenLosses(nn.Module):
             output = self.language_model(input_ids=input_ids)
             logits = getattr(output, "logits", output)  # (B, T, V)
             losses = _cross_entropy(logits.flatten(0, 1), targets)
-        return losses.view(input_ids.shape).sum(1) / (input_ids.shape[1] - 1)
+        return losses.view(input_ids.shape)[:, :-1]
 
     def _in_chunks(self, input_ids: Tensor, targets: Tensor, chunk: int) -> Tensor:
         hidden = self._hidden(input_ids).flatten(0, 1)  # (B T, D)

@@ -40,6 +40,7 @@ from bydore_pyro.run import (
 )
 from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.verification import train_on_mixture
+from bydore_pyro.weights_files import mixture_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +173,7 @@ def compared_mixtures(options: CaseOptions, domains: Domains) -> dict[str, dict[
     """Reads the mixtures that the learned one is held against, by their files' names."""
     found = {}
     for place in options.verification.compare:
-        mixture = Mixture.from_json(Path(place))
+        mixture = mixture_from(place)
         mixture.check(domains.trainable, domains.corpus.tokenizer_sha256, place)
         found[place] = mixture.as_dict()
     return found

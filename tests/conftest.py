@@ -15,6 +15,7 @@ from pyro.distributions import Dirichlet
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
@@ -22,6 +23,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
 from bydore_pyro.data.tokens import load_tokens
 from bydore_pyro.domains import Domains
+from bydore_pyro.proxy import ProxyConfig
 
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test that reaches for a hub must fail at once
@@ -131,3 +133,27 @@ def counts_model(counts: Tensor) -> Tensor:
     shares = pyro.sample("shares", Dirichlet(torch.ones_like(counts)))
     pyro.factor("counts", (counts * shares.log()).sum(-1))
     return shares
+
+
+def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:
+    """A problem whose proxy is quick: held-out text of birds, among four domains."""
+    given = {
+        "corpus": corpus,
+        "names": corpus.names,
+        "target": {"birds": 1.0},
+        "build": lambda seed: Bigram(corpus.vocabulary, seed),
+        "proxy": ProxyConfig(learning_rate=0.03, warmup_steps=2),
+        "steps": 40,
+        "batch_sequences": 8,
+        "sequence_length": 32,
+        "validation_sequences": 32,
+        "seed": 0,
+        "budget": 20.0,
+        "runs": runs,
+    }
+    return Problem(**{**given, **fields})
+
+
+@pytest.fixture
+def problem(corpus: TokenStore, tmp_path: Path) -> Problem:
+    return make_problem(corpus, tmp_path / "proxies")

@@ -59,6 +59,7 @@ def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
         json.dumps({**json.loads(FULL.to_json()), "hdi": {"a": [0, 1]}}),
         json.dumps({**json.loads(FULL.to_json()), "weights": None}),
         FULL.to_json().replace('"b": 0.75', '"b": 0.5, "b": 0.75'),
+        FULL.to_json().replace("0.75", "1" + "0" * 400),
         "[" * 100_000,
     ],
 )

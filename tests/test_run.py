@@ -18,8 +18,9 @@ from conftest import folder_content, write_domains
 
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.checkpoint import save_checkpoint
-from bydore_pyro.cli import SearchOptions, main
+from bydore_pyro.cli import main
 from bydore_pyro.command_line import parse_options
+from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.options import SMOKE
 from bydore_pyro.run import (

@@ -1,0 +1,1 @@
+"""Other methods of choosing a mixture, one file each, on the same proxy and cost counter."""

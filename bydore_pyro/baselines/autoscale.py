@@ -1,0 +1,290 @@
+"""AutoScale: a power law a domain, the optimum at two small budgets, and its growth.
+
+Around one base mixture, ``2 K`` more models are trained, each with one domain's tokens cut or
+grown and all else as it was. Every domain's law (see `power_laws`) follows from its three runs, and
+the mixture that minimises their sum under a budget from the laws (`optimal_counts`). Two such
+optima, at two small budgets, are extrapolated to the budget wanted (`extrapolate`). All but
+`fit_autoscale` are functions of tables; nothing is trained.
+
+References:
+    Kang et al., AutoScale, arXiv 2407.20177.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import optimize
+
+from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws, positive
+from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.errors import DataError, require_finite
+
+__all__ = [
+    "AutoScaleConfig",
+    "OptimalCounts",
+    "extrapolate",
+    "fit_autoscale",
+    "optimal_counts",
+    "probe_counts",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoScaleConfig:
+    """AutoScale's settings."""
+
+    autoscale_growth: float = field(
+        default=2.0, metadata={"help": "Ratio of the two small budgets that are extrapolated."}
+    )
+    autoscale_cut: float = field(
+        default=1 / 3, metadata={"help": "What is left of a domain's tokens where they are cut."}
+    )
+    autoscale_grow: float = field(
+        default=3.0, metadata={"help": "Factor of a domain's tokens where they grow."}
+    )
+
+    def __post_init__(self) -> None:
+        require_finite(self)
+        if not self.autoscale_growth > 1:
+            raise ValueError(f"Expected autoscale_growth > 1, actual {self.autoscale_growth}")
+        if not 0 < self.autoscale_cut < 1:
+            raise ValueError(f"Expected autoscale_cut in (0, 1), actual {self.autoscale_cut}")
+        if not self.autoscale_grow > 1:
+            raise ValueError(f"Expected autoscale_grow > 1, actual {self.autoscale_grow}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OptimalCounts:
+    """The best use of a budget.
+
+    Args:
+        counts: Tokens of each domain ``(K,)``; they sum to the budget.
+        pinned: Which domains are at their lower bound ``(K,)``.
+        multiplier: By how much one more token of any domain that is not pinned lowers the loss,
+            in units of the base loss.
+    """
+
+    counts: np.ndarray
+    pinned: np.ndarray
+    multiplier: float
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The counts as shares ``(K,)``."""
+        return self.counts / self.counts.sum()
+
+
+def probe_counts(base: np.ndarray, cut: float = 1 / 3, grow: float = 3.0) -> np.ndarray:
+    """Returns how many tokens of each domain each run is trained on.
+
+    Args:
+        base: Tokens of the base run ``(K,)``, > 0.
+        cut: Factor of the runs with less of one domain, in (0, 1).
+        grow: Factor of the runs with more of one domain, > 1.
+
+    Returns:
+        ``(2 K + 1, K)``: the base, then each domain cut, then each domain grown. Not rounded; a
+        fit takes the counts that were really trained on.
+
+    Raises:
+        ValueError: When a count or a factor is out of its range.
+    """
+    base = positive(base, "base")
+    if not 0 < cut < 1:
+        raise ValueError(f"Expected cut in (0, 1), actual {cut}")
+    if not 1 < grow < np.inf:
+        raise ValueError(f"Expected a finite grow > 1, actual {grow}")
+    one = np.eye(len(base))
+    factors = np.concatenate([np.ones((1, len(base))), 1 + (cut - 1) * one, 1 + (grow - 1) * one])
+    return factors * base  # (2 K + 1, K)
+
+
+def optimal_counts(
+    laws: PowerLaws, budget: float | None = None, lower_bounds: np.ndarray | None = None
+) -> OptimalCounts:
+    """Minimises ``sum_i (n_i / base_i + alpha_i)^-gamma_i`` under ``sum_i n_i = budget``.
+
+    Each term is convex, so the conditions of Karush, Kuhn and Tucker are sufficient: with one
+    multiplier mu, every domain has ``gamma_i / base_i (n_i / base_i + alpha_i)^(-gamma_i - 1) =
+    mu``, or less than that at its lower bound. The counts fall with mu, and their sum has one root.
+
+    Args:
+        laws: The domains' laws. Those of gamma 0 stay at their lower bounds.
+        budget: Tokens to share out; those of the base run unless told.
+        lower_bounds: Fewest tokens of each domain ``(K,)``, >= 0; unless told the fewest that the
+            laws were fitted to, below which they are a guess (the authors do the same).
+
+    Raises:
+        ValueError: When the bounds do not fit the budget or the domains.
+        DataError: When no domain's tokens lower the loss.
+    """
+    budget = float(laws.base.sum()) if budget is None else float(budget)
+    lower = np.asarray(laws.smallest if lower_bounds is None else lower_bounds, float)
+    if lower.shape != laws.base.shape or not (np.isfinite(lower) & (lower >= 0)).all():
+        raise ValueError(f"Expected {len(laws.base)} lower bounds >= 0, actual {lower}")
+    room = budget - lower.sum()
+    if not (0 < budget < np.inf and room >= -1e-12 * budget):
+        raise ValueError(f"Expected a budget >= the lower bounds {lower.sum()}, actual {budget}")
+    useful = laws.gamma > 0
+    if not useful.any():
+        raise DataError("Expected a domain whose tokens lower the loss, found none")
+    base, alpha, gamma = laws.base[useful], laws.alpha[useful], laws.gamma[useful]
+
+    def log_gain(counts: np.ndarray) -> np.ndarray:
+        """The logarithm of what one more token lowers, at counts > 0."""
+        return np.log(gamma / base) - (gamma + 1) * np.log(counts / base + alpha)
+
+    def counts_at(log_multiplier: float) -> np.ndarray:
+        counts = lower.copy()
+        reached = np.exp((np.log(gamma / base) - log_multiplier) / (gamma + 1)) - alpha
+        counts[useful] = np.maximum(lower[useful], base * reached)
+        return counts
+
+    if room <= 1e-12 * budget:
+        return OptimalCounts(counts=lower, pinned=np.ones(len(lower), bool), multiplier=0.0)
+    # Where no domain is above its share of the room, too little is used; where the one of most
+    # gain has the whole room, too much.
+    much = float(log_gain(lower[useful] + room / useful.sum()).max()) + 1e-6
+    little = float(log_gain(lower[useful] + room).max()) - 1e-6
+    root = optimize.brentq(lambda m: counts_at(m).sum() - budget, little, much, xtol=1e-13)
+    counts = counts_at(root)
+    pinned = counts <= lower
+    counts[~pinned] += (budget - counts.sum()) * counts[~pinned] / counts[~pinned].sum()
+    return OptimalCounts(counts=counts, pinned=pinned, multiplier=float(np.exp(root)))
+
+
+def extrapolate(
+    first: np.ndarray,
+    second: np.ndarray,
+    *,
+    steps: float | None = None,
+    budget: float | None = None,
+    lower_bounds: np.ndarray | None = None,
+) -> np.ndarray:
+    """Carries the optima of two budgets on to a larger one: ``n3 = n2 n2 / n1``, repeated.
+
+    After s steps ``n = n2 (n2 / n1)^s``: each domain's tokens grow by a factor of its own. A
+    domain with no tokens at the second budget has none later.
+
+    Args:
+        first: Optimal tokens at the smaller budget ``(K,)``, >= 0.
+        second: Optimal tokens at the larger budget ``(K,)``, >= 0, with a larger sum.
+        steps: How often, >= 0; need not be whole. Or:
+        budget: Tokens to reach, at least those of `second`; s is the one whose counts sum to it.
+        lower_bounds: Smallest weight of each domain ``(K,)``, summing to at most 1. Domains under
+            theirs are raised to it; the others keep their ratios. None unless told.
+
+    Returns:
+        Weights ``(K,)``, summing to 1.
+
+    Raises:
+        ValueError: When an argument is out of its range, or a domain appears from nothing.
+    """
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    if first.ndim != 1 or first.shape != second.shape:
+        raise ValueError(f"Expected counts of one shape (K,), actual {first.shape}, {second.shape}")
+    if not all((np.isfinite(n) & (n >= 0)).all() for n in (first, second)):
+        raise ValueError("Expected finite counts >= 0")
+    if not 0 < first.sum() < second.sum():
+        raise ValueError(f"Expected budgets that grow, actual {first.sum()}, {second.sum()}")
+    if ((first == 0) & (second > 0)).any():
+        raise ValueError("Expected tokens at the smaller budget of each domain that has some later")
+    if (steps is None) == (budget is None):
+        raise ValueError("Expected either steps or a budget")
+    there = second > 0
+    log_counts, log_growth = np.log(second[there]), np.log(second[there] / first[there])
+    if budget is not None:
+        steps = _steps_to(budget, log_counts, log_growth)
+    if steps is None or not 0 <= steps < np.inf:
+        raise ValueError(f"Expected finite steps >= 0, actual {steps}")
+    log_weights = log_counts + steps * log_growth
+    weights = np.zeros_like(second)
+    weights[there] = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+    return weights if lower_bounds is None else _raised(weights, np.asarray(lower_bounds, float))
+
+
+def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
+    """Trains ``2 K + 1`` proxies at each of two small budgets, and extrapolates their optima.
+
+    The base mixture is uniform; the extrapolation goes to the tokens of a plain training. Runs are
+    whole steps, so counts are off by half a step at most.
+
+    Raises:
+        DataError: When the budget does not reach, or no domain's tokens lower the loss.
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    count, growth = len(problem.names), config.autoscale_growth
+    factors = probe_counts(np.full(count, 1 / count), config.autoscale_cut, config.autoscale_grow)
+    runs = 2 * len(factors)
+    # In units of the smaller base run's length.
+    length = (1 + growth) * factors.sum()
+    spent = (runs - length) * problem.evaluation_steps()
+    small = problem.steps_for("autoscale", length, spent)
+    optima, laws = [], []
+    for steps in (small, small * growth):
+        probes = factors * steps * problem.batch_sequences  # sequences (2 K + 1, K)
+        finished = train_runs(
+            problem,
+            [
+                PlannedRun(
+                    weights=dict(zip(problem.names, (row / row.sum()).tolist(), strict=True)),
+                    steps=max(1, round(row.sum() / problem.batch_sequences)),
+                    seed=problem.seed,
+                )
+                for row in probes
+            ],
+            f"autoscale: {steps:.0f} steps",
+        )
+        losses = np.array([run.target_loss(problem.target) for run in finished])
+        laws.append(fit_power_laws(probes, losses))
+        optima.append(optimal_counts(laws[-1]))
+    tokens = problem.steps * problem.batch_sequences
+    first, second = (optimum.counts for optimum in optima)
+    weights = extrapolate(first, second, budget=max(tokens, second.sum()))
+    fits = [dict(zip(problem.names, law.fits, strict=True)) for law in laws]
+    return Fit(
+        mixture=problem.mixture(weights),
+        details={
+            "steps_of_the_base_runs": [small, small * growth],
+            "fits": fits,
+            "optimal_weights": [
+                dict(zip(problem.names, optimum.weights.tolist(), strict=True))
+                for optimum in optima
+            ],
+            "pinned": [
+                [n for n, pin in zip(problem.names, optimum.pinned, strict=True) if pin]
+                for optimum in optima
+            ],
+        },
+    )
+
+
+def _steps_to(budget: float, log_counts: np.ndarray, log_growth: np.ndarray) -> float:
+    """Returns s with ``sum_i exp(log_counts_i + s log_growth_i) = budget``."""
+
+    def excess(steps: float) -> float:
+        return float(np.logaddexp.reduce(log_counts + steps * log_growth) - np.log(budget))
+
+    if not np.exp(np.logaddexp.reduce(log_counts)) * (1 - 1e-12) <= budget < np.inf:
+        raise ValueError(f"Expected a finite budget >= that of the second optimum, actual {budget}")
+    # The sum is convex in s and larger at 0 than at -1, so it rises from 0 on.
+    most = 1.0
+    while excess(most) < 0:
+        most *= 2
+    return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-14))
+
+
+def _raised(weights: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Returns the weights with none under its bound; the others shrink by one factor."""
+    if least.shape != weights.shape or not (least >= 0).all() or not least.sum() <= 1 + 1e-12:
+        raise ValueError(f"Expected {len(weights)} lower bounds that sum to <= 1, actual {least}")
+    low, raised = np.zeros(len(weights), bool), weights
+    while (under := ~low & (raised < least)).any():
+        low |= under
+        free = np.where(low, 0.0, weights)
+        left = max(1 - least[low].sum(), 0.0)
+        raised = np.where(low, least, free * left / free.sum() if free.any() else 0.0)
+    return raised / raised.sum()

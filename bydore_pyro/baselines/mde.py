@@ -1,0 +1,159 @@
+"""MDE: the loss of a mixture of experts' probabilities tells that of a model on the mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
+
+__all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
+
+CHUNK = 2**24  # probabilities held at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class MDEConfig:
+    """MDE's settings."""
+
+    mde_proxies: int = field(
+        default=25, metadata={"help": "Proxies on mixtures, beside one expert a domain."}
+    )
+    mde_regression: Literal["linear", "boosting"] = field(
+        default="linear", metadata={"help": "From weights and MDE's feature to losses."}
+    )
+    mde_candidates: int = field(
+        default=20_000, metadata={"help": "Mixtures whose loss is predicted to find the best."}
+    )
+
+    def __post_init__(self) -> None:
+        for name, least in (("mde_proxies", 3), ("mde_candidates", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
+        if self.mde_regression not in ("linear", "boosting"):
+            raise ValueError(
+                f"Expected mde_regression 'linear' or 'boosting', actual {self.mde_regression!r}"
+            )
+
+
+def mixture_of_experts_loss(
+    token_losses: np.ndarray, weights: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
+    """Returns MDE's feature: the loss of the experts' probabilities, mixed token by token.
+
+        feature(w) = - sum_x share_x log sum_k w_k p_k(x)
+
+    Args:
+        token_losses: ``-log p_k(x)`` of K experts on N held-out tokens ``(K, N)``, nats.
+        weights: Mixtures ``(S, K)``, rows on the simplex.
+        shares: Of every token in the target ``(N,)``, summing to 1.
+
+    Returns:
+        ``(S,)``, nats per token.
+
+    References:
+        Belenki et al., Optimizing Pre-Training Data Mixtures with Mixtures of Data Expert Models,
+        arXiv 2502.15950.
+    """
+    best = token_losses.min(0)  # (N,); the most likely expert's, so that nothing underflows
+    relative = np.exp(best - token_losses)  # (K, N), in (0, 1]
+    rows = max(1, CHUNK // max(1, token_losses.shape[1]))
+    parts = []
+    with np.errstate(divide="ignore"):  # no expert with weight gives the token any probability
+        for start in range(0, len(weights), rows):
+            mixed = weights[start : start + rows] @ relative  # (s, N)
+            parts.append((best - np.log(mixed)) @ shares)
+    return np.concatenate(parts)
+
+
+def draw_mixtures(count: int, domains: int, rng: np.random.Generator) -> np.ndarray:
+    """Returns mixtures ``(S, K)`` from even to concentrated on few domains.
+
+    Each is drawn from a symmetric Dirichlet of its own concentration, log-uniform in [0.1, 1].
+    """
+    concentration = 10 ** rng.uniform(-1, 0, count)
+    return np.stack([rng.dirichlet(np.full(domains, a)) for a in concentration])
+
+
+def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
+    """Trains an expert on every domain and some proxies on mixtures; predicts the best mixture.
+
+    The predicted loss is a regression of the proxies' losses on their weights and MDE's feature.
+    The result is the mean of the best half per cent of `mde_candidates` drawn mixtures.
+
+    Raises:
+        DataError: When the budget does not reach.
+        NonFiniteError: When a loss is NaN or infinite.
+        ValueError: When scikit-learn is not installed.
+    """
+    from scipy.stats import spearmanr
+
+    regression = _regression(config.mde_regression)
+    count = len(problem.names)
+    steps = problem.steps_for("mde", count + config.mde_proxies)
+    rng = np.random.default_rng([problem.seed, 4])
+    drawn = draw_mixtures(config.mde_proxies, count, rng)
+    experts = train_runs(
+        problem,
+        [
+            PlannedRun(weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True)
+            for name in problem.names
+        ],
+        "mde: experts",
+    )
+    proxies = train_runs(
+        problem,
+        [
+            PlannedRun(
+                weights=dict(zip(problem.names, row.tolist(), strict=True)),
+                steps=steps,
+                seed=problem.seed,
+            )
+            for row in drawn
+        ],
+        "mde: proxies",
+    )
+    token_losses, shares = _target_tokens(problem, experts)
+    feature = mixture_of_experts_loss(token_losses, drawn, shares)
+    losses = np.array([run.target_loss(problem.target) for run in proxies])
+    candidates = draw_mixtures(config.mde_candidates, count, rng)
+    model = regression.fit(np.column_stack([drawn, feature]), losses)
+    predicted = model.predict(
+        np.column_stack([candidates, mixture_of_experts_loss(token_losses, candidates, shares)])
+    )
+    best = np.argsort(predicted)[: max(1, len(candidates) // 200)]
+    return Fit(
+        mixture=problem.mixture(candidates[best].mean(0)),
+        details={
+            "steps_of_each_proxy": steps,
+            "spearman_of_feature_and_loss": float(spearmanr(feature, losses).statistic),
+            "predicted_loss": float(predicted[best].mean()),
+        },
+    )
+
+
+def _target_tokens(problem: Problem, experts: list[FinishedRun]) -> tuple[np.ndarray, np.ndarray]:
+    """Every expert's losses on the target's tokens ``(K, N)``, and the tokens' shares ``(N,)``."""
+    found = [expert.token_losses() for expert in experts]
+    total = sum(problem.target.values())
+    parts, shares = [], []
+    for name, share in problem.target.items():
+        part = np.stack([losses[name].ravel() for losses in found]).astype(float)
+        parts.append(part)
+        shares.append(np.full(part.shape[1], share / total / part.shape[1]))
+    return np.concatenate(parts, 1), np.concatenate(shares)
+
+
+def _regression(kind: str) -> Any:
+    try:
+        from sklearn.ensemble import GradientBoostingRegressor
+        from sklearn.linear_model import LinearRegression
+    except ImportError:
+        raise ValueError(
+            "Expected the package scikit-learn for mde, found none: "
+            "pip install 'bydore-pyro[baselines]'"
+        ) from None
+    return LinearRegression() if kind == "linear" else GradientBoostingRegressor(random_state=0)

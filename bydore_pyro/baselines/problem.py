@@ -1,0 +1,165 @@
+"""What every method is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from bydore_pyro.cost import Cost
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.domains import Domains
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Proxy, ProxyConfig
+
+__all__ = ["Fit", "Problem"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Find the weights of ``K`` domains that make a model good on a target.
+
+    Every method gets the same text, proxy, batches, seed, and most FLOPs.
+
+    Args:
+        corpus: The tokens.
+        names: The domains to train on, ``K`` of them.
+        target: The validation set, as shares of domains' held-out text.
+        build: Makes a language model with fresh weights out of a seed, on its device.
+        proxy: How models are trained.
+        steps: Of a plain training of the proxy.
+        batch_sequences: ``B``, sequences in a training batch.
+        sequence_length: ``T``, tokens in a sequence.
+        validation_sequences: Most sequences of a domain's held-out text that are read.
+        seed: Of models, batches and draws.
+        budget: Most FLOPs that a method may spend, as a multiple of a plain training of the proxy.
+        runs: Folder of finished proxies; methods share them.
+        held_out: Domains on whose held-out text every proxy is evaluated; the target's if empty.
+        cost: What this method spends.
+    """
+
+    corpus: TokenStore
+    names: tuple[str, ...]
+    target: Mapping[str, float]
+    build: Callable[[int], nn.Module]
+    proxy: ProxyConfig
+    steps: int
+    batch_sequences: int
+    sequence_length: int
+    validation_sequences: int
+    seed: int
+    budget: float
+    runs: Path
+    held_out: tuple[str, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return next(self._model.parameters()).device
+
+    @cached_property
+    def _model(self) -> nn.Module:
+        return self.build(0)
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The domains whose held-out losses every proxy is asked for."""
+        return tuple(dict.fromkeys((*self.held_out, *self.target)))
+
+    @cached_property
+    def token_shares(self) -> np.ndarray:
+        """Shares of the domains' training text ``(K,)``, by tokens: the natural mixture."""
+        tokens = np.array([len(self.corpus.train[name]) for name in self.names], float)
+        return tokens / tokens.sum()
+
+    def domains(self, seed: int) -> Domains:
+        """Returns the domains, in the orders of a seed."""
+        return Domains(
+            self.corpus,
+            self.target,
+            names=self.names,
+            sequence_length=self.sequence_length,
+            validation_sequences=self.validation_sequences,
+            seed=seed,
+            device=self.device,
+        )
+
+    @cached_property
+    def model_config(self) -> str:
+        """The proxy's configuration as JSON."""
+        config: Any = getattr(self._model, "config", None)
+        return config.to_json_string(use_diff=False) if config is not None else ""
+
+    @cached_property
+    def flops_per_sequence(self) -> float:
+        """FLOPs of a forward pass of the proxy over a sequence."""
+        return Proxy(self._model, self.proxy).flops_per_sequence(self.sequence_length)
+
+    @property
+    def budget_steps(self) -> float:
+        """The budget in training steps of the proxy, of `batch_sequences` each."""
+        return self.budget * self.steps
+
+    def evaluation_steps(self) -> float:
+        """What one evaluation of a proxy costs, in training steps (three forward passes each)."""
+        read = sum(
+            min(
+                self.validation_sequences, len(self.corpus.validation[name]) // self.sequence_length
+            )
+            for name in self.evaluated
+        )
+        return read / (3 * self.batch_sequences)
+
+    def steps_for(self, method: str, runs: float, other: float = 0.0) -> int:
+        """Returns how many steps each of a method's proxies may take within the budget.
+
+        Args:
+            method: Its name, for the message.
+            runs: Plain proxies that it trains and evaluates, all of the same length; a longer one
+                counts as more.
+            other: What it spends beside, in training steps.
+
+        Raises:
+            DataError: When the budget does not reach.
+        """
+        steps = int((self.budget_steps - other - runs * self.evaluation_steps()) / runs)
+        if steps < 1:
+            need = (runs * (1 + self.evaluation_steps()) + other) / self.steps
+            raise DataError(
+                f"Expected a budget of at least {need:.2f} plain trainings for {method}, found "
+                f"{self.budget:g}"
+            )
+        return steps
+
+    def mixture(self, weights: np.ndarray) -> Mixture:
+        """Returns weights ``(K,)`` of the domains as a mixture of this problem's tokens."""
+        shares = np.clip(np.asarray(weights, float), 0, None)
+        return Mixture(
+            names=self.names,
+            weights=tuple((shares / shares.sum()).tolist()),
+            tokenizer=self.corpus.tokenizer_sha256,
+            data_sha256=self.corpus.sha256,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What a method found.
+
+    Args:
+        mixture: The weights.
+        trajectory: The weights over the method's steps ``(steps, K)``, where it has any.
+        details: What else is worth knowing, as plain values.
+    """
+
+    mixture: Mixture
+    trajectory: np.ndarray | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,219 @@
+"""Sweeps of small proxies on fixed weights: finished ones are remembered and shared."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.domains import SequenceStream
+from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.files import appearing_folder
+from bydore_pyro.parallel import Parallel
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.verification import train_on_mixture
+
+__all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_runs"]
+
+FORMAT = "bydore_pyro.proxy_run/1"
+LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
+PARTS = ("train", "evaluate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A proxy to be trained on fixed weights.
+
+    Args:
+        weights: Shares by domain, summing to 1.
+        steps: Training steps.
+        seed: Of model and batches.
+        keep_model: Whether its parameters are kept.
+        keep_tokens: Whether the loss of every held-out token is kept.
+    """
+
+    weights: Mapping[str, float]
+    steps: int
+    seed: int
+    keep_model: bool = False
+    keep_tokens: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedRun:
+    """A trained proxy.
+
+    Args:
+        folder: Where it is remembered.
+        losses: On held-out text by domain, nats per token.
+        cost: What it cost, by part: tokens, FLOPs, seconds.
+    """
+
+    folder: Path
+    losses: Mapping[str, float]
+    cost: Mapping[str, Mapping[str, float]]
+
+    def target_loss(self, target: Mapping[str, float]) -> float:
+        """Returns the loss on a validation set given as shares of domains, nats per token."""
+        total = sum(target.values())
+        return sum(share * self.losses[name] for name, share in target.items()) / total
+
+    def token_losses(self) -> dict[str, np.ndarray]:
+        """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""
+        names = list(self.losses)
+        arrays = np.load(self.folder / "tokens.npz", allow_pickle=False)
+        return {name: arrays[str(place)] for place, name in enumerate(names)}
+
+
+def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
+    """Trains proxies, those that have not been finished before, and charges all to the problem.
+
+    All start from the initial weights of their seed; the step size rises over at most a fifth of
+    their steps and falls linearly to zero. Several
+    processes (see `bydore_pyro.parallel`) share them out.
+
+    Args:
+        problem: The data, the proxy and where finished ones lie.
+        planned: The proxies.
+        label: Of the progress bar.
+
+    Raises:
+        NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
+        RunFolderError: When a remembered run is damaged.
+    """
+    from tqdm import tqdm
+
+    parallel = Parallel(cpu=problem.device.type == "cpu")
+    places = [_folder(problem, run) for run in planned]
+    missing = {p: run for p, run in zip(places, planned, strict=True) if not p.exists()}
+    own = list(missing.items())[parallel.index :: parallel.count]
+    total = sum(run.steps for _, run in own)
+    with tqdm(total=total, desc=label, unit="step", mininterval=0.5, disable=not own) as bar:
+        for number, (place, run) in enumerate(own):
+            bar.set_postfix_str(f"proxy {number + 1} of {len(own)}", refresh=False)
+            _train(problem, run, place, bar.update)
+    parallel.wait()
+    finished = [_read(place) for place in places]
+    for done in finished:
+        for part, spent in done.cost.items():
+            problem.cost.count(part, int(spent["tokens"]), spent["flops"])
+            problem.cost.seconds[part] += spent["seconds"]
+    return finished
+
+
+def load_model(problem: Problem, run: FinishedRun, seed: int) -> Proxy:
+    """Returns the proxy that a run kept.
+
+    Args:
+        problem: That the run was trained for.
+        run: Planned with `keep_model`.
+        seed: Of the run.
+    """
+    from safetensors.torch import load_file
+
+    alone = Parallel(alone=True)
+    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=alone)
+    proxy.model.load_state_dict(load_file(run.folder / "model.safetensors"))
+    return proxy
+
+
+def held_out_sequences(problem: Problem, name: str) -> Tensor:
+    """Returns a domain's held-out sequences ``(N, T)``, the same for every seed.
+
+    Raises:
+        DataError: When it has none.
+    """
+    stream = SequenceStream(
+        problem.corpus.validation[name], problem.sequence_length, [0, 3, *name.encode()]
+    )
+    count = min(stream.count, problem.validation_sequences)
+    if not count:
+        raise DataError(
+            f"Expected held-out text of at least {problem.sequence_length} tokens in '{name}', "
+            f"found {len(problem.corpus.validation[name])}"
+        )
+    return torch.from_numpy(stream.read(0, count).astype(np.int64)).to(problem.device)
+
+
+def _folder(problem: Problem, run: PlannedRun) -> Path:
+    """The run's folder, named by the hash of all that its result depends on."""
+    identity = {
+        "format": FORMAT,
+        "corpus": problem.corpus.sha256,
+        "model": problem.model_config,
+        "proxy": dataclasses.asdict(problem.proxy),
+        "batch": [problem.batch_sequences, problem.sequence_length],
+        "held_out": [problem.validation_sequences, *problem.evaluated],
+        "run": {**dataclasses.asdict(run), "weights": list(run.weights.items())},
+    }
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return problem.runs / digest[:24]
+
+
+def _train(problem: Problem, run: PlannedRun, place: Path, advance: Callable[[], object]) -> None:
+    """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
+    from safetensors.torch import save_file
+
+    model = problem.build(run.seed)
+    warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
+    config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
+    proxy = Proxy(model, config, decay_steps=run.steps, parallel=Parallel(alone=True))
+    domains = problem.domains(run.seed)
+    training = train_on_mixture(
+        domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
+    )
+    for _ in training:
+        advance()
+    with proxy.cost.part("evaluate"):
+        losses = {
+            name: proxy.evaluate_tokens(held_out_sequences(problem, name), "evaluate").cpu()
+            for name in problem.evaluated
+        }
+    means = {name: values.mean().item() for name, values in losses.items()}
+    for name, mean in means.items():
+        if not math.isfinite(mean):
+            raise NonFiniteError(
+                f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
+                "--learning_rate may help"
+            )
+    with appearing_folder(place) as aside:
+        if run.keep_tokens:
+            arrays = {str(place): v.numpy() for place, v in enumerate(losses.values())}
+            np.savez(aside / "tokens.npz", **arrays)
+        if run.keep_model:
+            state = {n: t.contiguous() for n, t in model.state_dict().items()}
+            save_file(state, aside / "model.safetensors")
+        content = {
+            "format": FORMAT,
+            "weights": dict(run.weights),
+            "steps": run.steps,
+            "seed": run.seed,
+            "losses": means,
+            "cost": {part: proxy.cost.report()["parts"][part] for part in PARTS},
+        }
+        (aside / "run.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def _read(folder: Path) -> FinishedRun:
+    path = folder / "run.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        losses = {name: float(loss) for name, loss in content["losses"].items()}
+        cost = {part: content["cost"][part] for part in PARTS}
+        for spent in cost.values():
+            float(spent["tokens"]) + float(spent["flops"]) + float(spent["seconds"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunFolderError(
+            f"Expected a finished proxy, found {path}: {error}; delete {folder} to train it again"
+        ) from None
+    return FinishedRun(folder=folder, losses=losses, cost=cost)

@@ -1,0 +1,310 @@
+"""Tables of finished runs: the mixture that each was trained on, and the losses that it reached."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.errors import DataError
+
+__all__ = ["RunsTable", "read_runs"]
+
+OLMIX = ("ratios.csv", "metrics.csv")
+REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
+NOT_VALUES = ("", "index", "name", "run")  # "" is what pandas calls the index that it writes
+ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
+UNROUNDED = 1e-6  # as far, nobody is told
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunsTable:
+    """``N`` finished runs on mixtures of ``K`` domains, each with ``M`` target losses.
+
+    Args:
+        runs: Names of the runs, ``N`` different ones.
+        domains: Names of the domains, ``K`` different ones.
+        weights: Of every run ``(N, K)``: not negative, each row summing to 1 (within 0.01, for
+            tables that are kept as they were rounded).
+        targets: Names of the losses, ``M`` different ones.
+        losses: Of every run ``(N, M)``, finite, nats per token.
+
+    Raises:
+        ValueError: When names repeat or are missing, a shape differs, or a number is not valid.
+    """
+
+    runs: tuple[str, ...]
+    domains: tuple[str, ...]
+    weights: np.ndarray
+    targets: tuple[str, ...]
+    losses: np.ndarray
+
+    def __post_init__(self) -> None:
+        for field in ("runs", "domains", "targets"):
+            names = getattr(self, field)
+            if not names or len(set(names)) != len(names):
+                raise ValueError(f"Expected different {field}, at least one, actual {names}")
+        for field, columns in (("weights", self.domains), ("losses", self.targets)):
+            shape = (len(self.runs), len(columns))
+            values = getattr(self, field)
+            if values.shape != shape:
+                raise ValueError(f"Expected {field} of shape {shape}, actual {values.shape}")
+            if not np.isfinite(values).all():
+                raise ValueError(f"Expected finite {field}, found others")
+        if (self.weights < 0).any():
+            raise ValueError(f"Expected weights >= 0, actual {self.weights.min()}")
+        sums = self.weights.sum(1)  # (N,)
+        worst = sums[np.abs(sums - 1).argmax()]
+        if abs(worst - 1) > ROUNDING + UNROUNDED:
+            raise ValueError(f"Expected weights that sum to 1 in every run, actual {worst}")
+
+    def losses_of(self, target: str) -> np.ndarray:
+        """Returns a target's losses ``(N,)``, nats per token.
+
+        Raises:
+            DataError: When the table does not have the target.
+        """
+        if target not in self.targets:
+            raise DataError(
+                f"Expected one of the targets {', '.join(self.targets)}, found '{target}'"
+            )
+        return self.losses[:, self.targets.index(target)]
+
+    def ordered(self, domains: Sequence[str], targets: Sequence[str]) -> RunsTable:
+        """Returns the table with its columns in another order.
+
+        Args:
+            domains: The same domains.
+            targets: Targets of the table; others are left out.
+
+        Raises:
+            DataError: When the domains are not the same, or a target is missing.
+        """
+        other = sorted(set(domains) ^ set(self.domains))
+        if other:
+            raise DataError(f"Expected the same domains, found '{other[0]}' on one side only")
+        return replace(
+            self,
+            domains=tuple(domains),
+            weights=self.weights[:, [self.domains.index(name) for name in domains]],
+            targets=tuple(targets),
+            losses=np.stack([self.losses_of(target) for target in targets], axis=1),
+        )
+
+
+def read_runs(
+    folder: Path, split: str | None, *, scale: str | None = None, normalise: bool = True
+) -> RunsTable:
+    """Reads a table of weights and a table of losses, joined by their runs.
+
+    Two formats are known. RegMix's: `{split}_mixture_{scale}.csv` has a column `index` and columns
+    that begin with `train_`, the weights; `{split}_pile_loss_{scale}.csv` has `index` and columns
+    that begin with `metric/` or end with `_val_loss`. What all domains' names begin with
+    (`train_the_pile_` or `train_`) is left off, and so are `metric/`, `the_pile_` and `_val_loss`
+    from the targets'. Other columns are ignored. olmix's: `ratios.csv` and `metrics.csv`, joined
+    on `run`; their columns are the domains and the targets, but for `name`, `index` and columns in
+    which nothing is a number.
+
+    Args:
+        folder: Where the tables lie.
+        split: Such as "train"; None for olmix's tables, or where there is one split only.
+        scale: Such as "1m"; None where there is one scale only.
+        normalise: Whether every run's weights, which tables hold rounded, are divided by their sum.
+
+    Returns:
+        The runs in the order of the weights' table.
+
+    Raises:
+        DataError: When tables are missing, cannot be read, do not fit each other, or hold what is
+            not a weight or a loss.
+
+    Warns:
+        UserWarning: When weights are normalised that do not sum to 1; by more than 0.01 is refused.
+    """
+    weights_path, losses_path = _find(folder, split, scale)
+    if weights_path.name in OLMIX:
+        key, weights, losses = "run", _Csv(weights_path, "run"), _Csv(losses_path, "run")
+        domains, targets = weights.numeric(), losses.numeric()
+        short_domains, short_targets = domains, targets
+    else:
+        key, weights, losses = "index", _Csv(weights_path, "index"), _Csv(losses_path, "index")
+        domains = [name for name in weights.columns if name.startswith("train_")]
+        targets = [n for n in losses.columns if n.startswith("metric/") or n.endswith("_val_loss")]
+        pile = all(name.startswith("train_the_pile_") for name in domains)
+        prefix = "train_the_pile_" if pile else "train_"
+        short_domains = [name.removeprefix(prefix) for name in domains]
+        short_targets = [
+            name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
+            for name in targets
+        ]
+    for table, names, wanted in (
+        (weights, short_domains, "domains (train_*)" if key == "index" else "domains"),
+        (losses, short_targets, "losses (metric/*_val_loss)" if key == "index" else "losses"),
+    ):
+        if not names:
+            raise DataError(
+                f"Expected columns of {wanted} in {table.path}, found {_some(table.columns)}"
+            )
+        _once(names, table.path, "name")
+        if "" in names:
+            raise DataError(f"Expected a name for every column of {table.path}, found none")
+    for one, other in ((weights, losses), (losses, weights)):
+        alone = [run for run in one.runs if run not in other.row]
+        if alone:
+            raise DataError(
+                f"Expected the same runs in {one.path} and {other.path}, found '{alone[0]}' in "
+                f"{one.path.name} only ({len(alone)} such)"
+            )
+    return RunsTable(
+        runs=tuple(weights.runs),
+        domains=tuple(short_domains),
+        weights=_simplex(weights, domains, normalise),
+        targets=tuple(short_targets),
+        losses=losses.numbers(targets)[[losses.row[run] for run in weights.runs]],
+    )
+
+
+def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Path]:
+    """Returns the table of weights and the table of losses."""
+    if not folder.is_dir():
+        raise DataError(f"Expected a folder of tables of runs, found no folder {folder}")
+    names = sorted(path.name for path in folder.glob("*.csv"))
+    if split is None and scale is None and set(OLMIX) & set(names):
+        for name in OLMIX:
+            if name not in names:
+                raise DataError(f"Expected {' and '.join(OLMIX)} in {folder}, found no {name}")
+        return folder / OLMIX[0], folder / OLMIX[1]
+    found = [
+        {match.groups(): name for name in names if (match := pattern.fullmatch(name))}
+        for pattern in REGMIX
+    ]
+    pairs = sorted(
+        pair
+        for pair in found[0].keys() & found[1].keys()
+        if split in (None, pair[0]) and scale in (None, pair[1])
+    )
+    if not pairs:
+        left = f"{split or 'SPLIT'}_mixture_{scale or 'SCALE'}.csv"
+        raise DataError(
+            f"Expected {left} and {left.replace('_mixture_', '_pile_loss_')}"
+            f"{'' if split or scale else ', or ' + ' and '.join(OLMIX)} in {folder}, "
+            f"found {_some(names) if names else 'no table'}"
+        )
+    if len(pairs) > 1:
+        known = ", ".join(f"{one} {other}" for one, other in pairs)
+        raise DataError(f"Expected one split and scale of runs in {folder}, found {known}: name "
+                        "the one that is meant")  # fmt: skip
+    return folder / found[0][pairs[0]], folder / found[1][pairs[0]]
+
+
+class _Csv:
+    """The cells of a CSV file as text, a row a run."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        import pandas
+
+        self.path = path
+        try:
+            # Without a header and as text: so pandas renames no column and guesses no type.
+            frame = pandas.read_csv(
+                path, header=None, dtype=object, na_filter=False, encoding="utf-8-sig"
+            )
+        except (OSError, ValueError) as error:  # ParserError, UnicodeDecodeError and more
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(f"Expected a CSV file in UTF-8, found {path}: {reason}") from error
+        header, *rows = frame.to_numpy().tolist()
+        self.columns = [str(name).strip() for name in header]
+        self._rows = rows
+        _once([name for name in self.columns if name], path, "column")
+        if key not in self.columns:
+            raise DataError(f"Expected a column '{key}' in {path}, found {_some(self.columns)}")
+        if not rows:
+            raise DataError(f"Expected runs in {path}, found none")
+        self.runs = [str(run).strip() for run in self._column(key)]
+        _once(self.runs, path, "run")
+        self.row = {run: number for number, run in enumerate(self.runs)}
+        if "" in self.row:
+            raise DataError(
+                f"Expected a name in column '{key}' of {path}, found none in row {self.row[''] + 1}"
+            )
+
+    def _column(self, name: str) -> list[str]:
+        place = self.columns.index(name)
+        return [row[place] for row in self._rows]
+
+    def numeric(self) -> list[str]:
+        """Returns the columns that hold values: those in which anything is a number, or nothing."""
+        return [
+            name
+            for name in self.columns
+            if name not in NOT_VALUES
+            and any(not str(cell).strip() or _number(cell) is not None
+                    for cell in self._column(name))
+        ]  # fmt: skip
+
+    def numbers(self, names: Sequence[str]) -> np.ndarray:
+        """Returns columns as finite numbers, a row a run."""
+        values = np.empty((len(self.runs), len(names)))
+        for place, name in enumerate(names):
+            for row, cell in enumerate(self._column(name)):
+                number = _number(cell)
+                if number is None or not np.isfinite(number):
+                    raise DataError(
+                        f"Expected a finite number in {self.path}, run '{self.runs[row]}', column "
+                        f"'{name}', found {str(cell)[:40]!r}"
+                    )
+                values[row, place] = number
+        return values
+
+
+def _number(cell: str) -> float | None:
+    """Returns the number that a cell holds, None for anything else."""
+    try:
+        return None if "_" in cell else float(cell)
+    except (TypeError, ValueError):
+        return None
+
+
+def _simplex(table: _Csv, domains: Sequence[str], normalise: bool) -> np.ndarray:
+    """Returns the weights ``(N, K)``, checked."""
+    weights = table.numbers(domains)
+    row, column = map(int, np.unravel_index(weights.argmin(), weights.shape))
+    if weights[row, column] < 0:
+        raise DataError(
+            f"Expected weights >= 0 in {table.path}, run '{table.runs[row]}', column "
+            f"'{domains[column]}', found {weights[row, column]:g}"
+        )
+    sums = weights.sum(1)  # (N,)
+    off = np.abs(sums - 1)
+    worst = int(off.argmax())
+    if off[worst] > ROUNDING + UNROUNDED:
+        raise DataError(
+            f"Expected weights that sum to 1 in {table.path}, found {sums[worst]:.6g} in run "
+            f"'{table.runs[worst]}'"
+        )
+    if not normalise:
+        return weights
+    if rounded := int((off > UNROUNDED).sum()):
+        warnings.warn(
+            f"{table.path}: the weights of {rounded} of {len(sums)} runs sum to "
+            f"{sums.min():.4f} to {sums.max():.4f}; they are taken as rounded, and normalised",
+            stacklevel=3,
+        )
+    return weights / sums[:, None]
+
+
+def _once(names: Sequence[str], path: Path, what: str) -> None:
+    """Raises where a name comes twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"Expected every {what} once in {path}, found '{twice[0]}' twice")
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    """Returns the first names for a message."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,1 @@
+"""The commands of `bydore`, one file each."""

@@ -1,0 +1,122 @@
+"""``bydore fit``: a mixture by any method, on the same proxy and cost counter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import xarray
+
+from bydore_pyro.baselines.problem import Fit
+from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
+from bydore_pyro.cost import Cost
+from bydore_pyro.diagnostics import jitter
+from bydore_pyro.methods import METHODS, MethodOptions, fit, problem_of
+from bydore_pyro.options import SMOKE
+from bydore_pyro.parallel import quiet_unless_main
+from bydore_pyro.report import report_text
+from bydore_pyro.run import (
+    begin_run,
+    load_domains,
+    peak_memory_megabytes,
+    resumed_options,
+    run_epochs,
+    tell,
+)
+from bydore_pyro.run_folder import RunFolder, provenance
+
+__all__ = ["FitConfig", "FitOptions", "fit_command"]
+
+SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig:
+    """Which method is used, and whether it trains."""
+
+    method: str = field(metadata={"help": f"One of {', '.join(METHODS)}."})
+    runs: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of measured runs (tables of weights and losses, as RegMix or olmix "
+            "write them): regmix is fitted on them and trains nothing."
+        },
+    )
+    target: str | None = field(
+        default=None, metadata={"help": "With --runs: the column of losses that is to fall."}
+    )
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
+        if self.runs is not None and self.method != "regmix":
+            raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
+        if (self.runs is None) != (self.target is None):
+            raise ValueError("Expected --runs and --target together, found one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(MethodOptions):
+    """All options of `bydore fit`."""
+
+    fit: FitConfig
+
+
+def fit_command(arguments: Sequence[str]) -> None:
+    """Finds a mixture by --method uniform, natural, human, single, doremi, regmix, autoscale, mde or
+    bydore, within a budget of FLOPs. --resume RUN goes on with a run that was stopped: finished
+    proxies are not trained again."""
+
+    name = "bydore fit"
+    quiet_unless_main()
+    with one_line_errors(name):
+        resume = resumed_run(arguments)
+        if resume is not None:
+            options = resumed_options(resume, FitOptions)
+        else:
+            about = fit_command.__doc__ or ""
+            options = parse_options(
+                arguments, name, about, FitOptions, presets={"--smoke": {**SMOKE, **SMALL}}
+            ).resolved()
+        if options.fit.runs is not None:
+            _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target), resume)
+            return
+        folder = begin_run(options, "fit", resume)
+        domains = load_domains(options)
+        if resume is None:
+            folder.write_config("fit", options.as_dict(), tell)
+        shared = options.budget.proxy_runs
+        problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
+        found = fit(options.fit.method, problem, options, folder.path / "search")
+        epochs = run_epochs(options, domains, found.mixture)
+        _write_fit(folder, options, found, problem.cost, epochs)
+        if folder.writes:
+            print(report_text(folder.path))
+
+
+def _write_fit(
+    folder: RunFolder, options: FitOptions, found: Fit, cost: Cost, epochs: Mapping[str, float]
+) -> None:
+    """Writes mixture, metrics and trajectory; what a search left stays in its own folder."""
+    path = found.trajectory
+    folder.write_text("mixture.json", found.mixture.to_json() + "\n")
+    if path is not None:
+        names, steps = list(found.mixture.names), np.arange(len(path))
+        trajectory = xarray.Dataset(
+            {"mean": (("step", "domain"), path)}, coords={"step": steps, "domain": names}
+        )
+        folder.write_dataset("trajectory.nc", trajectory)
+    metrics = {
+        "method": options.fit.method,
+        "seed": options.run.seed,
+        "search": cost.report(),
+        "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
+        "details": dict(found.details),
+        "run_tokens": options.run_tokens,
+        "run_epochs": dict(epochs),
+        "peak_memory_megabytes": peak_memory_megabytes(),
+        **provenance(),
+    }
+    folder.write_json("metrics.json", metrics)

@@ -1,0 +1,166 @@
+"""Every method of choosing a mixture by its name, on one problem and one cost counter."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bydore_pyro.baselines.autoscale import AutoScaleConfig, fit_autoscale
+from bydore_pyro.baselines.doremi import DoReMiConfig, fit_doremi
+from bydore_pyro.baselines.fixed import (
+    HumanConfig,
+    SingleConfig,
+    fit_human,
+    fit_natural,
+    fit_single,
+    fit_uniform,
+)
+from bydore_pyro.baselines.mde import MDEConfig, fit_mde
+from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.regmix import RegMixConfig, fit_regmix
+from bydore_pyro.domains import Domains
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.options import Options
+from bydore_pyro.run import domains_of, is_finished, search_in
+
+__all__ = ["METHODS", "BudgetConfig", "MethodOptions", "fit", "fit_bydore", "problem_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetConfig:
+    """How much a method may spend, and where finished proxies lie."""
+
+    budget: float = field(
+        default=8.0,
+        metadata={
+            "help": "Most FLOPs of a method, in plain trainings of the proxy over --steps steps; "
+            "every method makes its proxies so long that it stays within."
+        },
+    )
+    proxy_runs: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of finished proxies, which methods share; in --out if not given."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget <= 1e6:
+            raise ValueError(f"Expected budget in (0, 1e6], actual {self.budget}")
+        if self.evaluation_sequences < 16:
+            raise ValueError(
+                f"Expected evaluation_sequences >= 16, actual {self.evaluation_sequences}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions(Options):
+    """The options of a search and of every other method."""
+
+    budget: BudgetConfig
+    single: SingleConfig
+    human: HumanConfig
+    doremi: DoReMiConfig
+    regmix: RegMixConfig
+    autoscale: AutoScaleConfig
+    mde: MDEConfig
+
+
+def problem_of(
+    options: MethodOptions, domains: Domains, runs: Path, held_out: tuple[str, ...] = ()
+) -> Problem:
+    """Returns the problem that options pose.
+
+    Args:
+        options: Data, proxy, lengths, budget.
+        domains: Their domains and validation set.
+        runs: Folder of finished proxies.
+        held_out: Domains on whose held-out text proxies are evaluated, beside the target's.
+    """
+    corpus = domains.corpus
+    return Problem(
+        corpus=corpus,
+        names=domains.names,
+        target=domains.validation_shares,
+        build=lambda seed: options.language_model(corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.budget.evaluation_sequences,
+        seed=options.run.seed,
+        budget=options.budget.budget,
+        runs=runs,
+        held_out=held_out,
+    )
+
+
+def bydore_steps(problem: Problem, options: Options) -> int:
+    """Returns how many steps of the search the budget allows."""
+    search = options.search
+    measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
+    # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
+    passes = 3 if search.hypergradient == "forward_mode" else 2
+    update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
+    return max(2, int(problem.budget_steps / (1 + update / search.update_every)))
+
+
+def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
+    """Searches the posterior, within the budget; the run stays in `folder` and is continued.
+
+    Raises:
+        NonFiniteError: See `bydore_pyro.search.search_step`.
+    """
+    import xarray
+
+    steps = bydore_steps(problem, options)
+    warmup = min(options.search.guide_warmup, steps - 1)
+    search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
+    run = dataclasses.replace(options.run, out=str(folder), tokens=None)
+    if not is_finished(folder):
+        varied = dataclasses.replace(options, search=search, run=run)
+        search_in(varied, folder, "bydore", domains_of(varied, problem.corpus, problem.seed))
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    for part, spent in metrics["search"]["parts"].items():
+        problem.cost.count(part, spent["tokens"], spent["flops"])
+        problem.cost.seconds[part] += spent["seconds"]
+    with xarray.open_dataset(folder / "trajectory.nc", engine="h5netcdf") as trajectory:
+        means = trajectory["mean"].values
+    details = {"steps": steps, "last_weights": metrics["last_weights"]}
+    mixture = Mixture.from_json(folder / "mixture.json")
+    return Fit(mixture=mixture, trajectory=means, details=details)
+
+
+METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
+    "uniform": lambda problem, options, folder: fit_uniform(problem),
+    "natural": lambda problem, options, folder: fit_natural(problem),
+    "human": lambda problem, options, folder: fit_human(problem, options.human),
+    "single": lambda problem, options, folder: fit_single(problem, options.single),
+    "doremi": lambda problem, options, folder: fit_doremi(problem, options.doremi),
+    "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
+    "autoscale": lambda problem, options, folder: fit_autoscale(problem, options.autoscale),
+    "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
+    "bydore": fit_bydore,
+}
+
+
+def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
+    """Finds a mixture by the method of that name.
+
+    Args:
+        method: One of `METHODS`.
+        problem: Data, target, proxy and budget; its cost counter is charged.
+        options: The method's own settings.
+        folder: Where a search leaves its run.
+
+    Raises:
+        ValueError: When there is no such method.
+        DataError: When the budget does not reach, or the data is not what the method needs.
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    if method not in METHODS:
+        raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{method}'")
+    return METHODS[method](problem, options, folder)

@@ -1,0 +1,261 @@
+"""Do small runs tell what large ones find? Rank invariance and power laws, on two scales."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import markdown, run_main
+from scipy.optimize import curve_fit
+from scipy.stats import spearmanr
+from tqdm import tqdm
+
+from bydore_pyro.options import Options
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.run import begin_run, domains_of, load_domains, tell
+from bydore_pyro.run_folder import provenance
+from bydore_pyro.verification import train_on_mixture
+
+ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and watch
+the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth of the
+tokens is the order at all of them (rank invariance), and that a power law of the first tenth
+foretells the rest (the paper's Figs. "assumption_violations" and "appendix_loss"). Reports how far
+both hold on this text: rank correlations, reversed pairs, extrapolation errors, curves that rise
+again."""
+
+TENTH = 10  # the large scale is so many times the small one
+POINTS = 8  # measurements on each scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumptionsConfig:
+    """Which mixtures are trained on, beside every domain alone."""
+
+    mixtures: int = field(default=8, metadata={"help": "Random mixtures, of a flat Dirichlet."})
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mixtures <= 10_000:
+            raise ValueError(f"Expected mixtures in [0, 10000], actual {self.mixtures}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumptionsOptions(Options):
+    """The options of a run and of its mixtures."""
+
+    assumptions: AssumptionsConfig
+
+    def __post_init__(self) -> None:
+        if self.search.steps < 2 * TENTH:
+            raise ValueError(f"Expected steps >= {2 * TENTH}, actual {self.search.steps}")
+
+
+def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
+    """Trains a model on each mixture; leaves the curves, what they say, and a picture."""
+    folder = begin_run(options, "assumptions", resume)
+    domains = load_domains(options)
+    if resume is None:
+        folder.write_config("assumptions", options.as_dict(), tell)
+    names, count = domains.names, domains.num_domains
+    rng = np.random.default_rng([options.run.seed, 5])
+    mixtures = {name: {name: 1.0} for name in names}
+    for number in range(options.assumptions.mixtures):
+        drawn = rng.dirichlet(np.ones(count))
+        mixtures[f"mixture {number + 1}"] = dict(zip(names, drawn.tolist(), strict=True))
+    steps = measured_steps(options.search.steps)
+    curves = {}
+    for number, (label, weights) in enumerate(mixtures.items()):
+        noted = folder.path / "curves" / f"{number}.json"
+        if not noted.exists():
+            losses = curve(options, label, weights, steps)
+            folder.write_json(f"curves/{noted.name}", {"label": label, "losses": losses})
+        curves[label] = json.loads(noted.read_text(encoding="utf-8"))["losses"]
+    tokens = [step * options.batch_tokens for step in steps]
+    results = {
+        "tokens": tokens,
+        "validation": domains.validation_shares,
+        "domains": list(names),
+        "mixtures": mixtures,
+        "losses": curves,
+        **findings(np.array(tokens, float), curves, list(names)),
+        **provenance(),
+    }
+    folder.write_json("results.json", results)
+    folder.write_text("table.md", results_table(results))
+    folder.write_figure("assumptions.png", draw(results))
+    print(results_table(results))
+    print(f"In {folder.path}: results.json, table.md, assumptions.png.")
+
+
+def measured_steps(steps: int) -> list[int]:
+    """Returns the steps at which losses are measured: log-spaced, up to a tenth and up to all."""
+    small = steps // TENTH
+    early = np.geomspace(max(1, small / TENTH), small, POINTS)
+    late = np.geomspace(small, steps, POINTS)
+    return sorted({round(float(step)) for step in (*early, *late)})
+
+
+def curve(
+    options: Options, label: str, weights: Mapping[str, float], steps: Sequence[int]
+) -> list[float]:
+    """Trains one model with a constant step size; returns its validation losses at `steps`."""
+    domains = domains_of(options, load_domains(options).corpus, options.run.seed)
+    model = options.language_model(domains.corpus.vocabulary, options.run.seed)
+    proxy = Proxy(model, options.proxy)
+    training = train_on_mixture(
+        domains, proxy, weights, steps[-1], options.search.batch_sequences, seed=options.run.seed
+    )
+    losses = []
+    bar = tqdm(training, total=steps[-1], desc=label, unit="step", mininterval=0.5)
+    for done, _ in enumerate(bar, start=1):
+        if done in steps:
+            losses.append(proxy.evaluate(domains.validation, "evaluate"))
+    return losses
+
+
+def power_law(tokens: np.ndarray, scale: float, exponent: float, floor: float) -> np.ndarray:
+    """Returns ``floor + scale (tokens / 1e5)^-exponent``, nats per token."""
+    return floor + scale * (tokens / 1e5) ** -exponent
+
+
+def fit_power_law(tokens: np.ndarray, losses: np.ndarray) -> list[float] | None:
+    """Returns scale, exponent and floor by least squares, None where no fit is found."""
+    start = (float(np.ptp(losses)) + 0.1, 0.5, float(losses.min()) / 2)
+    try:
+        found, _ = curve_fit(
+            power_law, tokens, losses, p0=start, bounds=([0, 0, 0], [1e3, 10, 1e3]), maxfev=20_000
+        )
+    except RuntimeError:
+        return None
+    return [float(value) for value in found]
+
+
+def findings(
+    tokens: np.ndarray, curves: Mapping[str, Sequence[float]], names: Sequence[str]
+) -> dict[str, Any]:
+    """Returns how far ranks and power laws carry over from a tenth of the tokens to all.
+
+    Args:
+        tokens: Of every measurement, rising.
+        curves: Losses at each, by label, nats per token.
+        names: The labels that are domains alone; the others are mixtures.
+    """
+    small = int(np.searchsorted(tokens, tokens[-1] / TENTH * 1.001))  # measurements up to a tenth
+    laws, errors, rises = {}, {}, {}
+    for label, values in curves.items():
+        losses = np.array(values)
+        law = fit_power_law(tokens[:small], losses[:small])
+        laws[label] = law
+        errors[label] = None if law is None else float(power_law(tokens[-1], *law) - losses[-1])
+        rises[label] = float(losses[-1] - losses.min())
+
+    def ranks(labels: Sequence[str]) -> dict[str, Any]:
+        early = np.array([curves[label][small - 1] for label in labels])
+        late = np.array([curves[label][-1] for label in labels])
+        reversed_pairs = sum(
+            (early[i] - early[j]) * (late[i] - late[j]) < 0
+            for i in range(len(labels))
+            for j in range(i)
+        )
+        pairs = len(labels) * (len(labels) - 1) // 2
+        spearman = float(spearmanr(early, late).statistic) if len(labels) > 2 else None
+        return {
+            "spearman": spearman,
+            "reversed_pairs": int(reversed_pairs),
+            "pairs": pairs,
+            "best_early": labels[int(early.argmin())],
+            "best_late": labels[int(late.argmin())],
+        }
+
+    groups = {"domains alone": list(names), "mixtures": [c for c in curves if c not in names]}
+    groups["all"] = list(curves)
+    return {
+        "small_scale_measurements": small,
+        "power_laws": laws,
+        "extrapolation_error": errors,
+        "rise_from_the_least": rises,
+        "ranks": {name: ranks(labels) for name, labels in groups.items() if len(labels) > 1},
+    }
+
+
+def results_table(results: Mapping[str, Any]) -> str:
+    """Returns the findings as Markdown."""
+    small = results["small_scale_measurements"]
+    rows = []
+    for label, losses in results["losses"].items():
+        error = results["extrapolation_error"][label]
+        rows.append(
+            [
+                label,
+                f"{losses[small - 1]:.3f}",
+                f"{losses[-1]:.3f}",
+                "no fit" if error is None else f"{error:+.3f}",
+                f"{results['rise_from_the_least'][label]:.3f}",
+            ]
+        )
+    header = ["trained on", f"loss at {results['tokens'][small - 1]:,} tokens",
+              f"at {results['tokens'][-1]:,}", "power law's error there",
+              "rise from its least"]  # fmt: skip
+    lines = [
+        f"- {name}: Spearman {'-' if r['spearman'] is None else format(r['spearman'], '.3f')}, "
+        f"{r['reversed_pairs']} of {r['pairs']} pairs reversed; best early {r['best_early']}, "
+        f"best late {r['best_late']}\n"
+        for name, r in results["ranks"].items()
+    ]
+    return f"{markdown(header, rows)}\nRanks at a tenth of the tokens against all:\n\n" + "".join(
+        lines
+    )
+
+
+def draw(results: Mapping[str, Any]) -> Any:
+    """Draws the curves of domains alone up to a tenth and to the end, and the power laws' fate."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from bydore_pyro.plots import domain_colours, plain
+
+    tokens, small = np.array(results["tokens"], float), results["small_scale_measurements"]
+    names, losses = results["domains"], results["losses"]
+    colours = domain_colours(names)
+    errors = results["extrapolation_error"]
+    fitted = [name for name in names if errors[name] is not None]
+    worst = sorted(fitted, key=lambda name: -abs(errors[name]))[:3]
+    figure, panels = plt.subplots(2, 2, figsize=(10.5, 7.4), layout="constrained")
+    titles = ("(a) a tenth of the tokens", "(b) power laws fitted there",
+              "(c) all tokens", "(d) the same laws, extrapolated")  # fmt: skip
+    for axes, title in zip(panels.flat, titles, strict=True):
+        axes.set_title(title, fontsize=10)
+        axes.set_xscale("log")
+        axes.set_xlabel("training tokens")
+    for axes, until in ((panels[0, 0], small), (panels[1, 0], len(tokens))):
+        for name in names:
+            axes.plot(tokens[:until], losses[name][:until], "-o", color=colours[name], ms=2.5)
+    for axes, until in ((panels[0, 1], small), (panels[1, 1], len(tokens))):
+        fine = np.geomspace(tokens[0], tokens[until - 1], 200)
+        for name in worst:
+            axes.plot(tokens[:until], losses[name][:until], "-o", color=colours[name], ms=2.5)
+            law = power_law(fine, *results["power_laws"][name])
+            axes.plot(fine, law, "--", color=colours[name], linewidth=1.3)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("validation loss (nats per token)")
+    panels[1, 1].axvline(tokens[small - 1], color="0.6", linewidth=0.8)
+    handles = [plt.Line2D([], [], color=colours[n], label=plain(n)) for n in names]
+    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+if __name__ == "__main__":
+    run_main(
+        assumptions,
+        "assumptions",
+        ABOUT,
+        AssumptionsOptions,
+        resumable=True,
+        batch_sequences=16,
+        validation_sequences=64,
+    )

@@ -1,0 +1,324 @@
+"""Every method on the same proxy, data, seeds and budget: what each finds, and what it is worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import markdown, run_main
+
+from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.diagnostics import jitter
+from bydore_pyro.errors import DataError
+from bydore_pyro.methods import MethodOptions, fit, problem_of
+from bydore_pyro.published import average_score, benchmark_scores
+from bydore_pyro.run import begin_run, domains_of, load_domains, tell
+from bydore_pyro.run_folder import RunFolder, provenance
+
+ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1
+(all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
+the planted mixture (validation in known shares), and a target of three domains that are scarce in
+training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
+trainings of the proxy). Finished proxies are shared among the methods that can use them, and charged to each.
+--resume RUN goes on where a run stopped."""
+
+METHODS = ("uniform", "natural", "single", "doremi", "regmix", "autoscale", "mde", "bydore")
+PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
+         "mde": "MDE", "bydore": "ByDoRe"}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig:
+    """What is compared."""
+
+    methods: list[str] = field(
+        default_factory=lambda: list(METHODS), metadata={"help": "The methods."}
+    )
+    targets: list[str] = field(
+        default_factory=lambda: ["case1", "case2", "planted", "scarce"],
+        metadata={"help": "Of case1, case2, planted, scarce."},
+    )
+    target_seeds: int = field(default=2, metadata={"help": "Fresh models a mixture."})
+    scale: float = field(
+        default=1.0, metadata={"help": "Multiplies --steps, of the proxies and the fresh models."}
+    )
+
+    def __post_init__(self) -> None:
+        for given, known in ((self.methods, (*METHODS, "human")), (self.targets, tuple(TARGETS))):
+            for name in given:
+                if name not in known:
+                    raise ValueError(f"Expected one of {', '.join(known)}, found '{name}'")
+            if len(set(given)) < len(given) or not given:
+                raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
+        if not 1 <= self.target_seeds <= 100:
+            raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
+        if not 0 < self.scale <= 1e6:
+            raise ValueError(f"Expected scale in (0, 1e6], actual {self.scale}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(MethodOptions):
+    """The options of every method and of the comparison."""
+
+    compare: CompareConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a mixture is to be good for.
+
+    Args:
+        validation: Shares of held-out text by domain.
+        domains: To train on; all when None.
+        scarce: Sequences of training text that the target's domains are cut to, None for all.
+    """
+
+    validation: Mapping[str, float]
+    domains: tuple[str, ...] | None = None
+    scarce: int | None = None
+
+
+TARGETS = {
+    "case1": Target(validation={"docstrings": 1.0}),
+    "case2": Target(validation={"docstrings": 1.0}, domains=("python", "licences")),
+    "planted": Target(validation={"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}),
+    "scarce": Target(validation={"readmes": 1.0, "json": 1.0, "licences": 1.0}, scarce=150),
+}
+JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
+HELD_OUT = tuple(dict.fromkeys(n for t in TARGETS.values() if not t.scarce for n in t.validation))
+
+
+def compare(options: CompareOptions, resume: Path | None) -> None:
+    """Finds and judges every mixture; leaves a run folder, a table and pictures."""
+    folder = begin_run(options, "compare", resume)
+    steps = max(2, round(options.search.steps * options.compare.scale))
+    scaled = dataclasses.replace(options.search, steps=steps)
+    options = dataclasses.replace(options, search=scaled)
+    corpus = load_domains(options).corpus
+    if resume is None:
+        folder.write_config("compare", options.as_dict(), tell)
+    results: dict[str, Any] = {}
+    for name in options.compare.targets:
+        results[name] = one_target(options, folder, corpus, name)
+        content = {"targets": results, "steps": steps, **provenance()}
+        folder.write_json("results.json", content)
+    table = "\n".join(target_table(name, result) for name, result in results.items())
+    folder.write_text("table.md", table)
+    for name, result in results.items():
+        folder.write_figure(f"losses_{name}.png", draw_losses(name, result))
+        if {"doremi", "bydore"} <= set(result["methods"]):
+            folder.write_figure(f"trajectories_{name}.png", draw_trajectories(name, result))
+    print(table)
+    print(f"In {folder.path}: results.json, table.md, pictures, proxies/ and search-*/.")
+
+
+def one_target(
+    options: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str
+) -> dict[str, Any]:
+    """Returns what every method finds for a target, and the losses of fresh models on it."""
+    target = TARGETS[name]
+    if target.scarce is not None:
+        corpus = cut_store(corpus, dict.fromkeys(target.validation, target.scarce
+                                                 * options.run.sequence_length))  # fmt: skip
+    validation = [f"{domain}={share}" for domain, share in target.validation.items()]
+    domains = list(target.domains) if target.domains else options.run.domains
+    run = dataclasses.replace(options.run, validation=validation, domains=domains)
+    own = dataclasses.replace(options, run=run)
+    found = {}
+    for method in options.compare.methods:
+        # DoReMi has no target: its mixture serves every target of the same text.
+        whole = method == "doremi" and target.domains is None and target.scarce is None
+        noted = folder.path / "fits" / f"{'all' if whole else name}-{method}.json"
+        if not noted.exists():
+            tell(f"{name}: {method}")
+            place = folder.path / f"search-{name}"
+            folder.write_json(f"fits/{noted.name}", one_fit(own, corpus, folder, method, place))
+        found[method] = json.loads(noted.read_text(encoding="utf-8"))
+    judged = {k: v["weights"] for k, v in found.items()}
+    if (
+        set(target.validation) <= set(domains_of(own, corpus, 0).names)
+        and len(target.validation) > 1
+    ):
+        judged["the target's own shares"] = dict(target.validation)
+    losses = judge(own, corpus, folder, name, judged)
+    return {"validation": dict(target.validation), "methods": found, "losses": losses}
+
+
+def one_fit(
+    options: CompareOptions, corpus: TokenStore, folder: RunFolder, method: str, place: Path
+) -> dict[str, Any]:
+    """Returns what one method finds and what it cost, as plain values."""
+    problem = problem_on(options, corpus, folder)
+    found: Fit = fit(method, problem, options, place)
+    path = found.trajectory
+    return {
+        "weights": found.mixture.as_dict(),
+        "standard_deviation": found.mixture.standard_deviation,
+        "cost": problem.cost.report(),
+        "jitter": None if path is None else jitter(path),
+        "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
+        "trajectory": None if path is None else np.round(path, 5).tolist(),
+        "details": dict(found.details),
+    }
+
+
+def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -> Problem:
+    """Returns the problem on a corpus; finished proxies lie in the comparison's folder."""
+    runs = Path(options.budget.proxy_runs or folder.path / "proxies")
+    domains = domains_of(options, corpus, options.run.seed)
+    # One proxy serves every target of the same text.
+    shared = HELD_OUT if set(domains.validation_shares) <= set(HELD_OUT) else ()
+    return problem_of(options, domains, runs, shared)
+
+
+def judge(
+    options: CompareOptions,
+    corpus: TokenStore,
+    folder: RunFolder,
+    name: str,
+    mixtures: Mapping[str, Mapping[str, float]],
+) -> dict[str, list[float]]:
+    """Returns the losses on the target of fresh models on each mixture, nats per token."""
+    problem = dataclasses.replace(
+        problem_on(options, corpus, folder),
+        validation_sequences=JUDGED * options.budget.evaluation_sequences,
+    )
+    seeds = [options.run.seed + 1_000_003 + i for i in range(options.compare.target_seeds)]
+    total = {label: sum(weights.values()) for label, weights in mixtures.items()}
+    planned = [
+        PlannedRun(
+            weights={n: w / total[label] for n, w in weights.items() if w > 0},
+            steps=problem.steps,
+            seed=seed,
+        )
+        for label, weights in mixtures.items()
+        for seed in seeds
+    ]
+    runs = train_runs(problem, planned, f"{name}: fresh models")
+    losses = [run.target_loss(problem.target) for run in runs]
+    return {
+        label: losses[len(seeds) * i : len(seeds) * (i + 1)] for i, label in enumerate(mixtures)
+    }
+
+
+def cut_store(store: TokenStore, most: Mapping[str, int]) -> TokenStore:
+    """Returns a store with no more than so many training tokens of some domains.
+
+    Raises:
+        DataError: When it does not have them.
+    """
+    for name in most:
+        if name not in store.names:
+            raise DataError(
+                f"Expected a domain of the data ({', '.join(store.names)}), found '{name}'"
+            )
+    train = {n: tokens[: most.get(n, len(tokens))] for n, tokens in store.train.items()}
+    identity = f"{store.sha256} {sorted(most.items())}"
+    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
+    return dataclasses.replace(store, train=train, index=index)
+
+
+def target_table(name: str, result: Mapping[str, Any]) -> str:
+    """Returns what the methods found for a target, and what it was worth, as Markdown."""
+    scores = {}
+    if name in ("case1", "case2"):
+        scores = {m: average_score(t) for m, t in benchmark_scores(int(name[-1])).items()}
+    header = ["method", "validation loss", "largest weights", "FLOPs", "tokens", "seconds",
+              "jitter", "paper: mean of 13 benchmarks"]  # fmt: skip
+    rows = []
+    order = sorted(result["losses"], key=lambda label: statistics.mean(result["losses"][label]))
+    for label in order:
+        losses = result["losses"][label]
+        spread = statistics.stdev(losses) if len(losses) > 1 else 0.0
+        found = result["methods"].get(label)
+        if found is None:
+            cells = [leading(result["validation"]), "", "", "", ""]
+        else:
+            cost, shake = found["cost"], found["jitter_second_half"]
+            cells = [
+                leading(found["weights"]),
+                f"{cost['flops']:.2e}" if cost["flops"] else "0",
+                f"{cost['tokens']:,}",
+                f"{cost['seconds']:.0f}",
+                "" if shake is None else f"{shake:.4f}",
+            ]
+        paper = scores.get(PAPER.get(label, ""))
+        cells.append("" if paper is None else f"{paper:.2f}")
+        rows.append([label, f"{statistics.mean(losses):.3f} ± {spread:.3f}", *cells])
+    shares = ", ".join(f"{n} {s:g}" for n, s in result["validation"].items())
+    return f"## {name}: validation text {shares}\n\n{markdown(header, rows)}"
+
+
+def leading(weights: Mapping[str, float], count: int = 4) -> str:
+    """Returns the largest weights as text."""
+    total = sum(weights.values())
+    largest = sorted(weights.items(), key=lambda item: -item[1])[:count]
+    return ", ".join(f"{name} {w / total:.2f}" for name, w in largest if w > 0)
+
+
+def draw_losses(name: str, result: Mapping[str, Any]) -> Any:
+    """Draws the losses of fresh models on each method's mixture, a dot a seed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    order = sorted(result["losses"], key=lambda label: -statistics.mean(result["losses"][label]))
+    figure, axes = plt.subplots(figsize=(6.4, 0.34 * len(order) + 1.3), layout="constrained")
+    for row, label in enumerate(order):
+        losses = result["losses"][label]
+        axes.plot(losses, [row] * len(losses), "o", color="0.35", markersize=4, alpha=0.7)
+        axes.plot(statistics.mean(losses), row, "D", color="tab:blue", markersize=6)
+    axes.set_yticks(range(len(order)), order)
+    axes.set_xlabel("validation loss of fresh models (nats per token): seeds, and their mean")
+    axes.set_title(name, fontsize=11)
+    axes.grid(axis="x", color="0.9")
+    return figure
+
+
+def draw_trajectories(name: str, result: Mapping[str, Any]) -> Any:
+    """Draws the weights of DoReMi and ByDoRe over their steps, side by side."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from bydore_pyro.plots import domain_colours, plain
+
+    figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True, layout="constrained")
+    names = list(result["methods"]["bydore"]["weights"])
+    colours = domain_colours(names)
+    for axes, method in zip(panels, ("doremi", "bydore"), strict=True):
+        path = np.array(result["methods"][method]["trajectory"])
+        for place, domain in enumerate(names):
+            axes.plot(path[:, place], color=colours[domain], linewidth=1.3)
+        shake = result["methods"][method]["jitter_second_half"]
+        axes.set_title(f"{method}: jitter {shake:.4f} in the second half", fontsize=10)
+        axes.set_xlabel("step")
+        axes.margins(x=0.01)
+    panels[0].set_ylabel("weight (share of training tokens)")
+    panels[0].set_ylim(0, 1)
+    handles = [plt.Line2D([], [], color=colours[n], label=plain(n)) for n in names]
+    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+if __name__ == "__main__":
+    run_main(
+        compare,
+        "compare",
+        ABOUT,
+        CompareOptions,
+        resumable=True,
+        steps=160,
+        batch_sequences=16,
+    )

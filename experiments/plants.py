@@ -1,0 +1,228 @@
+"""Many planted mixtures: one plant is not enough to judge a design of the search by."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import markdown, run_main, verify
+from planted import gap_closed, total_variation
+
+from bydore_pyro.cost import Cost
+from bydore_pyro.domains import Domains
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.options import Options
+from bydore_pyro.run import (
+    begin_run,
+    domains_of,
+    is_finished,
+    load_domains,
+    search_in,
+    tell,
+    uniform_weights,
+)
+
+ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
+among them. Draw the validation set of each in these shares, search the weights of all domains, and
+report how near they come: total variation, also with alike domains taken together, where weight may
+rightly spread to the neighbour; the share of the gap in loss between uniform and planted weights
+that fresh models close on the learned ones; the jitter. Plants are numbered, so that designs can be
+chosen on some and judged on others."""
+
+ALIKE = (("python", "python_tests"), ("c_headers", "c_source"), ("docstrings", "text"))
+LEAST_SEQUENCES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantsConfig:
+    """Which plants are searched."""
+
+    plants: int = field(default=10, metadata={"help": "Number of plants."})
+    first: int = field(default=0, metadata={"help": "Number of the first plant."})
+    fresh: int = field(
+        default=1, metadata={"help": "Fresh models a mixture, for the gap in loss; 0 trains none."}
+    )
+
+    def __post_init__(self) -> None:
+        for name, least in (("plants", 1), ("first", 0), ("fresh", 0)):
+            if not least <= getattr(self, name) <= 1000:
+                raise ValueError(
+                    f"Expected {name} in [{least}, 1000], actual {getattr(self, name)}"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantsOptions(Options):
+    """The options of a search and of its plants."""
+
+    plants: PlantsConfig
+
+
+def draw_plant(names: Sequence[str], number: int) -> dict[str, float]:
+    """Returns plant `number`: shares of two to five of the domains, none below 0.1."""
+    rng = np.random.default_rng([20261121, number])
+    count = min(int(rng.integers(2, 6)), len(names))
+    chosen = list(rng.permutation(np.array(names))[:count])
+    pairs = [pair for pair in ALIKE if set(pair) <= set(names)]
+    if number % 2 and pairs:
+        pair = list(pairs[rng.integers(len(pairs))])
+        chosen = pair + [name for name in chosen if name not in pair][: count - 2]
+    shares = 0.1 + (1 - 0.1 * len(chosen)) * rng.dirichlet(np.ones(len(chosen)))
+    return {str(name): round(float(share), 3) for name, share in zip(chosen, shares, strict=True)}
+
+
+def plantable(domains: Domains) -> list[str]:
+    """Returns the domains that hold enough held-out text to be planted.
+
+    Raises:
+        DataError: When they are fewer than two.
+    """
+    held_out = domains.corpus.validation
+    least = LEAST_SEQUENCES * domains.sequence_length
+    names = [name for name in domains.names if len(held_out[name]) >= least]
+    if len(names) < 2:
+        raise DataError(
+            f"Expected two domains with {LEAST_SEQUENCES} sequences of held-out text, found "
+            f"{', '.join(names) or 'none'}"
+        )
+    return names
+
+
+def plants(options: PlantsOptions, resume: Path | None) -> None:
+    """Searches every plant; each leaves a run folder, and all of them a table and a picture."""
+    folder = begin_run(options, "plants", resume)
+    names = plantable(load_domains(options))
+    if resume is None:
+        folder.write_config("plants", options.as_dict(), tell)
+    rows, first = [], options.plants.first
+    for number in range(first, first + options.plants.plants):
+        noted = folder.path / f"plant-{number}" / "plant.json"
+        if not noted.exists():
+            row = one_plant(options, noted.parent, number, names)
+            folder.write_json(f"plant-{number}/plant.json", row)
+        rows.append(json.loads(noted.read_text(encoding="utf-8")))
+        folder.write_json("results.json", rows)
+    folder.write_text("table.md", results_table(rows))
+    folder.write_figure("plants.png", draw(rows))
+    print(results_table(rows))
+    print(f"In {folder.path}: results.json, table.md, plants.png and a run folder for each.")
+
+
+def one_plant(
+    options: PlantsOptions, path: Path, number: int, names: Sequence[str]
+) -> dict[str, Any]:
+    """Searches one plant and trains fresh models on what is found."""
+    shares = draw_plant(names, number)
+    tell(f"plant {number}: {shares}")
+    run = dataclasses.replace(
+        options.run,
+        validation=[f"{name}={share}" for name, share in shares.items()],
+        seed=options.run.seed + number,
+    )
+    seeded = dataclasses.replace(options, run=run)
+    if not is_finished(path):
+        search_in(seeded, path, "plants")
+    learned = Mixture.from_json(path / "mixture.json").as_dict()
+    metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
+    domains = domains_of(seeded, load_domains(seeded).corpus, run.seed)
+    truth = domains.validation_shares
+    mixtures = {
+        "learned": learned,
+        "planted": truth,
+        "uniform": uniform_weights(domains),
+    }
+    losses = [
+        verify(
+            seeded, domains.corpus, mixtures, options.search.steps, Cost(), seed,
+            path / f"fresh-{seed}.json",
+        )
+        for seed in range(options.plants.fresh)
+    ]  # fmt: skip
+    means = {label: statistics.mean(run[label] for run in losses) for label in mixtures if losses}
+    return {
+        "plant": number,
+        "shares": truth,
+        "weights": learned,
+        "jitter_second_half": metrics["jitter_second_half"],
+        "total_variation": total_variation(learned, truth),
+        "total_variation_alike_merged": total_variation(merged(learned), merged(truth)),
+        "losses": means,
+        "gap_closed": gap_closed(means) if means else None,
+    }
+
+
+def merged(weights: dict[str, float]) -> dict[str, float]:
+    """Returns the weights with those of alike domains added up."""
+    first = {second: first for first, second in ALIKE}
+    total: dict[str, float] = {}
+    for name, weight in weights.items():
+        key = first.get(name, name)
+        total[key] = total.get(key, 0.0) + weight
+    return total
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns the plants' results as a Markdown table, and their distribution."""
+
+    def closed(row: dict[str, Any]) -> str:
+        return "" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}"
+
+    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter", "gap closed"]
+    body = [
+        [
+            str(row["plant"]),
+            ", ".join(f"{name} {share:.2f}" for name, share in row["shares"].items()),
+            ", ".join(f"{row['weights'][name]:.2f}" for name in row["shares"]),
+            f"{row['total_variation']:.3f}",
+            f"{row['total_variation_alike_merged']:.3f}",
+            f"{row['jitter_second_half']:.4f}",
+            closed(row),
+        ]
+        for row in rows
+    ]
+    quantities = ("total_variation", "total_variation_alike_merged", "jitter_second_half")
+    spread = [f"{name}: {median_and_range([row[name] for row in rows])}" for name in quantities]
+    gaps = [row["gap_closed"] for row in rows if row["gap_closed"] is not None]
+    if gaps:
+        spread.append(f"gap_closed: {median_and_range(gaps)}")
+    lines = "".join(f"- {line}\n" for line in spread)
+    return f"{markdown(header, body)}\nOver the plants, median (least to largest):\n\n{lines}"
+
+
+def median_and_range(values: Sequence[float]) -> str:
+    """Returns the median and the range as text."""
+    return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def draw(rows: Sequence[dict[str, Any]]) -> Any:
+    """Draws the learned against the planted weight of every domain of every plant."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from bydore_pyro.plots import domain_colours, plain
+
+    figure, axes = plt.subplots(figsize=(6.2, 4.6), layout="constrained")
+    names = sorted({name for row in rows for name in row["weights"]})
+    for name, colour in domain_colours(names).items():
+        planted = [row["shares"].get(name, 0.0) for row in rows]
+        learned = [row["weights"][name] for row in rows]
+        axes.scatter(planted, learned, s=22, color=colour, label=plain(name), alpha=0.85)
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=0)
+    axes.set_xlabel("planted weight")
+    axes.set_ylabel("learned weight")
+    axes.set_title(f"{len(rows)} plants", fontsize=11)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+if __name__ == "__main__":
+    run_main(plants, "plants", ABOUT, PlantsOptions, resumable=True)

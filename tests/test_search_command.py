@@ -1,0 +1,32 @@
+"""`bydore search` as a user runs it; whole searches run in test_run.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import write_domains
+
+from bydore_pyro.commands.search_command import RepetitionConfig, search_command
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=20)
+    return tmp_path / "text"
+
+
+def test_bad_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--smoke", "--data", str(folder), "--validation", "a"]
+    for wrong, message in (
+        (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
+        (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
+        (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
+        (["--strategy", "all"], "invalid choice: 'all'"),
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            search_command([*given, *wrong])
+        assert exit_.value.code == 2
+        assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="Expected seeds"):
+        RepetitionConfig(seeds=2000)
