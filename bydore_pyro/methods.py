@@ -46,6 +46,12 @@ class BudgetConfig:
             "help": "Folder of finished proxies, which methods share; in --out if not given."
         },
     )
+    evaluation_sequences: int = field(
+        default=64,
+        metadata={
+            "help": "Most held-out sequences of a domain that a finished proxy is judged on."
+        },
+    )
 
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 1e6:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,19 +84,19 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
 
 
 def weights_table(
-    mixture: Mixture, verdicts: Mapping[str, str], epochs: Mapping[str, float]
+    mixture: Mixture, verdicts: Mapping[str, str], epochs: Mapping[str, float] | None
 ) -> str:
     """Returns the weights with their intervals as text, largest first.
 
     Args:
         mixture: The weights; where they are capped, the free ones stand beside them.
         verdicts: Whether each domain's interval is clear of the uniform share, where known.
-        epochs: How many times a run on these weights reads each domain.
+        epochs: How many times a run on these weights reads each domain, where known.
     """
     missing = (float("nan"),) * len(mixture.names)
     deviation, free = mixture.standard_deviation or missing, mixture.free_weights or missing
     hdi = mixture.hdi or tuple(zip(missing, missing, strict=True))
-    width = max(6, *map(len, mixture.names))
+    width, read = max(6, *map(len, mixture.names)), epochs or {}
     capped = mixture.free_weights is not None
     lines = [
         f"\n{'domain':<{width}}  weight  {'  free  ' if capped else ''}    sd  "
@@ -105,7 +106,7 @@ def weights_table(
     for weight, name, uncapped, sd, (low, high) in sorted(rows, reverse=True):
         lines.append(
             f"{name:<{width}}  {weight:6.3f}  {f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  "
-            f"[{low:.3f}, {high:.3f}]  {epochs[name]:6.2f}  {verdicts.get(name, '')}"
+            f"[{low:.3f}, {high:.3f}]  {read.get(name, math.nan):6.2f}  {verdicts.get(name, '')}"
         )
     return "\n".join(lines)
 

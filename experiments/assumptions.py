@@ -20,9 +20,9 @@ from bydore_pyro.run import begin_run, domains_of, load_domains, tell
 from bydore_pyro.run_folder import provenance
 from bydore_pyro.verification import train_on_mixture
 
-ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and watch
-the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth of the
-tokens is the order at all of them (rank invariance), and that a power law of the first tenth
+ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
+watch the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth
+of the tokens is the order at all of them (rank invariance), and that a power law of the first tenth
 foretells the rest (the paper's Figs. "assumption_violations" and "appendix_loss"). Reports how far
 both hold on this text: rank correlations, reversed pairs, extrapolation errors, curves that rise
 again."""

@@ -28,8 +28,8 @@ ABOUT = """Find a mixture by every method for four targets, and train fresh mode
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
 the planted mixture (validation in known shares), and a target of three domains that are scarce in
 training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
-trainings of the proxy). Finished proxies are shared among the methods that can use them, and charged to each.
---resume RUN goes on where a run stopped."""
+trainings of the proxy). Finished proxies are shared among the methods that can use them, and
+charged to each. --resume RUN goes on where a run stopped."""
 
 METHODS = ("uniform", "natural", "single", "doremi", "regmix", "autoscale", "mde", "bydore")
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",

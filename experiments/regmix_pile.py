@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,10 @@ import pandas
 from common import markdown, run_main
 from tqdm import tqdm
 
-from bydore_pyro.baselines.regmix import (
-    GaussianProcess,
-    PointRegression,
-    SimulatedOptimum,
-    fit_gaussian_process,
-    fit_regression,
-    simulated_optimum,
-)
+from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
+from bydore_pyro.baselines.regmix import SimulatedOptimum, prior_of, simulated_optimum
+from bydore_pyro.baselines.regression import PointRegression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs
-from bydore_pyro.errors import DataError
-from bydore_pyro.published import pile_weights
 from bydore_pyro.run import tell
 from bydore_pyro.run_folder import RunFolder, provenance
 
@@ -65,9 +58,9 @@ class RegMixPileConfig:
     prior: str | None = field(
         default=None,
         metadata={
-            "help": "CSV file with the columns domain and token_share, from which mixtures are "
-            "simulated. If not given, the Pile's; for other domains than the Pile's, the mean of "
-            "the training mixtures."
+            "help": "File of weights, around which mixtures are simulated. If not given, the "
+            "Pile's token shares; for other domains than the Pile's, the mean of the training "
+            "mixtures."
         },
     )
     normalise: bool = field(
@@ -112,55 +105,6 @@ class RegMixPileOptions:
     run: RegMixPileConfig
 
 
-def read_prior(path: Path) -> dict[str, float]:
-    """Reads shares by domain, and normalises them.
-
-    Raises:
-        DataError: When the file is not such a table.
-    """
-    try:
-        frame = pandas.read_csv(path, dtype={"domain": str}, keep_default_na=False)
-        shares = dict(zip(frame["domain"], frame["token_share"].astype(float), strict=True))
-    except KeyError as error:
-        raise DataError(
-            f"Expected the columns domain and token_share in {path}, found no {error}"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise DataError(f"Expected a CSV file of shares, found {path}: {error}") from error
-    if len(shares) < len(frame) or not shares:
-        raise DataError(f"Expected every domain once in {path}, found {len(frame)} rows of "
-                        f"{len(shares)} domains")  # fmt: skip
-    for name, share in shares.items():
-        if not (np.isfinite(share) and share >= 0):
-            raise DataError(f"Expected a share >= 0 of '{name}' in {path}, found {share}")
-    total = sum(shares.values())
-    if not 0.99 <= total <= 1.01:
-        raise DataError(f"Expected shares that sum to 1 in {path}, found {total:g}")
-    return {name: share / total for name, share in shares.items()}
-
-
-def prior_of(train: RunsTable, file: str | None) -> tuple[np.ndarray, str]:
-    """Returns the prior ``(K,)`` in the table's order, and where it comes from.
-
-    Raises:
-        DataError: When a file is given whose domains are not the table's.
-    """
-    shares: Mapping[str, float]
-    if file is not None:
-        shares, source = read_prior(Path(file)), file
-    else:
-        shares, source = pile_weights()["token_share"], "the Pile's token shares"
-    other = sorted(set(shares) ^ set(train.domains))
-    if other and file is not None:
-        where = "the prior" if other[0] in shares else "the runs"
-        raise DataError(f"Expected the domains of the runs in {file}, found '{other[0]}' in "
-                        f"{where} only")  # fmt: skip
-    if other:
-        mean = train.weights.mean(0)
-        return mean / mean.sum(), "the mean of the training mixtures, which are not of the Pile"
-    return np.array([shares[name] for name in train.domains]), source
-
-
 def spearman(predicted: np.ndarray, measured: np.ndarray) -> float | None:
     """Returns the rank correlation times 100, None where one side is constant."""
     ranks = pandas.DataFrame({"predicted": predicted, "measured": measured})
@@ -189,10 +133,14 @@ def fit_all(
     return dict(zip(REGRESSIONS, found, strict=True))
 
 
-def details(model: PointRegression | GaussianProcess) -> dict[str, Any]:
+def details(model: PointRegression | GaussianProcess, domains: Sequence[str]) -> dict[str, Any]:
     """Returns what a fit tells of itself."""
     if isinstance(model, GaussianProcess):
-        return {"noise_nats_per_token": model.noise, "notes": list(model.notes)}
+        return {
+            "noise_nats_per_token": model.noise,
+            "without_influence": [domains[place] for place in model.without_influence],
+            "notes": list(model.notes),
+        }
     return {} if model.trees is None else {"trees": model.trees}
 
 
@@ -253,7 +201,7 @@ def correlate(
             results[target] = {
                 kind: {
                     "spearman_x100": spearman(model.predict(test.weights), measured),
-                    **details(model),
+                    **details(model, train.domains),
                 }
                 for kind, model in models.items()
             }
@@ -274,7 +222,8 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     test = test.ordered(train.domains, train.targets)
     train.losses_of(run.target)  # it must be there before the others are fitted
     prior, source = prior_of(train, run.prior)
-    folder.write_config("regmix_pile", {"run": dataclasses.asdict(run)}, tell)
+    config = dataclasses.asdict(run)
+    tell(f"run: {', '.join(f'{key}={value}' for key, value in config.items())}")
 
     results, models = correlate(train, test, run)
     draws = min(run.draws, SMOKE_DRAWS) if run.smoke else run.draws
@@ -286,6 +235,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     facts = provenance()
     facts["versions"] |= {name: importlib.metadata.version(name) for name in PACKAGES}
     shares = dict(zip(train.domains, prior.tolist(), strict=True))
+    folder.write_json("config.json", {"name": "regmix_pile", "run": config})
     folder.write_json(
         "results.json",
         {
@@ -309,7 +259,11 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     folder.write_text("table.md", table)
     print(table)
     for target, row in results.items():
-        for note in row["Gaussian process"]["notes"]:
+        process = row["Gaussian process"]
+        if process["without_influence"]:
+            names = ", ".join(process["without_influence"])
+            print(f"No influence on {target} is seen of {names} (Gaussian process).")
+        for note in process["notes"]:
             print(f"Gaussian process of {target}: {note}")
     print(f"In {path}: results.json, table.md.")
 

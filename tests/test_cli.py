@@ -21,7 +21,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["foo"], "bydore: error: Expected a command (prepare, search, fit, report), found 'foo'"),
+        (["foo"], f"bydore: error: Expected a command ({', '.join(COMMANDS)}), found 'foo'"),
         (["prepare"], "bydore prepare: error: the following arguments are required: --data, --out"),
         (["prepare", "--data", "", "--out", "x"], "Expected a value for --data"),
         (["prepare", "--data", "d", "--out", "x", "--processes", "-1"], "processes in [0, 1024]"),

@@ -39,7 +39,7 @@ def options_for(text: Path, *more: str) -> MethodOptions:
 def test_every_method_finds_a_mixture_within_the_budget(
     method: str, text: Path, tmp_path: Path
 ) -> None:
-    options = options_for(text, "--budget", "40", "--human", str(tmp_path / "human.json"))
+    options = options_for(text, "--budget", "24", "--human", str(tmp_path / "human.json"))
     (tmp_path / "human.json").write_text('{"a": 0.5, "b": 0.5}')
     domains = load_domains(options)
     problem = problem_of(options, domains, tmp_path / "proxies")
@@ -50,7 +50,7 @@ def test_every_method_finds_a_mixture_within_the_budget(
     if method in ("uniform", "natural", "human", "single"):
         assert spent == 0
     else:
-        assert 0.7 * 40 * 6 < spent < 1.05 * 40 * 6
+        assert 0.7 * 24 * 6 < spent < 1.05 * 24 * 6
         again = problem_of(options, domains, tmp_path / "proxies")
         assert fit(method, again, options, tmp_path / "search").mixture == found.mixture
     if method in ("doremi", "bydore"):

@@ -70,9 +70,9 @@ class FinishedRun:
 
     def token_losses(self) -> dict[str, np.ndarray]:
         """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""
-        names = list(self.losses)
-        arrays = np.load(self.folder / "tokens.npz", allow_pickle=False)
-        return {name: arrays[str(place)] for place, name in enumerate(names)}
+        from safetensors.numpy import load_file
+
+        return load_file(self.folder / "tokens.safetensors")
 
 
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
@@ -188,8 +188,7 @@ def _train(problem: Problem, run: PlannedRun, place: Path, advance: Callable[[],
             )
     with appearing_folder(place) as aside:
         if run.keep_tokens:
-            arrays = {str(place): v.numpy() for place, v in enumerate(losses.values())}
-            np.savez(aside / "tokens.npz", **arrays)
+            save_file({n: v.contiguous() for n, v in losses.items()}, aside / "tokens.safetensors")
         if run.keep_model:
             state = {n: t.contiguous() for n, t in model.state_dict().items()}
             save_file(state, aside / "model.safetensors")

@@ -10,6 +10,8 @@ import numpy as np
 import xarray
 
 from bydore_pyro.baselines.problem import Fit
+from bydore_pyro.baselines.regmix import fit_runs, prior_of
+from bydore_pyro.baselines.runs_table import read_runs
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
 from bydore_pyro.cost import Cost
 from bydore_pyro.diagnostics import jitter
@@ -47,6 +49,13 @@ class FitConfig:
     target: str | None = field(
         default=None, metadata={"help": "With --runs: the column of losses that is to fall."}
     )
+    prior: str | None = field(
+        default=None,
+        metadata={
+            "help": "With --runs: weights around which mixtures are simulated, a file; if not "
+            "given, the Pile's token shares, or the mean of the runs for other domains."
+        },
+    )
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -55,6 +64,8 @@ class FitConfig:
             raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
         if (self.runs is None) != (self.target is None):
             raise ValueError("Expected --runs and --target together, found one of them")
+        if self.prior is not None and self.runs is None:
+            raise ValueError("Expected --prior with --runs, found it alone")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +76,8 @@ class FitOptions(MethodOptions):
 
 
 def fit_command(arguments: Sequence[str]) -> None:
-    """Finds a mixture by --method uniform, natural, human, single, doremi, regmix, autoscale, mde or
-    bydore, within a budget of FLOPs. --resume RUN goes on with a run that was stopped: finished
+    """Finds a mixture by --method uniform, natural, human, single, doremi, regmix, autoscale, mde
+    or bydore, within a budget of FLOPs. --resume RUN goes on with a run that was stopped: finished
     proxies are not trained again."""
 
     name = "bydore fit"
@@ -81,7 +92,7 @@ def fit_command(arguments: Sequence[str]) -> None:
                 arguments, name, about, FitOptions, presets={"--smoke": {**SMOKE, **SMALL}}
             ).resolved()
         if options.fit.runs is not None:
-            _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target), resume)
+            _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target))
             return
         folder = begin_run(options, "fit", resume)
         domains = load_domains(options)
@@ -96,8 +107,26 @@ def fit_command(arguments: Sequence[str]) -> None:
             print(report_text(folder.path))
 
 
+def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
+    """Fits RegMix's regression to tables of finished runs; needs neither data nor proxy."""
+    folder = begin_run(options, "fit", None)
+    # RegMix keeps runs to fit on and runs to test on.
+    split = "train" if any(runs.glob("train_mixture_*.csv")) else None
+    table = read_runs(runs, split)
+    prior, source = prior_of(table, options.fit.prior)
+    tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
+    found = fit_runs(table, target, prior, options.regmix)
+    folder.write_config("fit", options.as_dict(), tell)
+    _write_fit(folder, options, found, Cost(), None)
+    print(report_text(folder.path))
+
+
 def _write_fit(
-    folder: RunFolder, options: FitOptions, found: Fit, cost: Cost, epochs: Mapping[str, float]
+    folder: RunFolder,
+    options: FitOptions,
+    found: Fit,
+    cost: Cost,
+    epochs: Mapping[str, float] | None,
 ) -> None:
     """Writes mixture, metrics and trajectory; what a search left stays in its own folder."""
     path = found.trajectory
@@ -115,7 +144,7 @@ def _write_fit(
         "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
         "details": dict(found.details),
         "run_tokens": options.run_tokens,
-        "run_epochs": dict(epochs),
+        "run_epochs": None if epochs is None else dict(epochs),
         "peak_memory_megabytes": peak_memory_megabytes(),
         **provenance(),
     }

@@ -1,0 +1,203 @@
+"""A Gaussian process over log weights: a loss, and how sure it is."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bydore_pyro.baselines.regression_input import (
+    checked_mixtures,
+    checked_runs,
+    extra,
+    normal_quantile,
+)
+
+__all__ = ["GaussianProcess", "fit_gaussian_process"]
+
+# A domain's log weight ends at this share, below which tables are rounded to zero.
+OFFSET = 1e-3
+SIGNAL, LENGTH, NOISE = (1e-3, 1e4), (1e-2, 1e4), (1e-6, 10.0)  # bounds of the kernel's parameters
+ATTEMPTS = 2  # at them, each from where the last one ended
+WIDER = (1e-2, 1e2)  # by how much a lower or upper bound is moved where a parameter lies at it
+CHUNK = 4096  # mixtures whose losses are predicted at once
+JITTERS = (1e-10, 1e-8, 1e-6)  # relative to the signal's variance
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianProcess:
+    """A fitted Gaussian process over log weights: a loss and how sure it is.
+
+        loss(w) = centre + scale f(x),  x_k = log(w_k + 0.001),  f ~ GP(0, c Matern_5/2),
+        measured = loss(w) + scale noise
+
+    Args:
+        estimator: scikit-learn's GaussianProcessRegressor, fitted to standardised losses.
+        centre: Mean of the losses that it was fitted to, nats per token.
+        scale: Their standard deviation, nats per token.
+        domains: Number ``K`` of weights that it takes.
+        without_influence: Columns of the weights, from 0, of which no influence on the loss is
+            seen: their length scales lie at the upper bound.
+        notes: What the search for the kernel's parameters could not settle; () where all is well.
+    """
+
+    estimator: Any
+    centre: float
+    scale: float
+    domains: int
+    without_influence: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of one run's loss about the loss of its mixture, nats per token."""
+        return self.scale * float(np.sqrt(self.estimator.kernel_.k2.noise_level))
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``, nats per token."""
+        return self._moments(weights)[0]
+
+    def standard_deviation(self, weights: np.ndarray, *, new_run: bool = False) -> np.ndarray:
+        """Returns how unsure the losses of mixtures ``(S, K)`` are, ``(S,)``, nats per token.
+
+        Args:
+            weights: The mixtures.
+            new_run: Whether of the loss that one more run would measure, with the noise of a
+                single run, instead of the loss of the mixture.
+        """
+        deviation = self._moments(weights)[1]
+        return np.hypot(deviation, self.noise) if new_run else deviation
+
+    def predict_interval(
+        self, weights: np.ndarray, *, probability: float = 0.94, new_run: bool = False
+    ) -> np.ndarray:
+        """Returns the central intervals (low, high) of the losses, ``(S, 2)``, nats per token.
+
+        Args:
+            weights: The mixtures ``(S, K)``.
+            probability: The mass of the intervals, in (0, 1).
+            new_run: As for `standard_deviation`.
+        """
+        half = normal_quantile(probability) * self.standard_deviation(weights, new_run=new_run)
+        mean = self.predict(weights)
+        return np.stack([mean - half, mean + half], axis=1)
+
+    def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
+        """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``, nats per token.
+
+        The covariance of all ``S`` mixtures is held in memory, 8 S^2 bytes, several times.
+        """
+        inputs = _log_weights(checked_mixtures(weights, self.domains))
+        mean, covariance = self.estimator.predict(inputs, return_cov=True)
+        kernel = self.estimator.kernel_
+        diagonal = np.diag_indices_from(covariance)
+        covariance[diagonal] -= kernel.k2.noise_level  # it is of runs, not of mixtures
+        # Mixtures that are alike make the covariance singular; as little as will do is added.
+        for jitter in JITTERS:
+            covariance[diagonal] += jitter * kernel.k1.k1.constant_value
+            try:
+                standard = np.random.default_rng(seed).multivariate_normal(
+                    mean, covariance, size=draws, method="cholesky", check_valid="ignore"
+                )
+                break
+            except np.linalg.LinAlgError:
+                if jitter == JITTERS[-1]:
+                    raise
+        return self.centre + self.scale * standard
+
+    def _moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns mean and standard deviation of the mixtures' losses, without a run's noise."""
+        inputs = _log_weights(checked_mixtures(weights, self.domains))
+        parts = [
+            self.estimator.predict(inputs[start : start + CHUNK], return_std=True)
+            for start in range(0, len(inputs), CHUNK)
+        ]
+        mean, deviation = (np.concatenate(values) for values in zip(*parts, strict=True))
+        variance = np.maximum(deviation**2 - self.estimator.kernel_.k2.noise_level, 0)
+        return self.centre + self.scale * mean, self.scale * np.sqrt(variance)
+
+
+def fit_gaussian_process(
+    weights: np.ndarray,
+    losses: np.ndarray,
+    *,
+    length_scales: Literal["per_domain", "shared"] = "per_domain",
+) -> GaussianProcess:
+    """Fits a Gaussian process with a Matern-5/2 kernel and noise to log weights.
+
+    The kernel's parameters maximise the marginal likelihood: first with one length scale for all
+    domains, and from there with one for each. Where that ends at a bound or without convergence, it
+    goes on from there, with that bound 100 times wider; what stays is told in the result's notes.
+    A length scale at its upper bound is settled: the domain has no influence on the losses.
+
+    Args:
+        weights: Of the runs ``(N, K)``.
+        losses: Of the runs ``(N,)``, nats per token.
+        length_scales: "per_domain" finds out which domains matter; "shared" is K times faster.
+
+    Raises:
+        ValueError: When a shape or number is not valid, or scikit-learn is not installed.
+        DataError: When there are fewer than 2 runs, or all have one loss.
+    """
+    if length_scales not in ("per_domain", "shared"):
+        raise ValueError(f"Expected per_domain or shared length scales, actual {length_scales!r}")
+    weights, losses = checked_runs(weights, losses)
+    kernels = extra("sklearn.gaussian_process.kernels")
+    centre, scale, domains = float(losses.mean()), float(losses.std()), weights.shape[1]
+    inputs, outputs = _log_weights(weights), (losses - centre) / scale
+    signal, length, noise = 10.0, np.array([3.0]), 1e-2
+    for size in {"shared": [1], "per_domain": [1, domains]}[length_scales]:
+        kernel = kernels.ConstantKernel(np.clip(signal, *SIGNAL), SIGNAL) * kernels.Matern(
+            np.resize(np.clip(length, 0.1, 100.0), size), LENGTH, nu=2.5
+        ) + kernels.WhiteKernel(np.clip(noise, *NOISE), NOISE)
+        estimator, notes = _most_likely(kernel, inputs, outputs)
+        found = estimator.kernel_
+        signal, noise = found.k1.k1.constant_value, found.k2.noise_level
+        length = np.atleast_1d(found.k1.k2.length_scale)
+    longest = np.resize(length, domains) > 0.99 * LENGTH[1]
+    return GaussianProcess(
+        estimator=estimator,
+        centre=centre,
+        scale=scale,
+        domains=domains,
+        without_influence=tuple(np.flatnonzero(longest).tolist()),
+        notes=tuple(notes),
+    )
+
+
+def _most_likely(kernel: Any, inputs: np.ndarray, outputs: np.ndarray) -> tuple[Any, list[str]]:
+    """Fits a Gaussian process; returns it, and notes on the search for its kernel's parameters."""
+    process = extra("sklearn.gaussian_process").GaussianProcessRegressor
+    unsettled = extra("sklearn.exceptions").ConvergenceWarning
+    for _ in range(ATTEMPTS):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            estimator = process(kernel).fit(inputs, outputs)
+        told = [warning for warning in caught if issubclass(warning.category, unsettled)]
+        for other in caught:
+            if other not in told:
+                warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+        found = estimator.kernel_
+        # Rows: signal, length scales, noise. Columns: whether at the low bound, at the high one.
+        at_bound = np.isclose(found.theta[:, None], found.bounds)
+        notes = [] if len(told) <= at_bound.sum() else ["the search did not converge"]
+        at_bound[1:-1, 1] = False  # no longer scale would change anything
+        bounds = np.exp(found.bounds)
+        names = ["signal", *(f"length scale {k + 1}" for k in range(len(bounds) - 2)), "noise"]
+        for row, side in np.argwhere(at_bound):
+            notes.append(f"the {names[row]} lies at its bound {bounds[row, side]:g}")
+        if not notes:
+            break
+        wider = np.where(at_bound, bounds * WIDER, bounds)
+        kernel = found.clone_with_theta(found.theta).set_params(
+            k1__k1__constant_value_bounds=wider[0],
+            k1__k2__length_scale_bounds=wider[1:-1],
+            k2__noise_level_bounds=wider[-1],
+        )
+    return estimator, notes
+
+
+def _log_weights(weights: np.ndarray) -> np.ndarray:
+    return np.log(weights + OFFSET)

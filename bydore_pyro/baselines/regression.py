@@ -1,0 +1,120 @@
+"""Regressions of a target's loss on the weights: linear, LightGBM, a Gaussian process."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
+from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs, extra
+from bydore_pyro.errors import DataError
+
+__all__ = ["Kind", "PointRegression", "Regression", "fit_regression"]
+
+Kind = Literal["linear", "lightgbm", "gaussian_process"]
+
+# The authors' settings, LightGBM's own for the rest, and what makes it the same everywhere. Early
+# stopping ends where either metric has not fallen for so many rounds.
+TREES, PATIENCE_ROUNDS, MIN_RUNS_IN_LEAF = 1000, 3, 20
+LIGHTGBM = {
+    "objective": "regression",
+    "metric": ["l1", "l2"],
+    "learning_rate": 0.01,
+    "seed": 42,
+    "min_data_in_leaf": MIN_RUNS_IN_LEAF,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+}
+
+
+class Regression(Protocol):
+    """What maps weights ``(S, K)`` to a target's loss ``(S,)``, nats per token."""
+
+    def predict(self, weights: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointRegression:
+    """A fitted regression without uncertainty.
+
+    Args:
+        kind: "linear" or "lightgbm".
+        estimator: Of scikit-learn or LightGBM, fitted.
+        domains: Number ``K`` of weights that it takes.
+        trees: Trees that predict, of LightGBM; None otherwise.
+    """
+
+    kind: str
+    estimator: Any
+    domains: int
+    trees: int | None = None
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, nats per token."""
+        return self.estimator.predict(checked_mixtures(weights, self.domains))
+
+
+def fit_regression(
+    kind: Kind,
+    weights: np.ndarray,
+    losses: np.ndarray,
+    *,
+    evaluation: tuple[np.ndarray, np.ndarray] | None = None,
+) -> PointRegression | GaussianProcess:
+    """Fits a regression of a target's loss on the weights.
+
+    Args:
+        kind: "linear": least squares. "lightgbm": 1000 trees, learning rate 0.01, seed 42, on one
+            thread, so that the same runs give the same trees. "gaussian_process": see
+            `fit_gaussian_process`.
+        weights: Of the runs ``(N, K)``.
+        losses: Of the runs ``(N,)``, nats per token.
+        evaluation: Weights and losses that stop LightGBM once its mean absolute or its mean squared
+            error on them has not fallen for 3 trees. RegMix's notebook gives the runs that it
+            also tests on, so its figures are not those of unseen runs.
+
+    Returns:
+        The fitted regression.
+
+    Raises:
+        ValueError: When the kind is unknown, a shape or number is not valid, or the library that
+            fits is not installed.
+        DataError: When there are too few runs, or all have one loss.
+
+    Warns:
+        UserWarning: When `evaluation` is given to a regression that does not stop early.
+    """
+    if kind not in get_args(Kind):
+        raise ValueError(f"Expected one of {', '.join(get_args(Kind))}, actual {kind!r}")
+    weights, losses = checked_runs(weights, losses)
+    if kind != "lightgbm" and evaluation is not None:
+        warnings.warn(f"{kind} does not stop early: evaluation has no effect", stacklevel=2)
+    if kind == "gaussian_process":
+        return fit_gaussian_process(weights, losses)
+    domains = weights.shape[1]
+    if kind == "linear":
+        estimator = extra("sklearn.linear_model").LinearRegression().fit(weights, losses)
+        return PointRegression(kind=kind, estimator=estimator, domains=domains)
+    if len(losses) < 2 * MIN_RUNS_IN_LEAF:
+        raise DataError(
+            f"Expected at least {2 * MIN_RUNS_IN_LEAF} runs for LightGBM, which puts "
+            f"{MIN_RUNS_IN_LEAF} in every leaf, found {len(losses)}"
+        )
+    lightgbm = extra("lightgbm")
+    # LightGBM's own interface: the names of its scikit-learn interface change between versions.
+    training = lightgbm.Dataset(weights, losses, params=LIGHTGBM)
+    stop: dict[str, Any] = {}
+    if evaluation is not None:
+        stopping = lightgbm.Dataset(*checked_runs(*evaluation, domains=domains), reference=training)
+        stop = {
+            "valid_sets": [stopping],
+            "callbacks": [lightgbm.early_stopping(PATIENCE_ROUNDS, verbose=False)],
+        }
+    estimator = lightgbm.train(LIGHTGBM, training, TREES, **stop)
+    trees = estimator.best_iteration if evaluation is not None else estimator.num_trees()
+    return PointRegression(kind=kind, estimator=estimator, domains=domains, trees=trees)

@@ -1,0 +1,61 @@
+"""What regressions of losses on weights are given, checked; and the packages that they need."""
+
+from __future__ import annotations
+
+import importlib
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.errors import DataError
+
+__all__ = ["checked_mixtures", "checked_runs", "extra", "normal_quantile"]
+
+
+def checked_mixtures(weights: np.ndarray, domains: int) -> np.ndarray:
+    """Returns weights, checked, as ``(S, K)``."""
+    weights = np.asarray(weights, float)
+    if weights.ndim != 2 or weights.shape[1] != domains:
+        raise ValueError(f"Expected weights of shape (S, {domains}), actual {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("Expected finite weights >= 0, found others")
+    return weights
+
+
+def checked_runs(
+    weights: np.ndarray, losses: np.ndarray, domains: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns weights ``(N, K)`` and losses ``(N,)``, checked."""
+    weights, losses = np.asarray(weights, float), np.asarray(losses, float)
+    weights = checked_mixtures(weights, domains or (weights.shape[-1] if weights.ndim else 1))
+    if losses.shape != (len(weights),):
+        raise ValueError(f"Expected losses of shape ({len(weights)},), actual {losses.shape}")
+    if not np.isfinite(losses).all():
+        raise ValueError("Expected finite losses, found others")
+    if domains is None:
+        if len(losses) < 2:
+            raise DataError(f"Expected at least 2 runs for a regression, found {len(losses)}")
+        if np.ptp(losses) == 0:
+            raise DataError(f"Expected runs that differ in loss, found {losses[0]:g} in all")
+    elif not len(losses):
+        raise DataError("Expected runs to stop early on, found none")
+    return weights, losses
+
+
+def normal_quantile(probability: float) -> float:
+    """Returns how many standard deviations a central interval reaches to either side."""
+    if not 0 < probability < 1:
+        raise ValueError(f"Expected probability in (0, 1), actual {probability}")
+    return NormalDist().inv_cdf((1 + probability) / 2)
+
+
+def extra(module: str) -> Any:
+    """Imports what only the baselines need."""
+    try:
+        return importlib.import_module(module)
+    except (ImportError, OSError) as error:  # OSError: a shared library that is missing
+        raise ValueError(
+            f"Expected the package of {module}, found none ({error}): "
+            "pip install 'bydore-pyro[baselines]'"
+        ) from error

@@ -1,0 +1,181 @@
+"""The experiment on RegMix's runs, in smoke size on a generated table, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "experiments" / "regmix_pile.py"
+DOMAINS = ("arxiv", "github", "pile_cc")
+PRIOR = "domain,weight\ngithub,0.3\narxiv,0.2\npile_cc,0.5\n"
+
+
+def write_runs(folder: Path, train: int = 50, test: int = 20, scale: str = "1m") -> Path:
+    """Writes tables whose losses of a domain fall with the log of its weight; returns the folder.
+
+    The test's columns come in another order.
+    """
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    for split, count in (("train", train), ("test", test)):
+        weights = rng.dirichlet(np.ones(len(DOMAINS)), count).round(3)
+        losses = 5 - 0.3 * np.log(weights + 0.01) + 0.02 * rng.standard_normal(weights.shape)
+        order = (0, 1, 2) if split == "train" else (2, 0, 1)
+        for name, values, form in (
+            ("mixture", weights, "train_the_pile_{}"),
+            ("pile_loss", losses, "metric/the_pile_{}_val_loss"),
+        ):
+            header = ["index", *(form.format(DOMAINS[k]) for k in order)]
+            rows = [[str(n), *map(str, row[list(order)])] for n, row in enumerate(values)]
+            text = "".join(",".join(line) + "\n" for line in (header, *rows))
+            (folder / f"{split}_{name}_{scale}.csv").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs the script in this process; returns exit code, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+        monkeypatch.syspath_prepend(str(SCRIPT.parent))
+        code = 0
+        try:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.slow
+def test_smoke(tmp_path: Path) -> None:
+    """As a user runs it."""
+    out = tmp_path / "run"
+    arguments = ("--runs", str(write_runs(tmp_path / "runs")), "--smoke", "--out", str(out))
+    command = [sys.executable, str(SCRIPT), *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "arning" not in done.stderr
+    assert (out / "table.md").read_text() in done.stdout
+    results = json.loads((out / "results.json").read_text())
+    assert results["runs"] == {"train": 50, "test": 20}
+    assert list(results["targets"]) == ["pile_cc"]
+    found = results["targets"]["pile_cc"]
+    assert found["Gaussian process"]["spearman_x100"] > 95
+    assert found["LightGBM, 1000 trees"]["trees"] == 1000
+    assert found["linear"]["spearman_x100"] > 80
+    assert results["prior"]["source"].startswith("the mean of the runs' mixtures")
+    for name in ("linear", "LightGBM, stopped on test", "LightGBM, stopped on train"):
+        assert sum(results["optimum"][name]["weights"].values()) == pytest.approx(1)
+    optimum = results["optimum"]["Gaussian process"]
+    assert optimum["weights"]["pile_cc"] > 0.9
+    low, high = optimum["weights_intervals"]["pile_cc"]
+    assert 0.8 < low < high <= 1
+    low, high = optimum["loss_interval_nats_per_token"]
+    assert low < optimum["predicted_loss_nats_per_token"] < high
+    assert results["versions"]["lightgbm"]
+    config = json.loads((out / "config.json").read_text())
+    assert config["run"]["draws"] == 100_000
+    again = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert "Expected a new output folder" in again.stderr
+
+
+def test_all_targets_a_prior_and_other_scales(
+    tmp_path: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    write_runs(tmp_path, scale="60m")
+    prior = tmp_path / "prior.csv"
+    prior.write_text(PRIOR)
+    write_runs(tmp_path, scale="1B", train=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # as for a user: shown, not raised
+        code, out, err = run(
+            *("--runs", str(tmp_path), "--scale", "60m", "--prior", str(prior)),
+            *("--draws", "500", "--best", "16", "--normalise", "--target", "arxiv"),
+            *("--out", str(tmp_path / "run")),
+        )
+    assert code == 0, err
+    told = [line for line in err.splitlines() if line.startswith("regmix_pile: warning: ")]
+    assert len(told) == 2, "both tables have rounded weights, and nothing else is warned of"
+    assert all("normalised" in line for line in told)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert set(results["targets"]) == set(DOMAINS)
+    assert results["prior"]["shares"] == {"arxiv": 0.2, "github": 0.3, "pile_cc": 0.5}
+    assert results["optimum"]["Gaussian process"]["weights"]["arxiv"] > 0.8
+    assert "the mean of the best 16 of 500 mixtures" in out
+
+
+def test_help_explains_itself(run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for option in ("--runs", "--target", "--prior", "--scale", "--seed", "--out", "--smoke"):
+        assert option in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prior", "message"),
+    [
+        (["--runs", "nowhere"], "", "found no folder nowhere"),
+        (["--runs", ""], "", "Expected a value for --runs"),
+        (["--target", "books"], "", "targets arxiv, github, pile_cc, found 'books'"),
+        (["--scale", "60m"], "", "Expected train_mixture_60m.csv and train_pile_loss_60m.csv"),
+        (["--best", "0"], "", "Expected best in [1, draws]"),
+        (["--draws", "0"], "", "Expected draws in [1, 1000000], actual 0"),
+        (["--seed", "-1"], "", "Expected seed in [0, 2**31)"),
+        (["--foo"], "", "unrecognized arguments: --foo"),
+        (["--prior", "none.csv"], "", "none.csv"),
+        ([], PRIOR.replace("0.2", "much"), "prior.csv"),
+        ([], PRIOR.replace("arxiv", "books"), "found 'arxiv' in the runs only"),
+        ([], PRIOR + "books,0\n", "found 'books' in"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str],
+    prior: str,
+    message: str,
+    tmp_path: Path,
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    given = {"--runs": str(write_runs(tmp_path / "runs")), "--out": str(tmp_path / "run")}
+    if prior:
+        given["--prior"] = str(tmp_path / "prior.csv")
+        (tmp_path / "prior.csv").write_text(prior)
+    defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
+    code, _, err = run("--smoke", *defaults, *arguments)
+    assert code == 2
+    errors = err.strip().splitlines()
+    assert len(errors) == 1, err
+    assert errors[0].startswith("regmix_pile: error: ")
+    assert message in errors[0]
+    assert not (tmp_path / "run").exists(), "refused before anything was written"
+
+
+def test_too_few_runs_leave_nothing(
+    tmp_path: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    runs = write_runs(tmp_path / "runs", train=49)
+    code, _, err = run("--runs", str(runs), "--smoke", "--out", str(tmp_path / "run"))
+    assert code == 2
+    assert "regmix_pile: error: Expected at least 40 runs for LightGBM" in err
+    assert not (tmp_path / "run").exists()
+    constant = runs / "train_pile_loss_1m.csv"
+    header, *rows = constant.read_text().splitlines()
+    constant.write_text("\n".join([header, *(f"{row.split(',')[0]},3,3,3" for row in rows)]))
+    code, _, err = run("--runs", str(runs), "--smoke", "--out", str(tmp_path / "run"))
+    assert code == 2
+    assert "regmix_pile: error: Expected runs that differ in loss, found 3 in all" in err
