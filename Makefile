@@ -4,9 +4,15 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: case1 case2 planted scheduling probabilistic convergence reuse_guide test lint benchmark clean
+JOBS := case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions
+COMPARISONS := compare regmix_pile
 
-case1 case2 planted scheduling probabilistic convergence reuse_guide: .venv/main.stamp
+.PHONY: $(JOBS) $(COMPARISONS) test lint benchmark clean
+
+$(JOBS): .venv/main.stamp
+	$(BIN)/python experiments/$@.py $(ARGS)
+
+$(COMPARISONS): .venv/test.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
 test: .venv/test.stamp

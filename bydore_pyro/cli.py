@@ -10,7 +10,7 @@ from bydore_pyro.command_line import fail
 
 __all__ = ["main"]
 
-COMMANDS = ("prepare", "search", "fit", "report", "export")
+COMMANDS = ("prepare", "search", "fit", "report", "export", "train", "evaluate")
 
 
 def command(name: str) -> Callable[[Sequence[str]], None]:

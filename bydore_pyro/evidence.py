@@ -7,6 +7,7 @@ Jacobian-vector product returns them beside the derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +111,10 @@ class Measure:
         eta: float,
     ) -> float:
         rule = self.config.epsilon_rule
+        if rule == "darts":
+            with suppress(ValueError):  # no direction, or none that is finite
+                return step_size(theta, direction, rule)
+            rule = "paper"  # g is 0 then, or NaN, whatever the step
         if rule != "auto":
             return step_size(theta, direction, rule)
         paper = step_size(theta, direction, "paper")

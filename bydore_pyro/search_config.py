@@ -21,7 +21,7 @@ class SearchConfig:
     steps: int = field(default=400, metadata={"help": "Steps of the search."})
     batch_sequences: int = field(default=32, metadata={"help": "Sequences in a training batch."})
     signal_sequences: int = field(
-        default=2, metadata={"help": "Sequences of every domain in the signals' batch."}
+        default=1, metadata={"help": "Sequences of every domain in the signals' batch."}
     )
     signal_domains: int = field(
         default=32,
@@ -52,7 +52,7 @@ class SearchConfig:
         metadata={"help": "g by two perturbed passes, or exactly, by a Jacobian-vector product."},
     )
     validation_batch: int = field(
-        default=16, metadata={"help": "Sequences in the batch of the validation gradient."}
+        default=12, metadata={"help": "Sequences in the batch of the validation gradient."}
     )
     guide_warmup: int = field(
         default=30,
@@ -61,14 +61,14 @@ class SearchConfig:
         },
     )
     guide_learning_rate: float = field(
-        default=6e-2,
+        default=0.1,
         metadata={"help": "First step size gamma of the domains' biases in the guide (Adam)."},
     )
     network_learning_rate: float = field(
         default=3e-4, metadata={"help": "The same for the rest of the prior network."}
     )
     guide_learning_rate_decay: float = field(
-        default=0.1,
+        default=0.3,
         metadata={"help": "Share of both step sizes that is left at the last step, in (0, 1]."},
     )
     kl_scale: Literal["relative", "absolute"] = field(
@@ -87,7 +87,7 @@ class SearchConfig:
         default="exact", metadata={"help": "E_q[w] by the exact integral or the paper's ratio."}
     )
     epsilon_rule: Literal["paper", "darts", "auto"] = field(
-        default="paper",
+        default="darts",
         metadata={
             "help": "Finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where truncation and "
             "round-off balance, found anew every 50 measurements."

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from common import markdown, run_main
 
+from bydore_pyro.baselines.fixed import SingleConfig
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.data.store import TokenStore
@@ -134,15 +135,16 @@ def one_target(
     run = dataclasses.replace(options.run, validation=validation, domains=domains)
     own = dataclasses.replace(options, run=run)
     found = {}
-    for method in options.compare.methods:
+    for label, method, single in labelled(options.compare.methods, target):
         # DoReMi has no target: its mixture serves every target of the same text.
         whole = method == "doremi" and target.domains is None and target.scarce is None
-        noted = folder.path / "fits" / f"{'all' if whole else name}-{method}.json"
+        noted = folder.path / "fits" / f"{'all' if whole else name}-{label.replace(' ', '-')}.json"
         if not noted.exists():
-            tell(f"{name}: {method}")
+            tell(f"{name}: {label}")
             place = folder.path / f"search-{name}"
-            folder.write_json(f"fits/{noted.name}", one_fit(own, corpus, folder, method, place))
-        found[method] = json.loads(noted.read_text(encoding="utf-8"))
+            chosen = dataclasses.replace(own, single=SingleConfig(single=single))
+            folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
+        found[label] = json.loads(noted.read_text(encoding="utf-8"))
     judged = {k: v["weights"] for k, v in found.items()}
     if (
         set(target.validation) <= set(domains_of(own, corpus, 0).names)
@@ -151,6 +153,17 @@ def one_target(
         judged["the target's own shares"] = dict(target.validation)
     losses = judge(own, corpus, folder, name, judged)
     return {"validation": dict(target.validation), "methods": found, "losses": losses}
+
+
+def labelled(methods: Sequence[str], target: Target) -> list[tuple[str, str, str | None]]:
+    """Returns the methods' labels, names, and the single domain where it is not the target's."""
+    rows: list[tuple[str, str, str | None]] = []
+    for method in methods:
+        if method == "single" and target.domains is not None:
+            rows += [(f"only {domain}", method, domain) for domain in target.domains]
+        else:
+            rows.append((method, method, None))
+    return rows
 
 
 def one_fit(

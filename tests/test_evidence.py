@@ -74,3 +74,13 @@ def test_g_is_computed_in_full_precision(corpus: TokenStore, precision: str) -> 
     one = Measure(domains, proxy, CONFIG)
     one(domains.names, proxy.parameters, 0.1)
     assert seen == [precision == "bfloat16", False, False]
+
+
+def test_without_a_direction_g_is_zero(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = measure(corpus)
+    nothing = {n: torch.zeros_like(p) for n, p in one.proxy.parameters.items()}
+    monkeypatch.setattr(one.proxy, "gradient", lambda *_: (3.0, nothing))
+    theta = {n: p.clone() for n, p in one.proxy.parameters.items()}
+    found = one(one.domains.names, theta, 0.1)
+    assert one.config.epsilon_rule == "darts"
+    assert found.g.abs().max() == 0

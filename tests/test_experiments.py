@@ -28,7 +28,8 @@ from bydore_pyro.proxy import Proxy
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-OTHERS = ["convergence", "reuse_guide"]  # those without a language model
+COMPARISONS = ["plants", "compare", "assumptions"]
+OTHERS = ["convergence", "reuse_guide", "regmix_pile"]  # those without a language model
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
@@ -130,7 +131,7 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
 
 def test_every_experiment_is_run_here() -> None:
     found = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {"common"}
-    assert found == {*SCRIPTS, *VARIANTS, *OTHERS}
+    assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS}
 
 
 @pytest.mark.slow
@@ -158,6 +159,70 @@ def test_variants_in_smoke_size(script: str, tmp_path: Path, cache: Path) -> Non
     again = run(script, "--resume", str(out), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout
+
+
+def smoke(script: str, out: Path, cache: Path, *more: str) -> dict:
+    """Runs an experiment and goes on with it as if it had been killed at its end; its results."""
+    given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
+    done = run(script, *given, cwd=out.parent)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    results = json.loads((out / "results.json").read_text())
+    assert (out / "table.md").read_text() in done.stdout
+    (out / "results.json").unlink()
+    again = run(script, "--resume", str(out), cwd=out.parent)
+    assert again.returncode == 0, again.stderr
+    assert json.loads((out / "results.json").read_text()) == results
+    return results
+
+
+@pytest.mark.slow
+def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+    rows = smoke("plants", tmp_path / "run", cache, "--plants", "2", "--first", "3")
+    assert [row["plant"] for row in rows] == [3, 4]
+    for row in rows:
+        assert sum(row["shares"].values()) == pytest.approx(1)
+        everywhere = {*row["weights"], *row["shares"]}
+        apart = sum(abs(row["weights"][n] - row["shares"].get(n, 0)) for n in everywhere)
+        assert row["total_variation"] == pytest.approx(apart / 2)
+        assert row["total_variation_alike_merged"] <= row["total_variation"] + 1e-9
+        assert set(row["losses"]) == {"learned", "planted", "uniform"}
+    assert (tmp_path / "run" / "plants.png").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_compare_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+    targets = ("--targets", "case1", "case2", "--target_seeds", "1")
+    methods = ("--methods", "uniform", "single", "doremi", "regmix", "bydore")
+    small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
+    results = smoke("compare", tmp_path / "run", cache, *targets, *methods, *small)["targets"]
+    assert [*results] == ["case1", "case2"]
+    names = {*methods[1:]}
+    assert set(results["case1"]["methods"]) == names
+    assert set(results["case2"]["methods"]) == names - {"single"} | {"only python", "only licences"}
+    for result in results.values():
+        assert set(result["losses"]) == set(result["methods"])
+        doremi, bydore = (result["methods"][name] for name in ("doremi", "bydore"))
+        assert doremi["jitter"] > 0
+        assert doremi["cost"]["flops"] == pytest.approx(bydore["cost"]["flops"], rel=0.15)
+        assert sum(bydore["weights"].values()) == pytest.approx(1)
+    assert (tmp_path / "run" / "trajectories_case1.png").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_assumptions_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+    given = ("--steps", "20", "--mixtures", "3", "--domains", "python", "licences", "text")
+    results = smoke("assumptions", tmp_path / "run", cache, *given)
+    assert set(results["losses"]) == {
+        "python",
+        "licences",
+        "text",
+        *(f"mixture {i}" for i in (1, 2, 3)),
+    }
+    assert results["tokens"][-1] == 20 * 8 * 32
+    assert results["ranks"]["domains alone"]["pairs"] == 3
+    refused = run("assumptions", "--smoke", "--steps", "5")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 @pytest.mark.slow

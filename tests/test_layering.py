@@ -116,6 +116,18 @@ ALLOWED: dict[str, set[str]] = {
         *("export.formats", "export.shares", "export.tokens_per_byte", "files", "mixture"),
         "weights_files",
     },
+    "task_files": {"errors"},
+    "evaluation_data": {"errors"},
+    "evaluation_tasks": {"errors", "evaluation_data", "task_files"},
+    "evaluation_scores": {"errors", "evaluation_tasks", "task_files"},
+    "evaluation_table": {"evaluation_data", "published"},
+    "evaluation": {
+        *("errors", "evaluation_data", "evaluation_scores", "evaluation_table"),
+        *("evaluation_tasks", "parallel", "task_files"),
+    },
+    "commands.evaluate_command": {
+        *("command_line", "errors", "evaluation", "files", "run_folder"),
+    },
     "cli": {"command_line"},
     "__main__": {"cli"},
     "domains": {"errors", "data.permutation", "data.store"},

@@ -1,0 +1,176 @@
+"""Tokens per second of `train_target`, and the fraction of a GPU's bf16 rate that they are.
+
+Random tokens of two domains are trained on, through the whole of `train_target`: the order of
+domains, the reading, the Trainer. The first steps, in which kernels are compiled, do not count.
+Every option of a training applies.
+
+A token costs ``6 N + 12 L D T`` FLOPs: ``N`` parameters but the embedding's table, ``L`` layers,
+``D`` width, ``T`` tokens in a sequence. Attention counts in full, as in the PaLM paper (arXiv
+2204.02311, appendix B); recomputed activations do not count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bydore_pyro.command_line import one_line_errors, parse_options
+from bydore_pyro.commands.train_command import PROJECT
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import tokenizer_sha256, train_tokenizer
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.parallel import number_of_processes
+from bydore_pyro.run_folder import provenance
+from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.target.training import TargetConfig, Trained, train_target
+
+# Dense bf16 products, TFLOP/s, as the makers state them.
+PEAKS = {"H200": 989.4, "H100": 989.4, "A100": 312.0, "B200": 2250.0}
+SMOKE = {
+    "model": "models/target-tiny",
+    "timed_steps": 3,
+    "untimed_steps": 1,
+    "vocabulary_size": 300,
+    "sequence_length": 32,
+    "target_batch_sequences": 4,
+    "device_batch_sequences": 2,
+    "device": "cpu",
+    "loader_workers": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkConfig:
+    """What is measured."""
+
+    model: str = field(
+        default="models/target-60m", metadata={"help": "Folder with config.json, or a hub name."}
+    )
+    vocabulary_size: int = field(default=32000, metadata={"help": "Tokens of the vocabulary."})
+    untimed_steps: int = field(default=10, metadata={"help": "First steps, which do not count."})
+    timed_steps: int = field(default=30, metadata={"help": "Steps that count."})
+    peak_teraflops: float | None = field(
+        default=None, metadata={"help": "The device's bf16 rate, where it is not known."}
+    )
+    smoke: bool = field(
+        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
+    )
+
+    def __post_init__(self) -> None:
+        if self.untimed_steps < 1 or self.timed_steps < 1:
+            raise ValueError(
+                f"Expected steps >= 1, actual {self.untimed_steps} and {self.timed_steps}"
+            )
+        if not 257 <= self.vocabulary_size <= 2**16:
+            raise ValueError(
+                f"Expected vocabulary_size in [257, 65536], actual {self.vocabulary_size}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkOptions:
+    """All options."""
+
+    benchmark: BenchmarkConfig
+    target: TargetConfig
+
+
+def random_store(folder: Path, vocabulary: int, tokens: int) -> TokenStore:
+    """Returns a store of random tokens of two domains, in memory."""
+    train_tokenizer(["random tokens"], 257, folder / "tokenizer")
+    rng = np.random.default_rng(0)
+    train = {
+        name: rng.integers(0, vocabulary, tokens, dtype=np.uint16, endpoint=False)
+        for name in ("large", "small")
+    }
+    index = {
+        "vocabulary": vocabulary,
+        "sha256": "random",
+        "tokenizer_sha256": tokenizer_sha256(folder / "tokenizer"),
+    }
+    return TokenStore(folder, train, {}, index)
+
+
+def measure(options: BenchmarkOptions) -> tuple[Trained, list[float]]:
+    """Trains; returns what came of it and the seconds of each step that counts."""
+    from transformers import TrainerCallback
+
+    benchmark, config = options.benchmark, options.target
+    steps = benchmark.untimed_steps + benchmark.timed_steps
+    tokens = steps * config.target_batch_sequences * config.sequence_length
+    config = dataclasses.replace(
+        config, tokens=str(tokens), log="none", log_every=steps, save_every=steps
+    )
+    ends: list[float] = []
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            if config.device == "cuda":
+                torch.cuda.synchronize()
+            ends.append(time.perf_counter())
+
+    named = PROJECT / benchmark.model
+    mixture = Mixture(names=("large", "small"), weights=(0.7, 0.3))
+    with tempfile.TemporaryDirectory(prefix="bydore-benchmark-") as place:
+        trained = train_target(
+            named if named.is_dir() else benchmark.model,
+            random_store(Path(place), benchmark.vocabulary_size, tokens),
+            MixtureSchedule.constant(mixture),
+            config,
+            Path(place) / "run",
+            callbacks=[Clock()],
+            tell=lambda line: print(line, file=sys.stderr),
+        )
+    return trained, np.diff(ends[benchmark.untimed_steps - 1 :]).tolist()
+
+
+def report(options: BenchmarkOptions, trained: Trained, seconds: Sequence[float]) -> str:
+    """Returns the measurement as text."""
+    from transformers import AutoConfig
+
+    config, metrics = options.target, trained.metrics
+    named = PROJECT / options.benchmark.model
+    shape = AutoConfig.from_pretrained(str(named if named.is_dir() else options.benchmark.model))
+    matrices = metrics["parameters"] - metrics["embedding_parameters"]
+    attention = 12 * shape.num_hidden_layers * shape.hidden_size * config.sequence_length
+    flops = 6 * matrices + attention
+    batch = config.target_batch_sequences * config.sequence_length
+    speed = batch * len(seconds) / sum(seconds)
+    device = metrics["device"]
+    known = next((peak for name, peak in PEAKS.items() if name in device), None)
+    peak = options.benchmark.peak_teraflops or known
+    share = f"{speed * flops / peak / 1e12:.1%} of {peak:g}" if peak else "of an unknown rate"
+    steps = sorted(seconds)
+    memory = metrics.get("peak_gpu_memory_bytes", 0) / 2**30
+    return (
+        f"{options.benchmark.model}: {metrics['parameters']:,} parameters, {device}\n"
+        f"{speed:,.0f} tokens per second, {speed * flops / 1e12:.1f} TFLOP/s, {share}\n"
+        f"a step of {batch:,} tokens: median {steps[len(steps) // 2]:.3f} s, range {steps[0]:.3f} "
+        f"to {steps[-1]:.3f} over {len(steps)} steps; peak GPU memory {memory:.1f} GiB"
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measures and prints."""
+    name = "target"
+    with one_line_errors(name):
+        if number_of_processes() > 1:
+            raise ValueError("Expected one process for this benchmark, found several")
+        presets = {"--smoke": SMOKE}
+        options = parse_options(arguments, name, __doc__ or "", BenchmarkOptions, presets=presets)
+        print(report(options, *measure(options)))
+        print(options)
+        print(provenance())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

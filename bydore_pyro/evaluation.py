@@ -1,0 +1,245 @@
+"""Scores of a language model on benchmarks, by lm-eval in this process, beside the paper's.
+
+The scores are comparable with the paper's where they are found as RegMix's script finds them: its
+tasks, accuracy normalised by length where lm-eval has it, and the mean over 0 to 5 examples before
+the question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bydore_pyro.errors import DataError
+from bydore_pyro.evaluation_data import PILE13
+from bydore_pyro.evaluation_scores import kept_random_state, quiet, score_task, wrapped
+from bydore_pyro.evaluation_table import average_of, paper_scores, score_line, scores_table
+from bydore_pyro.evaluation_tasks import load_tasks
+from bydore_pyro.parallel import number_of_processes
+from bydore_pyro.task_files import sandboxed_templates
+
+__all__ = [
+    "PILE13",
+    "EvaluationConfig",
+    "evaluate_model",
+    "load_model",
+    "require_lm_eval",
+    "scores_table",
+]
+
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model"),
+    *("vocab.json", "vocab.txt", "spiece.model"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """What a model is scored on, and how."""
+
+    tasks: list[str] = field(
+        default_factory=lambda: ["pile13"],
+        metadata={"help": "'pile13' (the paper's 13 benchmarks), or tasks of lm-eval by name."},
+    )
+    include_path: str | None = field(
+        default=None, metadata={"help": "Folder of further task files in lm-eval's format."}
+    )
+    allow_task_code: bool = field(
+        default=False,
+        metadata={"help": "Runs the Python that the task files of --include_path name."},
+    )
+    data_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder with data instead of the hub's: TASK/SPLIT.jsonl or .parquet, by "
+            "lm-eval's names of tasks, with the columns of the hub's data set."
+        },
+    )
+    num_fewshot: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Numbers of examples before the question; a score is the mean over them. If "
+            "not given, 0 1 2 3 4 5 for pile13, as RegMix's, and else the task's own."
+        },
+    )
+    limit: int | None = field(
+        default=None,
+        metadata={"help": "First questions of each task that are asked; all if not given."},
+    )
+    batch_size: int = field(default=16, metadata={"help": "Sequences in a batch."})
+    seed: int = field(
+        default=1234, metadata={"help": "Seed that chooses the examples; lm-eval's is 1234."}
+    )
+    device: str = field(
+        default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
+    )
+
+    def __post_init__(self) -> None:
+        if not self.tasks or not all(self.tasks):
+            raise ValueError("Expected the names of tasks, found none")
+        for name in ("include_path", "data_dir", "device"):
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.allow_task_code and self.include_path is None:
+            raise ValueError("Expected --include_path with --allow_task_code, found none")
+        if self.num_fewshot is not None and (
+            not self.num_fewshot or not all(0 <= number <= 1000 for number in self.num_fewshot)
+        ):
+            raise ValueError(f"Expected num_fewshot in [0, 1000], actual {self.num_fewshot}")
+        for name in ("limit", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"Expected {name} >= 1, actual {value}")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
+
+
+def evaluate_model(
+    model: Any,
+    config: EvaluationConfig,
+    tokenizer: Any = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Scores a model on benchmarks.
+
+    A score is the mean over the numbers of examples before the question,
+    ``(1/R) sum_r (1/n) sum_i c_ri``, where ``c_ri`` says whether question ``i`` of ``n`` was
+    answered correctly in run ``r`` of ``R``. The runs ask the same questions and are not
+    independent: the standard error is that of the mean over questions,
+    ``sqrt(sum_i (c_i - c)^2 / (n (n - 1)))`` with ``c_i`` the mean of ``c_ri`` over the runs. With
+    one run it is lm-eval's own. Metrics that are no means over questions get it by a bootstrap
+    over questions.
+
+    Args:
+        model: A causal language model of transformers, or the folder of one.
+        config: What it is scored on.
+        tokenizer: Of the model; a folder has its own.
+        tell: Is given a line when a task is done.
+
+    Returns:
+        Plain values. `tasks`: by the paper's name, or lm-eval's, with `score` and `standard_error`
+        in percent (or in lm-eval's own unit, as `unit` says), `metric`, `questions`,
+        `num_fewshot` and the scores by it, `version`, where the task and its data come from, and
+        `requests_cut`, the share of the requests whose beginning did not fit the model's
+        context. `average`: over the paper's benchmarks among the tasks. `paper`: the paper's
+        scores on these and their averages, by case and method. `config`, `parameters`.
+
+    Raises:
+        DataError: When the model, a task or its data is not there or not what it must be.
+        ValueError: When lm-eval is not installed, or there are several processes.
+
+    References:
+        RegMix (arXiv 2407.01492), and evaluation/eval_lm_eval_harness.sh of its repository.
+    """
+    if number_of_processes() > 1:
+        raise ValueError("Expected one process for an evaluation, found several")
+    require_lm_eval()
+    if isinstance(model, str | Path):
+        with quiet():
+            model, tokenizer = load_model(Path(model), config.device)
+    elif tokenizer is None:
+        raise ValueError("Expected a tokenizer with a model, found none")
+    tasks: dict[str, Any] = {}
+    templates = nullcontext if config.allow_task_code else sandboxed_templates
+    training = model.training
+    with tempfile.TemporaryDirectory(prefix="bydore-evaluation-") as cache, kept_random_state():
+        try:
+            with quiet(), templates():
+                ready = load_tasks(
+                    config.tasks,
+                    config.num_fewshot,
+                    None if config.include_path is None else Path(config.include_path),
+                    None if config.data_dir is None else Path(config.data_dir),
+                    Path(cache),
+                    allow_code=config.allow_task_code,
+                )
+                scored = wrapped(model, tokenizer, config.batch_size)
+            for task in ready:
+                with quiet() as log, templates():
+                    tasks[task.label] = score_task(scored, task, config.limit, config.seed, log)
+                tell(score_line(task.label, tasks[task.label]))
+        finally:
+            model.train(training)
+    return {
+        "tasks": tasks,
+        "average": average_of(tasks),
+        "paper": paper_scores(tasks),
+        "config": dataclasses.asdict(config),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def require_lm_eval() -> None:
+    """Checks that the packages of the extra `evaluation` are installed.
+
+    Raises:
+        ValueError: When they are not.
+    """
+    try:
+        import accelerate  # noqa: F401
+        import lm_eval  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"Expected the packages lm-eval and accelerate, found no {error.name}: "
+            "pip install 'bydore-pyro[evaluation]'"
+        ) from None
+
+
+def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
+    """Loads a language model and its tokenizer from a folder, without running code of it.
+
+    Args:
+        folder: Holds `config.json`, weights as safetensors and a tokenizer.
+        device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
+
+    Raises:
+        DataError: When one of the three is missing or cannot be read.
+        ValueError: When there is no such device.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"Expected a device, found '{device}': {reason}") from None
+    if not (folder / "config.json").is_file():
+        raise DataError(f"Expected the folder of a model, found no config.json in {folder}")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(
+            p.name for s in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(s)
+        )
+        other = f"{pickled[0]}: a pickle can run code and is not read" if pickled else "none"
+        raise DataError(f"Expected weights as *.safetensors in {folder}, found {other}")
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise DataError(
+            f"Expected a tokenizer (tokenizer.json) in {folder}, found none: save the one that the "
+            "model was trained with there, by its save_pretrained"
+        )
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    part = "tokenizer"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
+        part = "model"
+        model = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True, **safely)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise DataError(
+            f"Expected a {part} that transformers reads in {folder}: {reason}"
+        ) from error
+    vocabulary = getattr(model.config, "vocab_size", None)
+    if vocabulary is not None and len(tokenizer) > vocabulary:
+        raise DataError(
+            f"Expected a tokenizer of at most the model's {vocabulary} tokens in {folder}, found "
+            f"one of {len(tokenizer)}"
+        )
+    return model.to(device), tokenizer

@@ -1,0 +1,1 @@
+"""Training of a target model on a mixture; nothing of Pyro here."""

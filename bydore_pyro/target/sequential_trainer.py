@@ -1,0 +1,181 @@
+"""`transformers.Trainer` with the sequences in their order; all else is the Trainer's own.
+
+Accelerate deals the sampler's batches out to the processes in turn, so that the sequences of an
+optimiser's step are those that follow each other, with any number of processes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence, Sized
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Sampler, SequentialSampler
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.proxy import build_language_model
+from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.target.trainer_checkpoints import checkpoint_step, copy_tokenizer
+from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
+
+__all__ = [
+    "FiniteLosses",
+    "SequentialTrainer",
+    "TokenizerBeside",
+    "build_trainer",
+    "training_arguments",
+]
+
+
+class SequentialTrainer(Trainer):
+    """A `Trainer` that draws nothing: sequence after sequence."""
+
+    def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler:
+        return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
+
+
+class FiniteLosses(TrainerCallback):
+    """Stops a training whose loss or gradient has become NaN or infinite."""
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **rest: Any,
+    ) -> None:
+        """Looks at what is logged.
+
+        Raises:
+            NonFiniteError: When it is not finite.
+        """
+        for name in ("loss", "grad_norm"):
+            value = (logs or {}).get(name, 0.0)
+            if not math.isfinite(value):
+                raise NonFiniteError(
+                    f"Expected a finite {name}, found {value} at step {state.global_step}: a lower "
+                    "--learning_rate may help"
+                )
+
+
+class TokenizerBeside(TrainerCallback):
+    """Puts the tokenizer beside the model of every checkpoint.
+
+    Args:
+        tokenizer: Its folder.
+    """
+
+    def __init__(self, tokenizer: Path) -> None:
+        self._tokenizer = tokenizer
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Copies it."""
+        if state.is_world_process_zero:
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            copy_tokenizer(self._tokenizer, checkpoint)
+
+
+def build_trainer(
+    plan: TrainingPlan,
+    store: TokenStore,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> SequentialTrainer:
+    """Returns the Trainer of a fresh model.
+
+    Args:
+        plan: What will run.
+        store: The text; its tokenizer goes into every checkpoint.
+        folder: Of the run.
+        callbacks: Further ones.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(plan.config.seed)
+        model = build_language_model(plan.model, store.vocabulary)
+    own = [TokenizerBeside(store.tokenizer), FiniteLosses(), *_tensorboard(plan, folder)]
+    trainer = SequentialTrainer(
+        model=model,
+        args=training_arguments(plan, folder.path / CHECKPOINTS),
+        train_dataset=plan.dataset,
+        callbacks=[*own, *callbacks],
+    )
+    if trainer.is_fsdp_enabled:
+        # The sharded kind has an index that is unpickled, and no `from_pretrained` reads it.
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+    return trainer
+
+
+def training_arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
+    """Returns what a plan is in the Trainer's own terms.
+
+    Args:
+        plan: What will run.
+        checkpoints: Where the Trainer writes.
+    """
+    config, gpu = plan.config, plan.device.type == "cuda"
+    known = {entry.name for entry in dataclasses.fields(TrainingArguments)}
+    recompute = "activation_checkpointing"
+    given: dict[str, Any] = {
+        "output_dir": str(checkpoints),
+        "use_cpu": not gpu,
+        "seed": config.seed,
+        # What a step sees and what it does with it.
+        "max_steps": config.steps,
+        "per_device_train_batch_size": plan.device_batch,
+        "gradient_accumulation_steps": plan.accumulation,
+        "average_tokens_across_devices": True,
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": "cosine_with_min_lr",
+        "lr_scheduler_kwargs": {"min_lr_rate": config.final_learning_rate},
+        "warmup_steps": round(config.warmup_share * config.steps),
+        "weight_decay": config.weight_decay,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.95,
+        "max_grad_norm": config.max_gradient_norm,
+        # How it is computed.
+        "bf16": gpu and config.precision == "bfloat16",
+        "torch_compile": gpu and config.torch_compile,
+        "use_liger_kernel": plan.liger,
+        recompute if recompute in known else "gradient_checkpointing": (
+            config.activation_checkpointing and not config.fsdp  # FSDP2 has its own
+        ),
+        "ddp_find_unused_parameters": False,
+        # How it is read, told and kept.
+        "dataloader_num_workers": config.loader_workers,
+        "dataloader_pin_memory": gpu,
+        "remove_unused_columns": False,
+        "logging_steps": config.log_every,
+        "logging_nan_inf_filter": False,
+        "report_to": "none",
+        "save_strategy": "steps",
+        "save_steps": config.save_every,
+        "save_total_limit": config.kept_checkpoints,
+    }
+    if config.fsdp:
+        given["fsdp"] = True
+        given["fsdp_config"] = {
+            "version": 2,
+            "state_dict_type": "FULL_STATE_DICT",
+            "activation_checkpointing": config.activation_checkpointing,
+        }
+    return TrainingArguments(**given)
+
+
+def _tensorboard(plan: TrainingPlan, folder: RunFolder) -> list[TrainerCallback]:
+    if plan.config.log != "tensorboard" or not folder.writes:
+        return []
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers.integrations import TensorBoardCallback
+
+    place = str(folder.path / "tensorboard")
+    return [
+        TensorBoardCallback(SummaryWriter(place, purge_step=checkpoint_step(plan.checkpoint) + 1))
+    ]

@@ -1,0 +1,99 @@
+"""The Trainer's own training, but for the order; and its callbacks."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from target_runs import mixture_for, tiny_config, tiny_shape
+from torch.utils.data import SequentialSampler
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.target.sequential_trainer import (
+    FiniteLosses,
+    SequentialTrainer,
+    TokenizerBeside,
+    build_trainer,
+    training_arguments,
+)
+from bydore_pyro.target.training_plan import TrainingPlan, plan_training
+
+
+def plan(store: TokenStore, **options: Any) -> TrainingPlan:
+    schedule = MixtureSchedule.constant(mixture_for(store))
+    return plan_training(tiny_shape(), store, schedule, tiny_config(**options), None, print)
+
+
+def test_sequence_after_sequence(corpus: TokenStore, tmp_path: Path) -> None:
+    trainer = build_trainer(plan(corpus), corpus, RunFolder(tmp_path / "run"))
+    assert isinstance(trainer, SequentialTrainer)
+    sampler = trainer._get_train_sampler()
+    assert isinstance(sampler, SequentialSampler)
+    assert list(sampler) == list(range(96))
+    batches = list(trainer.get_train_dataloader())
+    assert len(batches) == 24
+    expected = torch.stack([trainer.train_dataset[n]["input_ids"] for n in (4, 5, 6, 7)])
+    assert torch.equal(batches[1]["input_ids"], expected)
+    assert torch.equal(batches[1]["labels"], expected)
+
+
+def test_worker_processes_read_the_same(corpus: TokenStore, tmp_path: Path) -> None:
+    alone, helped = (
+        list(build_trainer(p, corpus, RunFolder(tmp_path / "run")).get_train_dataloader())
+        for p in (plan(corpus), plan(corpus, loader_workers=2))
+    )
+    assert len(alone) == len(helped)
+    assert all(
+        torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(alone, helped, strict=True)
+    )
+
+
+def test_the_seed_decides_the_model(corpus: TokenStore, tmp_path: Path) -> None:
+    before = torch.random.get_rng_state()
+    models = [
+        build_trainer(plan(corpus, seed=seed), corpus, RunFolder(tmp_path / "run")).model
+        for seed in (0, 0, 1)
+    ]
+    first = [next(model.parameters()) for model in models]
+    assert torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], first[2])
+    torch.random.set_rng_state(before)
+
+
+def test_arguments(corpus: TokenStore, tmp_path: Path) -> None:
+    found = training_arguments(plan(corpus, warmup_share=0.25), tmp_path)
+    assert (found.max_steps, found.warmup_steps) == (12, 3)
+    assert (found.per_device_train_batch_size, found.gradient_accumulation_steps) == (4, 2)
+    assert found.lr_scheduler_type == "cosine_with_min_lr"
+    assert not found.bf16
+    assert not found.torch_compile
+    sharded = dataclasses.replace(plan(corpus), config=tiny_config(device="cuda", fsdp=True))
+    plugin = training_arguments(sharded, tmp_path).fsdp_plugin_args
+    assert plugin["fsdp_version"] == 2
+    assert plugin["state_dict_type"] == "FULL_STATE_DICT", "the sharded kind's index is a pickle"
+
+
+@pytest.mark.parametrize("name", ["loss", "grad_norm"])
+def test_a_training_that_diverges_stops(name: str) -> None:
+    state: Any = SimpleNamespace(global_step=7)
+    callback = FiniteLosses()
+    callback.on_log(None, state, None, logs={name: 1.0})  # type: ignore[arg-type]
+    callback.on_log(None, state, None)  # type: ignore[arg-type]
+    with pytest.raises(NonFiniteError, match=f"Expected a finite {name}, found nan at step 7"):
+        callback.on_log(None, state, None, logs={name: float("nan")})  # type: ignore[arg-type]
+
+
+def test_one_process_copies_the_tokenizer(corpus: TokenStore, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-7").mkdir()
+    callback = TokenizerBeside(corpus.tokenizer)
+    for main in (False, True):
+        state: Any = SimpleNamespace(global_step=7, is_world_process_zero=main)
+        callback.on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)  # type: ignore[arg-type]
+        assert (tmp_path / "checkpoint-7" / "tokenizer.json").is_file() == main

@@ -1,0 +1,98 @@
+"""Checkpoints of the Trainer: which one is whole, and that none of them runs code."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.target.trainer_checkpoints import (
+    check_same_text,
+    checkpoint_step,
+    copy_tokenizer,
+    last_checkpoint,
+    tensors_only,
+)
+
+
+def write_checkpoint(folder: Path, step: int, state: str | None) -> Path:
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    if state is not None:
+        (path / "trainer_state.json").write_text(state)
+    return path
+
+
+def test_the_newest_whole_checkpoint(tmp_path: Path) -> None:
+    told: list[str] = []
+    assert last_checkpoint(tmp_path / "none", told.append) is None
+    whole = [write_checkpoint(tmp_path, s, json.dumps({"global_step": s})) for s in (900, 1000)]
+    (tmp_path / "checkpoint-text").mkdir()
+    assert last_checkpoint(tmp_path, told.append) == whole[1]
+    assert not told
+    write_checkpoint(tmp_path, 1100, None)
+    write_checkpoint(tmp_path, 1200, '{"global_step": 12')
+    write_checkpoint(tmp_path, 1300, "[]")
+    write_checkpoint(tmp_path, 1400, '{"global_step": 1300}')
+    assert last_checkpoint(tmp_path, told.append) == whole[1]
+    assert [line.split("checkpoint-")[1] for line in told] == [
+        f"{step}, which was not written to its end" for step in (1400, 1300, 1200, 1100)
+    ]
+
+
+def test_steps() -> None:
+    assert checkpoint_step(None) == 0
+    assert checkpoint_step(Path("run/checkpoints/checkpoint-120")) == 120
+
+
+def test_a_copied_tokenizer_leaves_the_age_alone(corpus: TokenStore, tmp_path: Path) -> None:
+    """The Trainer deletes the oldest checkpoints, by the times of their folders."""
+    os.utime(corpus.tokenizer, (1e9, 1e9))
+    copy_tokenizer(corpus.tokenizer, tmp_path)
+    assert (tmp_path / "tokenizer.json").read_bytes() == (
+        corpus.tokenizer / "tokenizer.json"
+    ).read_bytes()
+    assert tmp_path.stat().st_mtime > 1.1e9
+
+
+def test_the_text_is_the_same(corpus: TokenStore, tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="Expected a training to go on with in"):
+        check_same_text(tmp_path, corpus)
+    (tmp_path / "manifest.json").write_text(json.dumps(corpus.index))
+    check_same_text(tmp_path, corpus)
+    other = dataclasses.replace(corpus, index={**corpus.index, "sha256": "0" * 64})
+    with pytest.raises(RunFolderError, match=r"was begun with .* found others \(000000000000\)"):
+        check_same_text(tmp_path, other)
+
+
+class Runs:
+    """What unpickling it does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return (open, (str(self.path), "w"))
+
+
+def test_nothing_but_tensors_is_unpickled(tmp_path: Path) -> None:
+    file, ran = tmp_path / "optimizer.pt", tmp_path / "ran"
+    torch.save({"state": Runs(ran)}, file)
+    with (
+        pytest.raises(RunFolderError, match="Expected a sound checkpoint-4, found: Weights only"),
+        tensors_only(Path("checkpoint-4")),
+    ):
+        torch.load(file, weights_only=False)  # even so
+    assert not ran.exists()
+    torch.save({"state": torch.ones(2)}, file)
+    with tensors_only(None):
+        assert torch.load(file)["state"].sum() == 2
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+    with pytest.raises(ZeroDivisionError), tensors_only(None):
+        _ = 1 / 0

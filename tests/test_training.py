@@ -1,0 +1,353 @@
+"""Trainings as a whole: killed and resumed, on one process and on two, and what they leave."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from target_runs import (
+    WEIGHTS,
+    StopAt,
+    mixture_for,
+    same_bits,
+    tiny_config,
+    tiny_shape,
+    train,
+    weights_in,
+)
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import NonFiniteError, RunFolderError
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.target.mixture_dataset import MixtureDataset
+from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.target.training import TargetConfig, Trained, train_target
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A training that nothing disturbed."""
+    return train(corpus, tmp_path_factory.mktemp("whole") / "run", log="tensorboard")
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the sequences that are read, as they are read."""
+    seen: list[int] = []
+    plain = MixtureDataset.__getitem__
+
+    def read(self: MixtureDataset, n: int) -> dict[str, torch.Tensor]:
+        seen.append(n)
+        return plain(self, n)
+
+    monkeypatch.setattr(MixtureDataset, "__getitem__", read)
+    return seen
+
+
+def test_what_a_training_leaves(corpus: TokenStore, whole: Trained) -> None:
+    losses = [entry["loss"] for entry in whole.log]
+    assert len(losses) == 12
+    assert losses[0] == pytest.approx(math.log(corpus.vocabulary), abs=0.1)
+    assert losses[-1] < losses[0] - 0.5
+    assert whole.log[-1]["learning_rate"] < 0.2 * 1e-2
+    left = {path.name for path in whole.folder.iterdir()}
+    assert left == {
+        *("config.json", "schedule.json", "manifest.json", "metrics.json"),
+        *("checkpoints", "model", "tensorboard"),
+    }
+    config = json.loads((whole.folder / "config.json").read_text())
+    assert config["name"] == "train"
+    assert TargetConfig(**config["target"]) == tiny_config(log="tensorboard")
+    assert {p.name for p in (whole.folder / "checkpoints").iterdir()} == {
+        "checkpoint-8",
+        "checkpoint-12",
+    }
+
+
+def test_transformers_reads_the_model(corpus: TokenStore, whole: Trained) -> None:
+    assert not list(whole.model.glob("*.bin")), "no pickle"
+    checkpoint = whole.folder / "checkpoints" / "checkpoint-12"
+    for folder in (whole.model, checkpoint):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder)
+        assert len(tokenizer) == model.config.vocab_size == corpus.vocabulary
+        assert model.config.eos_token_id == tokenizer.eos_token_id
+    assert AutoModelForCausalLM.from_pretrained(whole.model).config.use_cache
+    assert same_bits(weights_in(whole.model), weights_in(checkpoint))
+
+
+def test_the_metrics_tell_the_shares(whole: Trained) -> None:
+    metrics = json.loads((whole.folder / "metrics.json").read_text())
+    assert metrics["tokens"] == 12 * 8 * 32
+    for name, weight in WEIGHTS.items():
+        assert abs(metrics["tokens_by_domain"][name] - weight * metrics["tokens"]) < 32
+    assert metrics["largest_deviation_sequences"] < 1
+    assert metrics["final_loss"] == whole.log[-1]["loss"]
+    assert metrics["parameters"] == 37_792
+    assert metrics["tokens_per_second"] > 0
+    assert metrics["log"] == whole.log
+
+
+@pytest.mark.parametrize("stopped", [3, 6, 8, 11])
+def test_resumed_it_ends_with_the_same_bits(
+    corpus: TokenStore,
+    whole: Trained,
+    tmp_path: Path,
+    stopped: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus, tmp_path / "run", callbacks=[StopAt(stopped)])
+    newest = stopped - 1 if stopped % 4 == 0 else stopped  # it stops before it saves
+    begun = newest // 4 * 4
+    seen = watch(monkeypatch)
+    told: list[str] = []
+    resumed = train(corpus, tmp_path / "run", resume=True, tell=told.append)
+    assert seen == list(range(begun * 8, 96)), "the sequences that the whole run saw"
+    assert any(("checkpoint-" if begun else "beginning anew") in line for line in told)
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+    assert [e["loss"] for e in resumed.log] == [e["loss"] for e in whole.log]
+
+
+def test_a_half_written_checkpoint_is_passed_over(
+    corpus: TokenStore, whole: Trained, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole.folder, folder)
+    shutil.rmtree(folder / "model")
+    (folder / "checkpoints" / "checkpoint-12" / "trainer_state.json").unlink()
+    told: list[str] = []
+    resumed = train(corpus, folder, resume=True, tell=told.append)
+    assert "checkpoint-12, which was not written to its end" in told[0]
+    assert "checkpoint-8" in told[1]
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+
+
+def test_a_finished_run_is_finished(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole.folder, folder)
+    shutil.rmtree(folder / "model")
+    resumed = train(corpus, folder, resume=True)
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+
+
+class Runs:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_a_checkpoint_cannot_run_code(
+    corpus: TokenStore, whole: Trained, tmp_path: Path, name: str
+) -> None:
+    folder, ran = tmp_path / "run", tmp_path / "ran"
+    shutil.copytree(whole.folder, folder)
+    shutil.rmtree(folder / "checkpoints" / "checkpoint-12")
+    torch.save({"state": Runs(ran)}, folder / "checkpoints" / "checkpoint-8" / name)
+    with pytest.raises(RunFolderError, match=r"Expected a sound .*checkpoint-8, found: Weights"):
+        train(corpus, folder, resume=True)
+    assert not ran.exists()
+
+
+def test_damaged_weights_are_refused(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole.folder, folder)
+    path = folder / "checkpoints" / "checkpoint-12" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(RunFolderError, match=r"Expected a sound .*checkpoint-12, found: "):
+        train(corpus, folder, resume=True)
+
+
+def test_other_sizes_of_a_device_see_the_same(
+    corpus: TokenStore, whole: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = watch(monkeypatch)
+    other = train(corpus, tmp_path / "run", device_batch_sequences=2, activation_checkpointing=True)
+    assert seen == list(range(96))
+    np.testing.assert_allclose(
+        [e["loss"] for e in other.log], [e["loss"] for e in whole.log], rtol=1e-4
+    )
+
+
+def test_stages_follow_each_other(corpus: TokenStore, tmp_path: Path) -> None:
+    first = Mixture(names=("birds", "digits"), weights=(0.75, 0.25))
+    second = Mixture(names=("greek",), weights=(1.0,))
+    schedule = MixtureSchedule(ends=(0.5, 1.0), mixtures=(first, second))
+    trained = train(corpus, tmp_path / "run", schedule=schedule, tokens="1024")
+    sequences = {k: v // 32 for k, v in trained.metrics["tokens_by_domain"].items()}
+    assert sequences == {"birds": 12, "digits": 4, "greek": 16}
+
+
+def test_refused_before_anything_is_written(corpus: TokenStore, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expected to read the text of a domain at most"):
+        train(corpus, tmp_path / "run", tokens="1B")
+    assert not (tmp_path / "run").exists()
+
+
+def test_folders_that_cannot_be_used(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="Expected a new output folder, found a run"):
+        train(corpus, whole.folder)
+    with pytest.raises(RunFolderError, match="Expected a training to go on with"):
+        train(corpus, tmp_path, resume=True)
+
+
+def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
+    schedule = MixtureSchedule.constant(mixture_for(corpus))
+    config = tiny_config(learning_rate=1e30, max_gradient_norm=1e30, warmup_share=0.0)
+    with pytest.raises(NonFiniteError, match="Expected a finite"):
+        train_target(tiny_shape(), corpus, schedule, config, tmp_path / "run")
+
+
+# Every process writes down the numbers of the sequences that it reads.
+SCRIPT = """
+import os, sys
+from pathlib import Path
+import torch
+from bydore_pyro.data.store import open_store
+from bydore_pyro.target.mixture_dataset import MixtureDataset
+from target_runs import train
+
+torch.set_num_threads(1)
+plain, seen = MixtureDataset.__getitem__, []
+MixtureDataset.__getitem__ = lambda self, n: (seen.append(n), plain(self, n))[1]
+train(open_store(Path(sys.argv[1])), Path(sys.argv[2]))
+Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
+"""
+
+# Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
+SHARDED = """
+import shutil, sys
+from pathlib import Path
+import accelerate.state, target_runs, torch
+from accelerate.utils import DistributedType
+from bydore_pyro.data.store import open_store
+from bydore_pyro.target.target_config import TargetConfig
+from target_runs import StopAt, same_bits, train, weights_in
+
+torch.set_num_threads(1)
+TargetConfig.__post_init__ = lambda self: None  # it refuses to
+plain = accelerate.state.PartialState.__init__
+
+def taken_for_gpus(self, *arguments, **options):
+    plain(self, *arguments, **options)
+    self._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+
+accelerate.state.PartialState.__init__ = taken_for_gpus
+store, whole, killed = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
+train(store, whole, fsdp=True)
+try:
+    train(store, killed, fsdp=True, callbacks=[StopAt(6)])
+except KeyboardInterrupt:
+    pass
+torch.distributed.barrier()
+train(store, killed, fsdp=True, resume=True)
+"""
+
+
+def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
+    (folder / "script.py").write_text(script)
+    launcher = ["-m", "torch.distributed.run"]
+    done = subprocess.run(
+        [sys.executable, *launcher, "--nproc_per_node", "2", "script.py", *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(Path(__file__).parent),
+        },
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(
+    corpus: TokenStore, whole: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    on_two_processes(tmp_path, SCRIPT, corpus.folder, run)
+    written = [(tmp_path / f"seen-{rank}").read_text().split() for rank in (0, 1)]
+    seen = [[int(n) for n in share] for share in written]
+    assert not set(seen[0]) & set(seen[1]), "every process gets its own"
+    for step in range(12):  # four sequences of each process make up a step
+        own = [n for share in seen for n in share[4 * step : 4 * step + 4]]
+        assert sorted(own) == list(range(8 * step, 8 * step + 8))
+    log = json.loads((run / "metrics.json").read_text())["log"]
+    np.testing.assert_allclose([e["loss"] for e in log], [e["loss"] for e in whole.log], rtol=1e-5)
+    two, one = weights_in(run / "model"), weights_in(whole.model)
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
+
+    # Begun by two processes, killed behind step 8, ended by one.
+    shutil.rmtree(run / "model")
+    shutil.rmtree(run / "checkpoints" / "checkpoint-12")
+    alone = watch(monkeypatch)
+    resumed = train(corpus, run, resume=True)
+    assert alone == list(range(64, 96)), "what two would have seen"
+    for name, value in weights_in(resumed.model).items():
+        torch.testing.assert_close(value, two[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_sharded_processes_train_what_one_trains(
+    corpus: TokenStore, whole: Trained, tmp_path: Path
+) -> None:
+    """FSDP2, killed and resumed too, with checkpoints that are whole and hold no pickled index."""
+    on_two_processes(tmp_path, SHARDED, corpus.folder, tmp_path / "run", tmp_path / "killed")
+    checkpoint = tmp_path / "run/checkpoints/checkpoint-12"
+    assert (checkpoint / "pytorch_model_fsdp.bin").is_file(), "it was sharded"
+    assert all(path.is_file() for path in checkpoint.iterdir())
+    sharded = weights_in(tmp_path / "run/model")
+    assert same_bits(sharded, weights_in(tmp_path / "killed/model"))
+    for name, value in weights_in(whole.model).items():
+        torch.testing.assert_close(sharded[name], value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    path = Path(__file__).parents[1] / "benchmarks" / "target.py"
+    spec = importlib.util.spec_from_file_location("target_benchmark", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "target_benchmark", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_benchmark(benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark.main(["--smoke"])
+    printed = capsys.readouterr().out
+    assert "models/target-tiny: 802,944 parameters, cpu" in printed
+    assert "over 3 steps" in printed
+
+
+def test_the_benchmark_counts_flops(benchmark: Any) -> None:
+    """66,000 tokens a second of the 1.1 B model at T = 2,048 are 48.8 % of an H200's bf16 rate."""
+    options = benchmark.BenchmarkOptions(
+        benchmark=benchmark.BenchmarkConfig(model="models/target-1b"),
+        target=TargetConfig(target_batch_sequences=64),
+    )
+    metrics = {
+        "parameters": 1_100_048_384,
+        "embedding_parameters": 65_536_000,
+        "device": "NVIDIA H200",
+    }
+    trained = Trained(Path("run"), [], metrics)
+    text = benchmark.report(options, trained, [64 * 2048 / 66_000] * 3)
+    # (6 x 1,034,512,384 + 12 x 22 x 2,048 x 2,048) x 66,000 = 4.827e14
+    assert "66,000 tokens per second, 482.7 TFLOP/s, 48.8% of 989.4" in text
