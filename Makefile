@@ -4,15 +4,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-JOBS := case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions
-COMPARISONS := compare regmix_pile
+.PHONY: case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions \
+	compare regmix_pile test lint benchmark clean
 
-.PHONY: $(JOBS) $(COMPARISONS) test lint benchmark clean
-
-$(JOBS): .venv/main.stamp
+case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
-$(COMPARISONS): .venv/test.stamp
+compare regmix_pile: .venv/test.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
 test: .venv/test.stamp

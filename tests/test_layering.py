@@ -128,6 +128,36 @@ ALLOWED: dict[str, set[str]] = {
     "commands.evaluate_command": {
         *("command_line", "errors", "evaluation", "files", "run_folder"),
     },
+    "target.mixture_schedule": {"errors", "files", "mixture", "options", "weights_files"},
+    "target.mixture_order": {"target.mixture_schedule"},
+    "target.mixture_dataset": {
+        *("data.store", "domains", "errors", "target.mixture_order", "target.mixture_schedule"),
+    },
+    "target.target_config": {"errors", "options"},
+    "target.trainer_checkpoints": {
+        *("data.store", "errors", "target.mixture_schedule", "target.target_config"),
+    },
+    "target.training_checks": {
+        *("data.store", "errors", "target.mixture_dataset", "target.mixture_schedule"),
+    },
+    "target.training_plan": {
+        *("data.store", "data.tokenizer", "parallel", "proxy", "target.mixture_dataset"),
+        *("target.mixture_schedule", "target.target_config", "target.trainer_checkpoints"),
+        "target.training_checks",
+    },
+    "target.sequential_trainer": {
+        *("data.store", "errors", "proxy", "run_folder", "target.trainer_checkpoints"),
+        "target.training_plan",
+    },
+    "target.training": {
+        *("data.store", "files", "run_folder", "target.mixture_schedule"),
+        *("target.sequential_trainer", "target.target_config", "target.trainer_checkpoints"),
+        "target.training_plan",
+    },
+    "commands.train_command": {
+        *("command_line", "data.store", "errors", "options", "parallel"),
+        *("target.mixture_schedule", "target.target_config", "target.training"),
+    },
     "cli": {"command_line"},
     "__main__": {"cli"},
     "domains": {"errors", "data.permutation", "data.store"},

@@ -90,7 +90,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
 
-    two = search("two", "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    two = search("two", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     assert two.returncode == 0, two.stderr[-3000:]
     one = search("one")
     assert one.returncode == 0, one.stderr

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from target_runs import mixture_for, tiny_config, write_run
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import RunFolderError
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.trainer_checkpoints import (
-    check_same_text,
+    check_same_run,
     checkpoint_step,
     copy_tokenizer,
     last_checkpoint,
@@ -61,14 +64,22 @@ def test_a_copied_tokenizer_leaves_the_age_alone(corpus: TokenStore, tmp_path: P
     assert tmp_path.stat().st_mtime > 1.1e9
 
 
-def test_the_text_is_the_same(corpus: TokenStore, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_what_it_was_begun_with(corpus: TokenStore, tmp_path: Path) -> None:
+    schedule, config = MixtureSchedule.constant(mixture_for(corpus)), tiny_config()
     with pytest.raises(RunFolderError, match="Expected a training to go on with in"):
-        check_same_text(tmp_path, corpus)
-    (tmp_path / "manifest.json").write_text(json.dumps(corpus.index))
-    check_same_text(tmp_path, corpus)
+        check_same_run(tmp_path, corpus, schedule, config)
+    write_run(tmp_path, corpus, schedule, config)
+    check_same_run(tmp_path, corpus, schedule, config)
+    check_same_run(tmp_path, corpus, schedule, tiny_config(device_batch_sequences=1))
+    for changed in ({"tokens": "1M"}, {"seed": 1}, {"target_batch_sequences": 4}):
+        with pytest.raises(RunFolderError, match=f"Expected the {next(iter(changed))} that"):
+            check_same_run(tmp_path, corpus, schedule, tiny_config(**changed))
+    birds = MixtureSchedule.constant(Mixture(names=("birds",), weights=(1.0,)))
+    with pytest.raises(RunFolderError, match=r"Expected the mixture that .* was begun with"):
+        check_same_run(tmp_path, corpus, birds, config)
     other = dataclasses.replace(corpus, index={**corpus.index, "sha256": "0" * 64})
-    with pytest.raises(RunFolderError, match=r"was begun with .* found others \(000000000000\)"):
-        check_same_text(tmp_path, other)
+    with pytest.raises(RunFolderError, match=r"Expected the text that .* found 000000000000"):
+        check_same_run(tmp_path, other, schedule, config)
 
 
 class Runs:

@@ -229,13 +229,13 @@ Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
 
 # Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
 SHARDED = """
-import shutil, sys
+import sys
 from pathlib import Path
-import accelerate.state, target_runs, torch
+import accelerate.state, torch
 from accelerate.utils import DistributedType
 from bydore_pyro.data.store import open_store
 from bydore_pyro.target.target_config import TargetConfig
-from target_runs import StopAt, same_bits, train, weights_in
+from target_runs import StopAt, train
 
 torch.set_num_threads(1)
 TargetConfig.__post_init__ = lambda self: None  # it refuses to
@@ -243,7 +243,8 @@ plain = accelerate.state.PartialState.__init__
 
 def taken_for_gpus(self, *arguments, **options):
     plain(self, *arguments, **options)
-    self._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    if self._shared_state["distributed_type"] == DistributedType.MULTI_CPU:
+        self._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
 accelerate.state.PartialState.__init__ = taken_for_gpus
 store, whole, killed = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
@@ -259,9 +260,9 @@ train(store, killed, fsdp=True, resume=True)
 
 def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     (folder / "script.py").write_text(script)
-    launcher = ["-m", "torch.distributed.run"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     done = subprocess.run(
-        [sys.executable, *launcher, "--nproc_per_node", "2", "script.py", *map(str, arguments)],
+        [sys.executable, *launcher, "script.py", *map(str, arguments)],
         cwd=folder,
         capture_output=True,
         text=True,

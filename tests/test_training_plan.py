@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from target_runs import mixture_for, tiny_config, tiny_shape
+from target_runs import mixture_for, tiny_config, tiny_shape, write_run
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError
@@ -89,7 +88,8 @@ def test_several_processes(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps(corpus.index))
+    schedule = MixtureSchedule.constant(mixture_for(corpus))
+    write_run(tmp_path, corpus, schedule, tiny_config())
     told: list[str] = []
     assert plan(corpus, told, resumed=tmp_path).checkpoint is None
     assert told[0] == "no checkpoint: beginning anew"

@@ -16,7 +16,7 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SPLITS, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 
-__all__ = ["PrepareConfig", "PrepareOptions", "prepare_command"]
+__all__ = ["PrepareConfig", "prepare_command"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +88,9 @@ def train_command(arguments: Sequence[str]) -> None:
             options = parse_options(
                 arguments, name, about, TrainOptions, presets={"--smoke": SMOKE}
             )
+            # So that it can be gone on with from anywhere.
+            data = str(Path(options.train.data).resolve())
+            options = replace(options, train=replace(options.train, data=data))
         _train(options, resume)
 
 
@@ -111,7 +113,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             config,
             out,
             resume=resume is not None,
-            options=dataclasses.asdict(options),
+            options=asdict(options),
             tell=_tell,
         )
     except KeyboardInterrupt:

@@ -16,9 +16,11 @@ from pathlib import Path
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import RunFolderError
+from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.target.target_config import TargetConfig
 
 __all__ = [
-    "check_same_text",
+    "check_same_run",
     "checkpoint_step",
     "copy_tokenizer",
     "last_checkpoint",
@@ -26,6 +28,8 @@ __all__ = [
 ]
 
 PREFIX = "checkpoint-"
+# The options that decide which sequences a step sees.
+DECIDING = ("tokens", "sequence_length", "target_batch_sequences", "seed")
 
 
 def checkpoint_step(path: Path | None) -> int:
@@ -69,25 +73,37 @@ def last_checkpoint(folder: Path, tell: Callable[[str], None]) -> Path | None:
     return None
 
 
-def check_same_text(folder: Path, store: TokenStore) -> None:
-    """Checks that a run goes on with the text that it was begun with.
+def check_same_run(
+    folder: Path, store: TokenStore, schedule: MixtureSchedule, config: TargetConfig
+) -> None:
+    """Checks that what is gone on with would see the sequences that it was begun with.
 
     Args:
         folder: Of the run.
         store: The text.
+        schedule: The mixtures.
+        config: The options; those that have no part in the choice of sequences may differ.
 
     Raises:
-        RunFolderError: When it is other text, or there is no run.
+        RunFolderError: When they are others, or there is no run.
     """
     try:
-        begun = json.loads((folder / "manifest.json").read_text("utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"Expected a training to go on with in {folder}: {error}") from None
-    if begun != store.sha256:
-        raise RunFolderError(
-            f"Expected the tokens that {folder} was begun with ({begun[:12]}), found others "
-            f"({store.sha256[:12]}) in {store.folder}"
+        manifest, options, stages = (
+            json.loads((folder / name).read_text("utf-8"))
+            for name in ("manifest.json", "config.json", "schedule.json")
         )
+        begun = {name: options["target"][name] for name in DECIDING}
+        begun |= {"text": manifest["sha256"], "mixture": stages}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(f"Expected a training to go on with in {folder}: {error!r}") from None
+    given = {name: getattr(config, name) for name in DECIDING}
+    given |= {"text": store.sha256, "mixture": json.loads(schedule.to_json())}
+    for name, value in begun.items():
+        if value != given[name]:
+            raise RunFolderError(
+                f"Expected the {name} that {folder} was begun with ({value!s:.40}), found "
+                f"{given[name]!s:.40}"
+            )
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def train_target(
         config: How it is trained.
         out: The folder of the run.
         resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
-        options: What `config.json` tells, by part; `config` alone when None.
+        options: What `config.json` tells beside `config`, by part.
         callbacks: Further ones for the Trainer.
         tell: Is given lines of progress.
 
@@ -105,7 +105,7 @@ def train_target(
     folder = RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0")
     plan = plan_training(model, store, schedule, config, out if resume else None, tell)
     if not resume:
-        parts = options or {"target": dataclasses.asdict(config)}
+        parts = {**(options or {}), "target": dataclasses.asdict(config)}
         folder.write_text("schedule.json", schedule.to_json() + "\n")
         folder.write_json("manifest.json", store.index)
         folder.write_config("train", parts, tell)

@@ -18,7 +18,7 @@ from bydore_pyro.proxy import build_language_model
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.target_config import TargetConfig
-from bydore_pyro.target.trainer_checkpoints import check_same_text, last_checkpoint
+from bydore_pyro.target.trainer_checkpoints import check_same_run, last_checkpoint
 from bydore_pyro.target.training_checks import (
     check_epochs,
     check_memory,
@@ -85,7 +85,7 @@ def plan_training(
 
     Raises:
         DataError: When model, text, mixture and length do not go together.
-        RunFolderError: When the run that is to be continued was begun with other text.
+        RunFolderError: When the run that is to be continued is another one.
         ValueError: When there is no such device, too little memory, a package is missing, or the
             batch cannot be shared among the processes.
     """
@@ -100,7 +100,7 @@ def plan_training(
     check_epochs(dataset, schedule, config.max_epochs)
     checkpoint = None
     if resumed is not None:
-        check_same_text(resumed, store)
+        check_same_run(resumed, store, schedule, config)
         checkpoint = last_checkpoint(resumed / CHECKPOINTS, tell)
         tell(f"going on from {checkpoint}" if checkpoint else "no checkpoint: beginning anew")
     with torch.device("meta"):
