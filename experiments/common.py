@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from paper_scale import PAPER, ScaleConfig, paper_case
 from tqdm import tqdm
 
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
@@ -58,6 +59,7 @@ class CaseOptions(Options):
     """The options of a search and of its verification."""
 
     verification: VerificationConfig
+    scale: ScaleConfig
 
 
 def run_main(
@@ -84,6 +86,8 @@ def run_main(
     arguments = sys.argv[1:]
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
+    if kind is CaseOptions and {"paper", "--scale=paper"} & set(arguments):
+        defaults |= PAPER
     with one_line_errors(name):
         if number_of_processes() > 1:
             raise ValueError("Expected one process, found several; bydore search runs on them")
@@ -191,6 +195,9 @@ def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
 
 def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
+    if options.scale.scale == "paper":
+        paper_case(name, options, options.scale, resume)
+        return
     folder = begin_run(options, name, resume)
     domains = load_domains(options)
     compared = compared_mixtures(options, domains)
