@@ -37,7 +37,7 @@ def report_text(folder: Path) -> str:
         )
     try:
         return _finished(folder, metrics)
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise RunFolderError(f"Expected a whole run in {folder}, found: {reason}") from None
 

@@ -173,14 +173,17 @@ def smoke(script: str, out: Path, cache: Path, *more: str) -> dict:
     (out / "results.json").unlink()
     again = run(script, "--resume", str(out), cwd=out.parent)
     assert again.returncode == 0, again.stderr
-    assert json.loads((out / "results.json").read_text()) == results
+    found = json.loads((out / "results.json").read_text())
+    if isinstance(found, dict):  # the source may have been committed between the two
+        found, results = {**found, "commit": ""}, {**results, "commit": ""}
+    assert found == results
     return results
 
 
 @pytest.mark.slow
 def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
-    rows = smoke("plants", tmp_path / "run", cache, "--plants", "2", "--first", "3")
-    assert [row["plant"] for row in rows] == [3, 4]
+    rows = smoke("plants", tmp_path / "run", cache, "--plants", "1", "--first", "3")
+    assert [row["plant"] for row in rows] == [3]
     for row in rows:
         assert sum(row["shares"].values()) == pytest.approx(1)
         everywhere = {*row["weights"], *row["shares"]}
@@ -193,21 +196,19 @@ def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
 
 @pytest.mark.slow
 def test_compare_in_smoke_size(tmp_path: Path, cache: Path) -> None:
-    targets = ("--targets", "case1", "case2", "--target_seeds", "1")
+    given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6")
     methods = ("--methods", "uniform", "single", "doremi", "regmix", "bydore")
     small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
-    results = smoke("compare", tmp_path / "run", cache, *targets, *methods, *small)["targets"]
-    assert [*results] == ["case1", "case2"]
-    names = {*methods[1:]}
-    assert set(results["case1"]["methods"]) == names
-    assert set(results["case2"]["methods"]) == names - {"single"} | {"only python", "only licences"}
-    for result in results.values():
-        assert set(result["losses"]) == set(result["methods"])
-        doremi, bydore = (result["methods"][name] for name in ("doremi", "bydore"))
-        assert doremi["jitter"] > 0
-        assert doremi["cost"]["flops"] == pytest.approx(bydore["cost"]["flops"], rel=0.15)
-        assert sum(bydore["weights"].values()) == pytest.approx(1)
-    assert (tmp_path / "run" / "trajectories_case1.png").stat().st_size > 0
+    targets = smoke("compare", tmp_path / "run", cache, *given, *methods, *small)["targets"]
+    assert [*targets] == ["case2"]
+    found = targets["case2"]["methods"]
+    assert set(found) == {"uniform", "only python", "only licences", "doremi", "regmix", "bydore"}
+    assert set(targets["case2"]["losses"]) == set(found)
+    assert found["doremi"]["jitter"] > 0
+    flops = [found[name]["cost"]["flops"] for name in ("doremi", "regmix", "bydore")]
+    assert max(flops) < 1.15 * min(flops), "all spend the same budget"
+    assert sum(found["bydore"]["weights"].values()) == pytest.approx(1)
+    assert (tmp_path / "run" / "trajectories_case2.png").stat().st_size > 0
 
 
 @pytest.mark.slow
@@ -253,6 +254,13 @@ def test_hypergradient_benchmark(cache: Path) -> None:
 def test_prepare_benchmark() -> None:
     sizes = ("--megabytes", "0.5", "--repeats", "1", "--processes", "1")
     assert "of the bare throughput" in run_benchmark("prepare", *sizes)
+
+
+def test_stacked_benchmark() -> None:
+    sizes = ("--proxies", "2", "--sequences", "1", "--length", "8", "--vocabulary", "64")
+    shown = run_benchmark("stacked", *sizes, "--blocks", "1")
+    assert "2 proxies, 1 x 8 tokens each" in shown
+    assert "ratio" in shown
 
 
 @pytest.mark.slow

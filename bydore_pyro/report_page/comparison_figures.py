@@ -15,57 +15,103 @@ from bydore_pyro.report_page.drawing import (
     escaped,
     figure_of,
     labelled_rows,
-    line,
-    points,
+    line_trace,
+    point_trace,
 )
 from bydore_pyro.report_page.run_record import RunRecord
-from bydore_pyro.report_page.words import count, number, shortened
+from bydore_pyro.report_page.words import count, number
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["comparison_figure", "cost_bars"]
+__all__ = ["comparison_figure", "cost_bars", "losses_beside"]
+
+SHADES = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#6b7280")
+FILLS = ("", "/", ".", "x", "-", "|", "+")  # for who prints in grey
+USED = 0.72  # of a row, by the runs' points
 
 
 def comparison_figure(
     records: Sequence[RunRecord], runs: Sequence[Look], looks: Mapping[str, Look]
 ) -> Figure:
     """Draws the weights that several runs found beside each other, with their intervals."""
-    mixtures = [record.mixture for record in records]
-    found = {name: [m.as_dict().get(name, 0.0) for m in mixtures if m] for name in looks}
-    order = sorted(looks, key=lambda name: -float(np.mean(found[name])))[:MOST_DRAWN]
-    apart = 0.72 / max(len(records) - 1, 1) if len(records) > 1 else 0.0
+    weights = [{} if r.mixture is None else r.mixture.as_dict() for r in records]
+    mean = {name: np.mean([found.get(name, 0.0) for found in weights]) for name in looks}
+    order = sorted(looks, key=lambda name: -mean[name])[:MOST_DRAWN]
     traces: list[dict[str, Any]] = []
-    for i, (mixture, run) in enumerate(zip(mixtures, runs, strict=True)):
+    for i, (record, run) in enumerate(zip(records, runs, strict=True)):
+        mixture = record.mixture
         if mixture is None:
             continue
-        weights = mixture.as_dict()
         hdi = dict(zip(mixture.names, mixture.hdi or (), strict=False))
+        aside = USED * (i / max(len(records) - 1, 1) - 0.5)
         for row, name in enumerate(order):
-            if name not in weights:
+            if name not in weights[i]:
                 continue
-            y = row + (i - (len(records) - 1) / 2) * apart
-            meta = {"keys": [looks[name].key, run.key]}
-            told = f"{escaped(name)}<br>{escaped(run.name)}: {number(weights[name], 4)}"
+            told = f"{escaped(name)}<br>{escaped(run.name)}: {number(weights[i][name], 4)}"
+            keys, y = [looks[name].key, run.key], row + aside
             if name in hdi:
                 low, high = hdi[name]
                 told += f", {number(low)} to {number(high)}"
+                x = [low, (low + high) / 2, high]
                 traces.append(
-                    line([low, high], [y, y], run.colour, 1.5, meta, text=told, hover="%{text}")
+                    line_trace(x, [y] * 3, keys=keys, colour=run.colour, width=1.5, text=told)
                 )
-            marker = {"color": run.colour, "size": 8, "symbol": run.symbol}
-            traces.append(points([weights[name]], [y], marker, meta, told))
+            traces.append(
+                point_trace(
+                    weights[i][name],
+                    y,
+                    keys=keys,
+                    colour=run.colour,
+                    symbol=run.symbol,
+                    size=8,
+                    text=told,
+                )
+            )
+    between = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "layer": "below"}
     lines = [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": row + 0.5, "y1": row + 0.5,
-         "line": {"color": GRID, "width": 1}, "layer": "below"}
+        {**between, "y0": row + 0.5, "y1": row + 0.5, "line": {"color": GRID, "width": 1}}
         for row in range(len(order) - 1)
-    ]  # fmt: skip
+    ]
     return figure_of(
         traces,
         height=max(ROW, 9 * len(records) + 8) * len(order) + 90,
         xaxis={"title": {"text": "weight (share of training tokens)"}, "rangemode": "tozero"},
-        yaxis=labelled_rows([shortened(name, 18) for name in order]),
+        yaxis=labelled_rows(order),
         shapes=lines,
+    )
+
+
+def losses_beside(losses: Sequence[Mapping[str, float]], runs: Sequence[Look]) -> Figure:
+    """Draws the losses of the runs' fresh models, a row a label, the lowest on top.
+
+    Args:
+        losses: By label, of each run.
+        runs: Their looks.
+    """
+    lowest: dict[str, float] = {}
+    for found in losses:
+        for label, loss in found.items():
+            lowest[label] = min(loss, lowest.get(label, loss))
+    order = sorted(lowest, key=lambda label: lowest[label])
+    traces = [
+        point_trace(
+            found[label],
+            row + USED * (i / max(len(runs) - 1, 1) - 0.5),
+            keys=[run.key],
+            colour=run.colour,
+            symbol=run.symbol,
+            text=f"{escaped(run.name)}<br>{escaped(label)}: {number(found[label], 4)}",
+        )
+        for i, (found, run) in enumerate(zip(losses, runs, strict=True))
+        for row, label in enumerate(order)
+        if label in found
+    ]
+    return figure_of(
+        traces,
+        height=max(ROW, 9 * len(runs) + 8) * len(order) + 90,
+        xaxis={"title": {"text": "validation loss (nats per token)"}},
+        yaxis=labelled_rows(order),
     )
 
 
@@ -76,31 +122,36 @@ def cost_bars(labels: Sequence[str], parts: Sequence[Mapping[str, float]]) -> Fi
         labels: Of the runs.
         parts: FLOPs by part of each run.
     """
-    known = sorted({part for run in parts for part in run}, key=lambda p: -max_of(parts, p))
-    shades = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#6b7280")
-    fills = ("", "/", ".", "x", "-", "|", "+")
-    traces: list[dict[str, Any]] = [
+    most: dict[str, float] = {}
+    for run in parts:
+        for part, flops in run.items():
+            most[part] = max(flops, most.get(part, 0.0))
+    known = sorted((part for part in most if most[part] > 0), key=lambda part: -most[part])
+    traces = [
         {
-            "type": "bar", "orientation": "h", "name": escaped(part), "meta": {},
-            "y": list(range(len(labels))), "x": [run.get(part, 0.0) for run in parts],
-            "marker": {"color": shades[i % 7], "pattern": {"shape": fills[i % 7], "size": 6}},
-            "text": [f"{escaped(label)}: {escaped(part)} {count(run.get(part, 0.0))} FLOPs"
-                     for label, run in zip(labels, parts, strict=True)],
-            "hovertemplate": "%{text}<extra></extra>", "textposition": "none",
+            "type": "bar",
+            "orientation": "h",
+            "name": escaped(part),
+            "y": list(range(len(labels))),
+            "x": [run.get(part, 0.0) for run in parts],
+            "marker": {
+                "color": SHADES[i % len(SHADES)],
+                "pattern": {"shape": FILLS[i % len(FILLS)], "size": 6},
+            },
+            "hovertext": [
+                f"{escaped(label)}<br>{escaped(part)}: {count(run.get(part, 0.0))} FLOPs"
+                for label, run in zip(labels, parts, strict=True)
+            ],
+            "hovertemplate": "%{hovertext}<extra></extra>",
         }
         for i, part in enumerate(known)
-    ]  # fmt: skip
+    ]
     return figure_of(
         traces,
-        height=(ROW + 8) * len(labels) + 60 + 24 * ((len(known) + 1) // 2 + 1),
+        height=(ROW + 8) * len(labels) + 90 + 24 * len(known),
         xaxis={"title": {"text": "FLOPs"}, "exponentformat": "power"},
-        yaxis=labelled_rows([shortened(label, 18) for label in labels]),
+        yaxis=labelled_rows(labels),
         barmode="stack",
         showlegend=True,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
     )
-
-
-def max_of(parts: Sequence[Mapping[str, float]], part: str) -> float:
-    """Returns the most that any run spent on a part."""
-    return max(run.get(part, 0.0) for run in parts)

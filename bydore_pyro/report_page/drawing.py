@@ -1,9 +1,9 @@
-"""What all figures of the report are made of: looks of domains and runs, lines, points, a layout.
+"""What all figures of the report are made of: looks of domains and runs, traces, a layout.
 
-A trace's `meta` tells the page's script what it belongs to: `keys` (of a domain, of a run) and the
-`width` of its line. A trace without keys belongs to all. A trace with the `role` "band" is empty
-until a domain is singled out, and then holds its line and its standard deviation, which stands in
-the line's `customdata`.
+A trace's `meta` tells the page's script what the trace belongs to: its `keys` (of a domain, of a
+run) and the `width` of its line. A trace without keys belongs to all. A trace with the `role`
+"band" is empty until a domain is singled out, and then holds the band around its line, whose
+half-width stands in the line's `customdata`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ __all__ = [
     "ROW",
     "RUN_COLOURS",
     "Look",
-    "band",
+    "band_trace",
     "domain_looks",
     "escaped",
     "figure_of",
     "labelled_rows",
-    "line",
-    "note",
+    "line_trace",
+    "marked_x",
     "plain_numbers",
-    "points",
+    "point_trace",
     "run_looks",
     "smooth",
     "thinned",
-    "upright",
 ]
 
 MOST_DRAWN = 40  # domains in a figure; the tables hold all
@@ -53,11 +52,30 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "triangle-down", "
 # Okabe and Ito's, which differ for the colour-blind too, in an order of falling contrast.
 RUN_COLOURS = ("#0072b2", "#d55e00", "#000000", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 INK, FAINT, GRID = "#1f2328", "#6b7280", "#e6e8eb"
+AXIS = {
+    "gridcolor": GRID,
+    "zeroline": False,
+    "linecolor": FAINT,
+    "ticks": "outside",
+    "tickcolor": FAINT,
+    "automargin": True,
+}
+LAYOUT = {
+    "template": "none",
+    "margin": {"l": 12, "r": 14, "t": 26, "b": 44},
+    "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
+    "hovermode": "closest",
+    "hoverdistance": 30,
+    "hoverlabel": {"bgcolor": "white", "font": {"color": INK}, "align": "left"},
+    "showlegend": False,
+    "paper_bgcolor": "white",
+    "plot_bgcolor": "white",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a domain or a run is drawn wherever it stands."""
+    """How a domain or a run is drawn wherever it stands; `key` ties table, legend and figures."""
 
     key: str
     name: str
@@ -67,7 +85,7 @@ class Look:
 
 
 def domain_looks(names: Sequence[str]) -> dict[str, Look]:
-    """Returns a look a domain, by the colours of all pictures; beyond ten the dashes differ too."""
+    """Returns a look a domain: the colours of all pictures, and other dashes for every ten."""
     from bydore_pyro.plots import domain_colours
 
     ordered = sorted(names)
@@ -97,9 +115,8 @@ def run_looks(labels: Sequence[str]) -> list[Look]:
 
 
 def thinned(steps: int) -> np.ndarray:
-    """Returns the places of at most about `MOST_POINTS` steps, evenly apart, the last among them."""
-    stride = max(1, math.ceil(steps / MOST_POINTS))
-    return np.arange(steps - 1, -1, -stride)[::-1]
+    """Returns the places of at most `MOST_POINTS` steps, evenly apart; the last is among them."""
+    return np.arange(steps - 1, -1, -max(1, math.ceil(steps / MOST_POINTS)))[::-1]
 
 
 def smooth(values: np.ndarray) -> np.ndarray:
@@ -114,17 +131,28 @@ def smooth(values: np.ndarray) -> np.ndarray:
     return np.where(seen > 0, (total[end] - total[start]) / np.maximum(seen, 1), np.nan)
 
 
-def line(
+def plain_numbers(values: Sequence[float] | np.ndarray) -> list[float | None]:
+    """Returns numbers with five digits, None for what is none."""
+    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in map(float, values)]
+
+
+def escaped(text: str) -> str:
+    """Returns a name for a label, in which plotly would read some HTML."""
+    return html.escape(shortened(text, 40), quote=False)
+
+
+def line_trace(
     x: Sequence[float] | np.ndarray,
     y: Sequence[float] | np.ndarray,
+    *,
+    keys: Sequence[str] = (),
     colour: str,
     width: float,
-    meta: Mapping[str, Any],
-    *,
-    text: str,
-    hover: str,
     dash: str = "solid",
+    text: str,
+    hover: str = "%{text}",
 ) -> dict[str, Any]:
+    """Returns a line that shows `text`, through the template `hover`, under the pointer."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -132,69 +160,88 @@ def line(
         "y": plain_numbers(y),
         "text": text,
         "line": {"color": colour, "width": width, "dash": dash},
-        "meta": {**meta, "width": width},
+        "meta": {"keys": list(keys), "width": width},
         "hovertemplate": f"{hover}<extra></extra>",
     }
 
 
-def points(
-    x: Sequence[float],
-    y: Sequence[float],
-    marker: Mapping[str, Any],
-    meta: Mapping[str, Any],
+def point_trace(
+    x: float,
+    y: float,
+    *,
+    keys: Sequence[str] = (),
+    colour: str,
+    symbol: str = "circle",
+    size: int = 10,
     text: str,
 ) -> dict[str, Any]:
+    """Returns a point that shows `text` under the pointer."""
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": plain_numbers(x),
-        "y": plain_numbers(y),
+        "x": plain_numbers([x]),
+        "y": plain_numbers([y]),
         "text": text,
-        "marker": {"line": {"color": "white", "width": 1}, **marker},
-        "meta": dict(meta),
+        "marker": {
+            "color": colour,
+            "symbol": symbol,
+            "size": size,
+            "line": {"color": colour if symbol.endswith("-open") else "white", "width": 1},
+        },
+        "meta": {"keys": list(keys)},
         "hovertemplate": "%{text}<extra></extra>",
     }
 
 
-def band() -> dict[str, Any]:
+def band_trace() -> dict[str, Any]:
+    """Returns the empty band that a domain's spread is drawn in when it is singled out."""
     return {
-        "type": "scatter", "mode": "lines", "x": [], "y": [], "fill": "toself",
-        "line": {"width": 0}, "hoverinfo": "skip", "meta": {"role": "band"},
-    }  # fmt: skip
-
-
-def plain_numbers(values: Sequence[float] | np.ndarray) -> list[float | None]:
-    """Returns numbers with five digits, None for what is none."""
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in map(float, values)]
-
-
-def labelled_rows(labels: Sequence[str]) -> dict[str, Any]:
-    return {
-        "tickvals": list(range(len(labels))),
-        "ticktext": [html.escape(label, quote=False) for label in labels],
-        "range": [len(labels) - 0.4, -0.6],
-        "showgrid": False,
-        "automargin": True,
+        "type": "scatter",
+        "mode": "lines",
+        "x": [],
+        "y": [],
+        "fill": "toself",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "meta": {"role": "band"},
     }
 
 
-def upright(x: float) -> dict[str, Any]:
+def labelled_rows(labels: Sequence[str]) -> dict[str, Any]:
+    """Returns a vertical axis of labelled rows, the first on top."""
     return {
-        "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
-        "line": {"color": FAINT, "width": 1, "dash": "dot"}, "layer": "below",
-    }  # fmt: skip
+        "tickvals": list(range(len(labels))),
+        "ticktext": [html.escape(shortened(label, 18), quote=False) for label in labels],
+        "range": [len(labels) - 0.4, -0.6],
+        "showgrid": False,
+    }
 
 
-def note(x: float, text: str) -> dict[str, Any]:
-    return {
-        "x": x, "y": 1, "xref": "x", "yref": "paper", "text": text, "showarrow": False,
-        "xanchor": "left", "yanchor": "bottom", "font": {"size": 12, "color": FAINT},
-    }  # fmt: skip
-
-
-def escaped(text: str) -> str:
-    """Returns a name for a label, in which plotly would read some HTML."""
-    return html.escape(shortened(text, 40), quote=False)
+def marked_x(x: float, text: str) -> dict[str, list[dict[str, Any]]]:
+    """Returns the parts of a layout that draw an upright line with a word on top."""
+    line = {
+        "type": "line",
+        "xref": "x",
+        "yref": "paper",
+        "x0": x,
+        "x1": x,
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": FAINT, "width": 1, "dash": "dot"},
+        "layer": "below",
+    }
+    word = {
+        "x": x,
+        "y": 1,
+        "xref": "x",
+        "yref": "paper",
+        "text": text,
+        "showarrow": False,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "font": {"size": 12, "color": FAINT},
+    }
+    return {"shapes": [line], "annotations": [word]}
 
 
 def figure_of(
@@ -205,24 +252,12 @@ def figure_of(
     yaxis: Mapping[str, Any],
     **layout: Any,
 ) -> Figure:
+    """Returns a figure in the report's style, of a height in pixels and as wide as there is room.
+
+    Raises:
+        ImportError: When plotly is not installed.
+    """
     from plotly.graph_objects import Figure
 
-    axis = {
-        "gridcolor": GRID, "zeroline": False, "linecolor": FAINT, "ticks": "outside",
-        "tickcolor": FAINT, "automargin": True,
-    }  # fmt: skip
-    style = {
-        "template": "none",
-        "height": height,
-        "margin": {"l": 12, "r": 14, "t": 26, "b": 44},
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
-        "hovermode": "closest",
-        "hoverdistance": 30,
-        "hoverlabel": {"bgcolor": "white", "font": {"color": INK}, "align": "left"},
-        "showlegend": False,
-        "paper_bgcolor": "white",
-        "plot_bgcolor": "white",
-        "xaxis": {**axis, **xaxis},
-        "yaxis": {**axis, **yaxis},
-    }
-    return Figure(data=list(traces), layout={**style, **layout})
+    axes = {"xaxis": {**AXIS, **xaxis}, "yaxis": {**AXIS, **yaxis}}
+    return Figure(data=list(traces), layout={**LAYOUT, "height": height, **axes, **layout})

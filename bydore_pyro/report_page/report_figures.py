@@ -13,21 +13,20 @@ from bydore_pyro.report_page.drawing import (
     ROW,
     RUN_COLOURS,
     Look,
-    band,
+    band_trace,
     escaped,
     figure_of,
     labelled_rows,
-    line,
-    note,
+    line_trace,
+    marked_x,
     plain_numbers,
-    points,
+    point_trace,
     smooth,
     thinned,
-    upright,
 )
 from bydore_pyro.report_page.run_record import RunRecord
 from bydore_pyro.report_page.verdicts import average_start
-from bydore_pyro.report_page.words import number, shortened
+from bydore_pyro.report_page.words import number
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -40,117 +39,124 @@ __all__ = [
     "weights_figure",
 ]
 
+AT_STEP = "%{text}<br>step %{x}: %{y:.4f}"
 
-def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure:
-    """Draws every weight with its interval and quartiles, largest on top."""
+
+def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
+    """Draws every weight with its interval and quartiles, largest on top; None without weights."""
     mixture = record.mixture
-    assert mixture is not None
-    order = sorted(mixture.names, key=lambda name: -mixture.as_dict()[name])[:MOST_DRAWN]
-    place = {name: row for row, name in enumerate(order)}
-    interval = None if mixture.hdi is None else dict(zip(mixture.names, mixture.hdi, strict=True))
+    if mixture is None:
+        return None
+    weights = mixture.as_dict()
+    hdi = dict(zip(mixture.names, mixture.hdi or (), strict=False))
+    free = dict(zip(mixture.names, mixture.free_weights or (), strict=False))
+    order = sorted(mixture.names, key=lambda name: -weights[name])[:MOST_DRAWN]
     traces: list[dict[str, Any]] = []
-    for name in order:
-        look, row = looks[name], place[name]
-        weight, shown = mixture.as_dict()[name], escaped(name)
-        meta = {"keys": [look.key]}
-        if interval is not None:
-            low, high = interval[name]
-            told = f"{shown}: {number(weight)}, {number(low)} to {number(high)}"
-            traces.append(
-                line([low, high], [row, row], look.colour, 2, meta, text=told, hover="%{text}")
-            )
+    for row, name in enumerate(order):
+        look = looks[name]
+        told = f"{escaped(name)}: {number(weights[name], 4)}"
+        if name in free:
+            told += f"<br>free of the cap {number(free[name], 4)}"
+        if name in hdi:
+            low, high = hdi[name]
+            told += f"<br>{mixture.hdi_probability:.0%} interval {number(low)} to {number(high)}"
         if name in record.draws:
             low, _, high = record.draws[name].quartiles
-            told = f"{shown}: half of the posterior within {number(low)} to {number(high)}"
+            told += f"<br>half of the posterior {number(low)} to {number(high)}"
+        shared: dict[str, Any] = {"keys": [look.key], "text": told}
+        for width, ends in ((2, hdi.get(name)), (7, _middle_half(record, name))):
+            if ends is not None:
+                y = [float(row)] * 3  # the middle can be pointed at as well
+                x = [ends[0], sum(ends) / 2, ends[1]]
+                traces.append(line_trace(x, y, colour=look.colour, width=width, **shared))
+        traces.append(point_trace(weights[name], row, colour=INK, symbol="diamond", **shared))
+        if name in free:
             traces.append(
-                line([low, high], [row, row], look.colour, 7, meta, text=told, hover="%{text}")
+                point_trace(free[name], row, colour=INK, symbol="diamond-open", size=8, **shared)
             )
-        told = f"{shown}: {number(weight, 4)}"
-        marker = {"color": INK, "size": 9, "symbol": "diamond"}
-        traces.append(points([weight], [row], marker, meta, told))
     return figure_of(
         traces,
         height=ROW * len(order) + 90,
         xaxis={"title": {"text": "weight (share of training tokens)"}, "rangemode": "tozero"},
-        yaxis=labelled_rows([shortened(name, 18) for name in order]),
-        shapes=[upright(1 / len(mixture.names))],
-        annotations=[note(1 / len(mixture.names), "uniform")],
+        yaxis=labelled_rows(order),
+        **marked_x(1 / len(mixture.names), "uniform"),
     )
 
 
-def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure:
+def _middle_half(record: RunRecord, name: str) -> tuple[float, float] | None:
+    """Returns the quartiles of a weight around its median, None where they are not known."""
+    draws = record.draws.get(name)
+    return None if draws is None else (draws.quartiles[0], draws.quartiles[2])
+
+
+def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
     """Draws the mean weight of every domain over the steps, and where the average begins."""
     trajectory = record.trajectory
-    assert trajectory is not None
-    chosen = thinned(len(trajectory.steps))
+    if trajectory is None:
+        return None
+    chosen, start = thinned(len(trajectory.steps)), average_start(record)
     means = trajectory.by_domain["mean"]
     spread = trajectory.by_domain.get("standard_deviation")
-    start = average_start(record)
     traces: list[dict[str, Any]] = []
-    for k in _drawn(trajectory.names, means[start:].mean(0), looks):
+    for k in _largest(trajectory.names, means[start:].mean(0), looks):
         name = trajectory.names[k]
         look = looks[name]
-        line = line(
-            trajectory.steps[chosen], means[chosen, k], look.colour, 1.8,
-            {"keys": [look.key]}, text=escaped(name), dash=look.dash,
-            hover="%{text}<br>step %{x}: %{y:.4f}",
-        )  # fmt: skip
+        trace = line_trace(
+            trajectory.steps[chosen],
+            means[chosen, k],
+            keys=[look.key],
+            colour=look.colour,
+            width=1.8,
+            dash=look.dash,
+            text=escaped(name),
+            hover=AT_STEP if spread is None else f"{AT_STEP} ± %{{customdata:.4f}}",
+        )
         if spread is not None:
-            line["customdata"] = plain_numbers(spread[chosen, k])
-            line["hovertemplate"] = (
-                "%{text}<br>step %{x}: %{y:.4f} ± %{customdata:.4f}<extra></extra>"
-            )
-        traces.append(line)
-    traces.append(band())
-    last = float(trajectory.steps[-1])
+            trace["customdata"] = plain_numbers(spread[chosen, k])
+        traces.append(trace)
     first = float(trajectory.steps[min(start, len(trajectory.steps) - 1)])
-    shaded = {
-        "type": "rect", "xref": "x", "yref": "paper", "x0": first, "x1": last, "y0": 0, "y1": 1,
-        "fillcolor": "#f4f5f7", "line": {"width": 0}, "layer": "below",
-    }  # fmt: skip
     return figure_of(
-        traces,
+        [*traces, band_trace()],
         height=420,
         xaxis={"title": {"text": "step"}},
         yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
-        shapes=[shaded],
-        annotations=[note(first, "averaged from here")] if start else [],
+        **marked_x(first, "averaged from here"),
     )
 
 
 def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
     """Draws the losses over the steps, running means; None where none were noted."""
     trajectory = record.trajectory
-    assert trajectory is not None
+    if trajectory is None:
+        return None
     chosen = thinned(len(trajectory.steps))
     steps = trajectory.steps[chosen]
     traces: list[dict[str, Any]] = []
     signals = trajectory.by_domain.get("signals")
     if signals is not None:
-        means = trajectory.by_domain["mean"]
-        for k in _drawn(trajectory.names, means.mean(0), looks):
-            name = trajectory.names[k]
-            look = looks[name]
+        for k in _largest(trajectory.names, trajectory.by_domain["mean"].mean(0), looks):
+            look = looks[trajectory.names[k]]
             traces.append(
-                line(
+                line_trace(
                     steps,
                     smooth(signals[:, k])[chosen],
-                    look.colour,
-                    1.2,
-                    {"keys": [look.key]},
-                    text=escaped(name),
+                    keys=[look.key],
+                    colour=look.colour,
+                    width=1.2,
                     dash=look.dash,
-                    hover="%{text}<br>step %{x}: %{y:.3f}",
-                )  # fmt: skip
+                    text=escaped(trajectory.names[k]),
+                    hover=AT_STEP,
+                )
             )
     for column, told, dash in (
         ("train_loss", "training batch", "dash"),
         ("validation_loss", "validation", "solid"),
     ):
         if column in trajectory.by_step:
-            values = smooth(trajectory.by_step[column])[chosen]
-            hover = "%{text}<br>step %{x}: %{y:.3f}"
-            traces.append(line(steps, values, INK, 2.4, {}, text=told, dash=dash, hover=hover))
+            y = smooth(trajectory.by_step[column])[chosen]
+            traces.append(
+                line_trace(steps, y, colour=INK, width=2.4, dash=dash, text=told, hover=AT_STEP)
+            )
     if not traces:
         return None
     return figure_of(
@@ -161,16 +167,22 @@ def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
     )
 
 
+def _largest(names: Sequence[str], weights: np.ndarray, looks: Mapping[str, Look]) -> list[int]:
+    """Returns the places of the domains that are drawn, by falling weight."""
+    order = [int(k) for k in np.argsort(-np.nan_to_num(weights))]
+    return [k for k in order if names[k] in looks][:MOST_DRAWN]
+
+
 def verification_figure(losses: Mapping[str, float]) -> Figure:
-    """Draws the losses of fresh models, the best on top."""
+    """Draws the losses of fresh models, the lowest on top."""
     order = sorted(losses, key=lambda label: losses[label])
     traces = [
-        points(
-            [losses[label]],
-            [row],
-            {"color": RUN_COLOURS[0] if label.startswith("learned") else INK, "size": 11},
-            {},
-            f"{escaped(label)}: {number(losses[label], 4)}",
+        point_trace(
+            losses[label],
+            row,
+            colour=RUN_COLOURS[0] if label.startswith("learned") else INK,
+            symbol="diamond" if label.startswith("learned") else "circle",
+            text=f"{escaped(label)}: {number(losses[label], 4)}",
         )
         for row, label in enumerate(order)
     ]
@@ -178,7 +190,7 @@ def verification_figure(losses: Mapping[str, float]) -> Figure:
         traces,
         height=ROW * len(order) + 90,
         xaxis={"title": {"text": "validation loss (nats per token)"}},
-        yaxis=labelled_rows([shortened(label, 18) for label in order]),
+        yaxis=labelled_rows(order),
     )
 
 
@@ -186,28 +198,22 @@ def cost_figure(rows: Sequence[tuple[str, float, bool]]) -> Figure:
     """Draws what methods cost, in plain trainings of the proxy, on a logarithmic axis.
 
     Args:
-        rows: Label, cost, and whether it was measured.
+        rows: Label, cost > 0, and whether it was measured; the others are drawn hollow.
     """
     order = sorted(rows, key=lambda row: row[1])
     traces = [
-        points(
-            [cost],
-            [row],
-            {"color": RUN_COLOURS[0], "size": 11, "symbol": "circle" if known else "circle-open"},
-            {},
-            f"{escaped(label)}: {number(cost, 1)} ({'measured' if known else 'counted'})",
+        point_trace(
+            cost,
+            row,
+            colour=RUN_COLOURS[0] if measured else INK,
+            symbol="circle" if measured else "circle-open",
+            text=f"{escaped(label)}: {number(cost, 1)} ({'measured' if measured else 'counted'})",
         )
-        for row, (label, cost, known) in enumerate(order)
+        for row, (label, cost, measured) in enumerate(order)
     ]
     return figure_of(
         traces,
         height=ROW * len(order) + 90,
         xaxis={"title": {"text": "plain trainings of the proxy"}, "type": "log", "dtick": 1},
-        yaxis=labelled_rows([shortened(label, 18) for label, _, _ in order]),
+        yaxis=labelled_rows([label for label, _, _ in order]),
     )
-
-
-def _drawn(names: Sequence[str], weights: np.ndarray, looks: Mapping[str, Look]) -> list[int]:
-    """Returns the places of the domains that are drawn, largest first."""
-    order = [int(k) for k in np.argsort(-np.nan_to_num(weights))]
-    return [k for k in order if names[k] in looks][:MOST_DRAWN]

@@ -4,87 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from bydore_pyro.report_page.run_record import RunRecord, as_number
+from bydore_pyro.report_page.thresholds import (
+    AGREES,
+    CALM,
+    FEWEST_STEPS,
+    FITS,
+    HALF_DECIDED,
+    MOST_EPOCHS,
+    SETTLED,
+    Level,
+)
 from bydore_pyro.report_page.words import number, percent
 
 __all__ = [
-    "AGREES",
-    "CALM",
-    "FITS",
-    "MOST_EPOCHS",
-    "SETTLED",
-    "Level",
-    "Limits",
     "Verdict",
+    "average_start",
     "clear_of_prior",
     "decisions",
     "drift",
     "repeated",
     "verdicts_of",
 ]
-
-Level = Literal["good", "caution", "bad", "unknown"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Where a figure's meaning changes, and why there.
-
-    Args:
-        good: Up to here (or from here on, where `good` > `bad`) it is good.
-        bad: Beyond here it is bad.
-        reason: Of the limits, as the report tells it.
-    """
-
-    good: float
-    bad: float
-    reason: str
-
-    def level(self, value: float) -> Level:
-        """Returns what a figure means."""
-        sign = 1 if self.good <= self.bad else -1
-        if sign * value < sign * self.good:
-            return "good"
-        return "caution" if sign * value < sign * self.bad else "bad"
-
-
-# All thresholds of the report.
-SETTLED = Limits(
-    good=0.05,
-    bad=0.10,
-    reason="A total variation of 0.05 moves one token in twenty to another domain. On mixtures that "
-    "were planted the search comes within 0.12 to 0.24 of the truth, so less than 0.05 is not what "
-    "limits it.",
-)
-CALM = Limits(
-    good=0.005,
-    bad=0.02,
-    reason="Searches of the present design had 0.002 to 0.003 over 400 steps; those that lost a "
-    "domain for a while, or fell back to uniform weights, 0.007 to 0.047. Short runs move more.",
-)
-FITS = Limits(
-    good=0.7,
-    bad=1.0,
-    reason="Below 0.7 Pareto-smoothed importance sampling is reliable; from 1 on its weights have "
-    "no mean (Vehtari et al., arXiv 1507.02646).",
-)
-AGREES = Limits(
-    good=0.8,
-    bad=0.5,
-    reason="If intervals and seeds were drawn alike, an interval would hold about as many of the "
-    "other seeds' weights as its probability says, a little fewer with few seeds.",
-)
-MOST_EPOCHS = 4.0
-MOST_EPOCHS_REASON = (
-    "Up to four readings of a text are worth nearly as much as fresh text, more bring less and less "
-    "(Muennighoff et al., arXiv 2305.16264)."
-)
-FEWEST_STEPS = 20  # of an average whose halves are compared
-NOTHING_SAYS = "One search cannot say what other seeds would find."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,18 +80,26 @@ def clear_of_prior(record: RunRecord) -> set[str]:
     return {n for n, (low, _) in zip(mixture.names, mixture.hdi, strict=True) if low > prior}
 
 
+def average_start(record: RunRecord) -> int:
+    """Returns the place of the first step that the result averages."""
+    steps = 0 if record.trajectory is None else len(record.trajectory.steps)
+    if record.method == "doremi":  # its result averages all steps
+        return 0
+    share = as_number(record.asked("search", "average_from"))
+    return int(steps * min(max(0.5 if share is None else share, 0.0), 1.0))
+
+
 def drift(record: RunRecord) -> tuple[float, tuple[int, int, int]] | None:
-    """Returns how far the averaged weights moved while they were averaged.
+    """Returns how far the weights moved while they were averaged.
 
     Returns:
         The total variation between the averages over the two halves of the averaged steps, and the
-        places of the first step of each and of the end; None where there are too few steps.
+        places of the first step of each half and of the end; None where there are too few steps.
     """
     trajectory = record.trajectory
     if trajectory is None:
         return None
-    end = len(trajectory.steps)
-    start = average_start(record)
+    start, end = average_start(record), len(trajectory.steps)
     middle = (start + end) // 2
     if end - start < FEWEST_STEPS:
         return None
@@ -156,45 +108,29 @@ def drift(record: RunRecord) -> tuple[float, tuple[int, int, int]] | None:
     return float(0.5 * apart.sum()), (start, middle, end)
 
 
-def average_start(record: RunRecord) -> int:
-    """Returns the place of the first step that the result averages."""
-    steps = 0 if record.trajectory is None else len(record.trajectory.steps)
-    share = as_number(record.asked("search", "average_from"))
-    whole = record.method == "doremi"  # whose result averages all steps
-    return 0 if whole else int(steps * min(max(0.5 if share is None else share, 0.0), 1.0))
-
-
 def repeated(record: RunRecord) -> dict[str, float]:
-    """Returns the domains that a run on the mixture reads more than `MOST_EPOCHS` times."""
+    """Returns the domains that a run on the mixture reads too often, and how often."""
     epochs = record.numbers("run_epochs")
     most = sorted(epochs.items(), key=lambda item: -item[1])
-    return {name: times for name, times in most if times > MOST_EPOCHS}
+    return {name: times for name, times in most if times > MOST_EPOCHS.good}
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; what its files do not tell is not judged."""
-    found = [
-        _finished(record),
-        _settled(record),
-        _calm(record),
-        _decided(record),
-        _fits(record),
-        _agrees(record),
-        _repeats(record),
-    ]
+    judges = (_finished, _settled, _calm, _decided, _fits, _agrees, _repeats)
+    found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]
 
 
 def _finished(record: RunRecord) -> Verdict | None:
     if "stopped" not in record.metrics:
         return None
-    steps = record.number("steps")
     return Verdict(
         level="bad",
         question="Did it run to its end?",
         answer="No",
-        figures=f"It stopped after {number(steps, 0)} steps: {record.metrics['stopped']}. All that "
-        "follows is of the steps before.",
+        figures=f"It stopped after {number(record.number('steps'), 0)} steps: "
+        f"{record.metrics['stopped']}. All that follows is of the steps before.",
     )
 
 
@@ -210,17 +146,16 @@ def _settled(record: RunRecord) -> Verdict | None:
             figures=f"The result averages fewer than {FEWEST_STEPS} steps.",
         )
     moved, (start, middle, end) = found
-    steps = record.trajectory.steps
-    level = SETTLED.level(moved)
+    steps, level = record.trajectory.steps, SETTLED.level(moved)
     answers = {"good": "Yes", "caution": "It still drifts", "bad": "No, it still moves"}
     return Verdict(
         level=level,
         question=question,
         answer=answers[level],
-        figures=f"The mean weights of steps {steps[start]} to {steps[middle - 1]} and of steps "
-        f"{steps[middle]} to {steps[end - 1]}, the two halves of what is averaged, lie "
-        f"{number(moved)} apart in total variation (settled below {SETTLED.good:g}, moving from "
-        f"{SETTLED.bad:g} on).",
+        figures=f"The result averages steps {steps[start]} to {steps[end - 1]}. The mean weights "
+        f"of the two halves of them (the second begins at step {steps[middle]}) lie "
+        f"{number(moved)} apart in total variation; settled is below {SETTLED.good:g}, moving from "
+        f"{SETTLED.bad:g} on.",
         reason=SETTLED.reason,
     )
 
@@ -235,8 +170,8 @@ def _calm(record: RunRecord) -> Verdict | None:
         level=level,
         question="Does it jitter?",
         answer=answers[level],
-        figures=f"In the second half the weights move by {number(jitter, 4)} in sum from a step to "
-        f"the next (calm below {CALM.good:g}, unstable from {CALM.bad:g} on).",
+        figures=f"In the second half the weights change by {number(jitter, 4)} in sum from one "
+        f"step to the next; calm is below {CALM.good:g}, unstable from {CALM.bad:g} on.",
         reason=CALM.reason,
     )
 
@@ -247,17 +182,15 @@ def _decided(record: RunRecord) -> Verdict | None:
         return None
     clear = [name for name, verdict in decided.items() if verdict != "undecided"]
     held = sum(mixture.as_dict()[name] for name in clear)
-    level: Level = "good" if 2 * len(clear) >= len(decided) else "caution"
-    answer = f"{len(clear)} of {len(decided)} domains are"
     return Verdict(
-        level=level if clear else "bad",
+        level=HALF_DECIDED.level(len(clear) / len(decided)),
         question="How much is decided?",
-        answer=answer if clear else "Nothing is",
+        answer=f"{len(clear) or 'None'} of {len(decided)} domains",
         figures=f"The {percent(mixture.hdi_probability)} interval of {len(clear)} of "
-        f"{len(decided)} domains is clear of the uniform share {number(1 / len(decided))}; together "
-        f"they hold {percent(held)} of the weight. Of the others this run cannot say whether they "
+        f"{len(decided)} domains lies clear of the uniform share {number(1 / len(decided))}; they "
+        f"hold {percent(held)} of the weight. Of the others this run cannot say whether they "
         "deserve more or less than an equal share.",
-        reason="Good when at least half of the domains are decided: a count, no test.",
+        reason=HALF_DECIDED.reason,
     )
 
 
@@ -270,11 +203,7 @@ def _fits(record: RunRecord) -> Verdict | None:
         return None
     effective, draws = as_number(fit.get("effective_draws")), as_number(fit.get("draws"))
     level: Level = "bad" if khat is None else FITS.level(khat)
-    answers = {
-        "good": "It fits the frozen evidence",
-        "caution": "It fits the frozen evidence loosely",
-        "bad": "It is not that of the frozen evidence",
-    }
+    answers = {"good": "Yes", "caution": "Roughly", "bad": "Not as a posterior"}
     meaning = (
         "The intervals stand in for the posterior under that evidence."
         if level == "good"
@@ -282,10 +211,10 @@ def _fits(record: RunRecord) -> Verdict | None:
     )
     return Verdict(
         level=level,
-        question="Is the posterior's width believable?",
+        question="Is the posterior's width to be believed?",
         answer=answers[level],
         figures=f"The last guide against its model, the evidence g frozen at its mean: PSIS k-hat "
-        f"{'infinite' if khat is None else number(khat, 2)} (good below {FITS.good:g}), "
+        f"{'infinite' if khat is None else number(khat, 2)} (good is below {FITS.good:g}), "
         f"{number(effective, 0)} effective of {number(draws, 0)} draws. {meaning}",
         reason=FITS.reason,
     )
@@ -300,28 +229,28 @@ def _agrees(record: RunRecord) -> Verdict | None:
             level="unknown",
             question=question,
             answer="Not measured",
-            figures=f"{NOTHING_SAYS} bydore search --seeds 5 measures it.",
+            figures="One search cannot say; bydore search --seeds 5 measures it.",
         )
     rows = record.agreement.values()
     coverage = [c for c in (_float(row, "coverage") for row in rows) if c is not None]
     spread = [s for s in (_float(row, "sd_over_seeds") for row in rows) if s is not None]
-    over = [name for name, row in record.agreement.items() if row.get("overconfident") == "True"]
     if not coverage or not spread:
         return None
+    over = [name for name, row in record.agreement.items() if row.get("overconfident") == "True"]
     held = float(np.mean(coverage))
     level = AGREES.level(held)
     if over and level == "good":
         level = "caution"
     answers = {"good": "Mostly", "caution": "In part", "bad": "No"}
-    told = f" Overconfident, less than half as wide as the spread: {', '.join(over)}."
+    told = f"Less than half as wide as that spread, overconfident: {', '.join(over)}."
     return Verdict(
         level=level,
         question=question,
         answer=answers[level],
-        figures=f"An interval holds what another seed found in {percent(held)} of the cases (good "
-        f"from {percent(AGREES.good)} on, bad below {percent(AGREES.bad)}); the largest standard "
-        f"deviation of a weight over the seeds is {number(max(spread))}."
-        f"{told if over else ' No domain is overconfident.'}",
+        figures=f"An interval holds what another seed found in {percent(held)} of the cases; good "
+        f"is from {percent(AGREES.good)} on, bad below {percent(AGREES.bad)}. The largest standard "
+        f"deviation of a weight over the seeds is {number(max(spread))}. "
+        f"{told if over else 'No domain is overconfident.'}",
         reason=AGREES.reason,
     )
 
@@ -331,24 +260,25 @@ def _repeats(record: RunRecord) -> Verdict | None:
     if not epochs:
         return None
     tokens, often = record.number("run_tokens"), repeated(record)
-    length = "" if tokens is None else f" of {tokens:,.0f} tokens"
-    if not often:
-        name, times = max(epochs.items(), key=lambda item: item[1])
+    run = "A run" if tokens is None else f"A run of {tokens:,.0f} tokens"
+    question = "Is text read too often?"
+    if often:
+        listed = ", ".join(f"{name} {number(times, 1)} times" for name, times in often.items())
         return Verdict(
-            level="good",
-            question="Is text read too often?",
-            answer="No",
-            figures=f"A run{length} on these weights reads no domain more than {number(times, 2)} "
-            f"times ({name}).",
-            reason=MOST_EPOCHS_REASON,
+            level="caution",
+            question=question,
+            answer=f"{len(often)} of {len(epochs)} domains",
+            figures=f"{run} on these weights reads {listed}; --max_epochs caps it.",
+            reason=MOST_EPOCHS.reason,
         )
-    listed = ", ".join(f"{name} {number(times, 1)} times" for name, times in often.items())
+    name, times = max(epochs.items(), key=lambda item: item[1])
     return Verdict(
-        level="caution",
-        question="Is text read too often?",
-        answer=f"{len(often)} domain{'s are' if len(often) > 1 else ' is'}",
-        figures=f"A run{length} on these weights reads {listed}; --max_epochs caps it.",
-        reason=MOST_EPOCHS_REASON,
+        level="good",
+        question=question,
+        answer="No",
+        figures=f"{run} on these weights reads no domain more than {number(times, 2)} times "
+        f"({name}).",
+        reason=MOST_EPOCHS.reason,
     )
 
 

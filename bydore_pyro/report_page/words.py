@@ -7,7 +7,7 @@ import unicodedata
 
 __all__ = ["ABSENT", "clean", "count", "duration", "number", "percent", "shortened"]
 
-ABSENT = "–"
+ABSENT = "\N{EN DASH}"
 JOINERS = "\u200c\u200d"  # that scripts need to be read rightly
 
 
