@@ -256,6 +256,15 @@ def test_prepare_benchmark() -> None:
     assert "of the bare throughput" in run_benchmark("prepare", *sizes)
 
 
+@pytest.mark.slow
+def test_paper_budget_benchmark() -> None:
+    sizes = ("--batch", "4", "16", "--vocabulary", "300", "--domains", "3", "--measured", "2")
+    device = ("--device", "cpu", "--precision", "float32", "--tokens", "1000")
+    shown = run_benchmark("paper_budget", *sizes, *device)
+    assert "extrapolated to 1e+03 tokens" in shown
+    assert "aten::mm" in shown
+
+
 def test_stacked_benchmark() -> None:
     sizes = ("--proxies", "2", "--sequences", "1", "--length", "8", "--vocabulary", "64")
     shown = run_benchmark("stacked", *sizes, "--blocks", "1")
