@@ -1,11 +1,12 @@
 # make case1   sets everything up in .venv and runs the main job
 # make test    sets everything up in .venv and runs the tests
+# make docs    sets everything up in .venv and builds the documentation in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
 .PHONY: case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions \
-	compare regmix_pile test lint benchmark clean
+	compare regmix_pile test lint benchmark docs clean
 
 case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
@@ -20,6 +21,9 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
 
 benchmark: .venv/main.stamp
 	$(BIN)/python benchmarks/search_step.py $(ARGS)
@@ -36,4 +40,8 @@ clean:
 
 .venv/test.stamp: $(METADATA) | .venv/bin/python
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@ .venv/main.stamp
+
+.venv/docs.stamp: $(METADATA) | .venv/bin/python
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@ .venv/main.stamp

@@ -26,11 +26,9 @@ MINIMAL_LOG_CONCENTRATION = -690.0
 
 
 class GammaDirichlet(TorchDistribution):
-    r"""Dirichlet weights whose concentrations are independent Gamma variables.
+    """Dirichlet weights whose concentrations are independent Gamma variables::
 
-    .. math::
-        \beta_k \sim \mathrm{Gamma}(a_k, b_k), \qquad
-        w \mid \beta \sim \mathrm{Dirichlet}(\beta), \qquad k = 1, \dots, K
+        beta_k ~ Gamma(a_k, b_k),    w | beta ~ Dirichlet(beta),    k = 1, ..., K
 
     with ``a`` the shape (``concentration``) and ``b`` the rate. The support is the simplex,
     ``event_shape = (K,)``. With ``P(t) = prod_j (b_j / (b_j + t)) ** a_j`` the moments are exact

@@ -1,0 +1,246 @@
+"""The pages tell the truth: their code runs, what they name exists, the site builds."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import redirect_stdout, suppress
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+
+import bydore_pyro
+from bydore_pyro.cli import COMMANDS, command, main
+from bydore_pyro.diagnostics import BY_DOMAIN, BY_STEP
+from bydore_pyro.export.formats import FORMATS
+from bydore_pyro.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING}
+SECTIONS = dict(re.findall(r"^## bydore (\w+)\n(.*?)(?=^## |\Z)", PAGES["cli.md"], re.M | re.S))
+CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
+# Of the experiments, of every command, and of pytest.
+OTHER_OPTIONS = {"--compare", "--help", "--numprocesses"}
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Variables of a quiet process that stays on this machine."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **more}
+
+
+def options_of(name: str) -> set[str]:
+    """The options that a command's help lists."""
+    out = StringIO()
+    with redirect_stdout(out), suppress(SystemExit):
+        main([name, "--help"])
+    return set(re.findall(r"--[a-z_]+", out.getvalue()))
+
+
+@cache
+def known_options() -> dict[str, set[str]]:
+    """The options of every command."""
+    return {name: options_of(name) for name in COMMANDS}
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The lines of a page's shell blocks, each as words."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.S)
+    return [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+
+
+def heading_ids(text: str) -> set[str]:
+    """The anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M)
+    kept = (re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles)
+    return {re.sub(r"[\s-]+", "-", title) for title in kept}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    named = [page for entry in settings["nav"] for page in entry.values()]
+    assert sorted(named) == sorted(PAGES)
+    assert settings["strict"]
+    assert settings["theme"]["font"] is False
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_between_pages_resolve(page: str) -> None:
+    folder = DOCS if page in PAGES else ROOT
+    for target in re.findall(r"\]\(([^)\s]+)\)", TEXTS[page]):
+        assert not target.startswith("http"), (
+            f"{target}: pages load and link nothing from elsewhere"
+        )
+        name, _, anchor = target.partition("#")
+        path = folder / name if name else folder / page
+        assert path.is_file(), target
+        if anchor and not anchor.startswith("bydore_pyro."):
+            assert anchor in heading_ids(path.read_text(encoding="utf-8")), target
+        elif anchor:
+            module, _, attribute = anchor.rpartition(".")
+            assert hasattr(importlib.import_module(module), attribute), target
+            assert f"::: {module}\n" in PAGES["api.md"]
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGES["tutorial.md"], re.S)
+    script = tmp_path / "tutorial.py"
+    script.write_text("\n".join(blocks), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script.name],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert script.read_text(encoding="utf-8").count("assert ") > 10
+    assert (tmp_path / "mixture.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_chain_of_commands_runs(tmp_path: Path) -> None:
+    assert CHAIN
+    lines = CHAIN[1].splitlines()
+    assert {line.split()[1] for line in lines} == {*COMMANDS} - {"evaluate"}
+    for line in lines:
+        words = [sys.executable, "-m", "bydore_pyro", *shlex.split(line)[1:]]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert (tmp_path / "RUN/mixture.json").is_file()
+    assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
+    assert (tmp_path / "TARGET/model/config.json").is_file()
+
+
+def test_the_page_on_the_command_line_has_every_command() -> None:
+    assert list(SECTIONS) == list(COMMANDS)
+    assert all(command(name).__doc__ for name in SECTIONS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_section_names_only_options_that_its_command_has(name: str) -> None:
+    table = "".join(line for line in SECTIONS[name].splitlines(True) if line.startswith("| `--"))
+    named = set(re.findall(r"`(--[a-z_]+)", table))
+    assert named
+    assert named <= known_options()[name]
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_options_exist(page: str) -> None:
+    known = set.union(*known_options().values()) | OTHER_OPTIONS
+    unlinked = re.sub(r"--(data|domain)[-_](args|yaml|config)[-_]\w+", "", TEXTS[page])  # trainers'
+    assert set(re.findall(r"(?<![\w-])--[a-z_]+", unlinked)) <= known
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_commands_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for words in commands_in(TEXTS[page]):
+        if words[0] == "bydore":
+            given = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert given <= known_options()[words[1]] | {"--resume"}, words
+        elif words[0] == "make":
+            assert re.search(rf"^[\w ]*\b{words[1]}\b[\w ]*:", makefile, re.M), words
+        elif words[0] == "pip":
+            assert words[1:4] == ["install", "-c", "constraints.txt"]
+        else:
+            assert words[:3] == [".venv/bin/python", "-m", "pytest"], words
+            assert all((ROOT / w).exists() for w in words if w.startswith("tests/"))
+    for script in re.findall(r"python ((?:experiments|benchmarks)/\w+\.py)", TEXTS[page]):
+        assert (ROOT / script).is_file(), script
+
+
+def test_extras_exist() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    line = re.search(r"Extras: (.*?)\.\n", PAGES["index.md"], re.S)
+    assert line
+    assert set(re.findall(r"`(\w+)`", line[1])) <= {*settings["options.extras_require"]}
+
+
+def test_methods_and_formats_are_all_told() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", PAGES["baselines.md"], re.M) == list(METHODS)
+    exports = PAGES["formats.md"].split("## Export formats")[1]
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \| ([\w, ]+) \| (\w+) \|$", exports, re.M)
+    told = {name: (drawn, paths) for name, drawn, paths in rows}
+    assert told == {name: (", ".join(f.draws), f.paths) for name, f in FORMATS.items()}
+
+
+def test_variables_of_a_trajectory_are_all_told() -> None:
+    section = PAGES["formats.md"].split("## trajectory.nc")[1].split("\n## ")[0]
+    told = [
+        name for cell in re.findall(r"^\| (`.*?) \|", section, re.M) for name in cell.split(", ")
+    ]
+    assert sorted(name.strip("`") for name in told) == sorted({*BY_DOMAIN, *BY_STEP})
+
+
+def test_the_keys_of_a_mixture_are_all_told() -> None:
+    section = PAGES["formats.md"].split("## mixture.json")[1].split("\n## ")[0]
+    mixture = bydore_pyro.Mixture(names=("a", "b"), weights=(0.5, 0.5))
+    cells = "".join(re.findall(r"^\| (`.*?) \|", section, re.M))
+    assert set(re.findall(r"`(\w+)`", cells)) == set(json.loads(mixture.to_json()))
+
+
+def test_modules_of_the_api_exist_and_hold_every_exported_name() -> None:
+    modules = re.findall(r"^::: (bydore_pyro[\w.]+)$", PAGES["api.md"], re.M)
+    assert len(modules) == len(set(modules))
+    named = {name for m in modules for name in importlib.import_module(m).__all__}
+    assert {*bydore_pyro.__all__} <= named
+
+
+@cache
+def messages() -> str:
+    """Every text of the package's code, with … where a value is filled in, one a line."""
+    found = []
+    for path in (ROOT / "bydore_pyro").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [p.value if isinstance(p, ast.Constant) else "…" for p in node.values]
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_error_messages_are_the_codes_own() -> None:
+    told = re.findall(r"^`(.+)`\n:   ", PAGES["faq.md"], re.M)
+    assert len(told) > 20
+    for message in told:
+        # A page may stop anywhere behind a value.
+        assert message.rstrip("… ") in messages(), message
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("mkdocstrings") is None,
+    reason="the extra docs is not installed",
+)
+def test_the_site_builds_without_warnings_and_loads_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT,
+        env=environment(NO_MKDOCS_2_WARNING="1"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in PAGES:
+        html = (tmp_path / name).with_suffix(".html").read_text(encoding="utf-8")
+        loaded = re.findall(
+            r"""<(?:script|link|img)[^>]*?(?:src|href)=["']?(https?:[^"'> ]+)""", html
+        )
+        assert not loaded, name
