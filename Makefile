@@ -35,7 +35,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/main.stamp: $(METADATA) | .venv/bin/python
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[report]'
 	touch $@
 
 .venv/test.stamp: $(METADATA) | .venv/bin/python

@@ -22,6 +22,7 @@ from bydore_pyro.diagnostics import jitter
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files import appearing_file
+from bydore_pyro.html_report import add_html_report
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import SMOKE, Options
 from bydore_pyro.parallel import number_of_processes
@@ -207,6 +208,7 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     known = folder.path / "verification.json"
     losses = verify(options, domains.corpus, mixtures, steps, cost, seed, known)
     finish(folder, options, found, losses, cost)
+    tell(add_html_report(folder))
     print(report_text(folder.path))
 
 

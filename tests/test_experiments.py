@@ -36,6 +36,7 @@ RUN_FILES = {
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
     "summary.csv",
     "checkpoints",
+    "report.html",
 }
 
 

@@ -104,13 +104,53 @@ ALLOWED: dict[str, set[str]] = {
     "export.tokens_per_byte": {"data.store", "data.tokenizer", "errors", "mixture"},
     "commands.prepare_command": data(*DATA, "plan", "prepare", "rows") | {"command_line"},
     "commands.search_command": {
-        *("agreement", "command_line", "mixture", "options", "parallel", "report", "run"),
+        *("agreement", "command_line", "html_report", "mixture", "options", "parallel", "report"),
+        "run",
     },
     "commands.fit_command": {
         *("baselines.problem", "baselines.regmix", "baselines.runs_table", "command_line", "cost"),
-        *("diagnostics", "methods", "options", "parallel", "report", "run", "run_folder"),
+        *(
+            "diagnostics",
+            "html_report",
+            "methods",
+            "options",
+            "parallel",
+            "report",
+            "run",
+            "run_folder",
+        ),
     },
-    "commands.report_command": {"command_line", "report"},
+    "report_page.words": set(),
+    "report_page.thresholds": set(),
+    "report_page.run_record": {"errors", "mixture"},
+    "report_page.verdicts": {f"report_page.{n}" for n in ("run_record", "thresholds", "words")},
+    "report_page.drawing": {"plots", "report_page.words"},
+    "report_page.report_figures": {
+        f"report_page.{n}" for n in ("drawing", "run_record", "verdicts", "words")
+    },
+    "report_page.comparison_figures": {
+        f"report_page.{n}" for n in ("drawing", "run_record", "words")
+    },
+    "report_page.run_sections": {
+        f"report_page.{n}" for n in ("drawing", "run_record", "verdicts", "words")
+    },
+    "report_page.comparison": {
+        f"report_page.{n}" for n in ("drawing", "run_record", "run_sections", "verdicts", "words")
+    },
+    "report_page.page_frame": {"report_page.words"},
+    "report_page.run_page": {
+        *(f"report_page.{n}" for n in ("drawing", "page_frame", "report_figures", "run_record")),
+        *(f"report_page.{n}" for n in ("run_sections", "verdicts", "words")),
+    },
+    "report_page.comparison_page": {
+        *(f"report_page.{n}" for n in ("comparison", "comparison_figures", "drawing")),
+        *(f"report_page.{n}" for n in ("page_frame", "run_record", "verdicts", "words")),
+    },
+    "html_report": {
+        *("errors", "run_folder"),
+        *(f"report_page.{n}" for n in ("comparison_page", "page_frame", "run_page", "run_record")),
+    },
+    "commands.report_command": {"command_line", "errors", "files", "html_report", "report"},
     "commands.export_command": {
         *("command_line", "data.store", "data.tokenizer", "errors", "export.export"),
         *("export.formats", "export.shares", "export.tokens_per_byte", "files", "mixture"),
@@ -189,6 +229,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 KNOWS_PYRO = {"distribution", "guide", "elbo", "learner", "diagnostics"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
+HEAVY += ("plotly", "jinja2", "sklearn", "lightgbm")
 
 
 def imports(module: str) -> tuple[set[str], set[str]]:

@@ -15,6 +15,7 @@ from bydore_pyro.baselines.runs_table import read_runs
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
 from bydore_pyro.cost import Cost
 from bydore_pyro.diagnostics import jitter
+from bydore_pyro.html_report import add_html_report
 from bydore_pyro.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.options import SMOKE
 from bydore_pyro.parallel import quiet_unless_main
@@ -104,6 +105,7 @@ def fit_command(arguments: Sequence[str]) -> None:
         epochs = run_epochs(options, domains, found.mixture)
         _write_fit(folder, options, found, problem.cost, epochs)
         if folder.writes:
+            tell(add_html_report(folder))
             print(report_text(folder.path))
 
 
@@ -118,6 +120,7 @@ def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
     found = fit_runs(table, target, prior, options.regmix)
     folder.write_config("fit", options.as_dict(), tell)
     _write_fit(folder, options, found, Cost(), None)
+    tell(add_html_report(folder))
     print(report_text(folder.path))
 
 

@@ -37,8 +37,16 @@ class SearchOptions(Options):
 def search_command(arguments: Sequence[str]) -> None:
     """Searches the weights of domains for a validation set, and leaves a run folder. --resume RUN
     goes on with a run that was stopped; --seeds N searches N times and reports the agreement."""
+    from bydore_pyro.html_report import add_html_report
     from bydore_pyro.report import report_text
-    from bydore_pyro.run import begin_run, load_domains, resumed_options, search, search_metrics
+    from bydore_pyro.run import (
+        begin_run,
+        load_domains,
+        resumed_options,
+        search,
+        search_metrics,
+        tell,
+    )
 
     name = "bydore search"
     quiet_unless_main()
@@ -61,12 +69,14 @@ def search_command(arguments: Sequence[str]) -> None:
         found = search(options, load_domains(options), folder, "search")
         folder.write_json("metrics.json", search_metrics(options, found))
         if folder.writes:
+            tell(add_html_report(folder))
             print(report_text(folder.path))
 
 
 def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
     """Searches with several seeds, each in a folder of its own, and returns how they agree."""
     from bydore_pyro.agreement import agreement
+    from bydore_pyro.html_report import add_html_report
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.report import agreement_table
     from bydore_pyro.run import begin_run, is_finished, search_in, tell
@@ -85,4 +95,5 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
         mixtures.append(Mixture.from_json(path / "mixture.json"))
     frame = agreement(mixtures)
     folder.write_text("agreement.csv", frame.to_csv(index_label="domain"))
+    tell(add_html_report(folder))
     return f"{agreement_table(frame, len(mixtures))}\nIn {folder.path}: agreement.csv, seed-*."

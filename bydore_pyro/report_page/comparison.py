@@ -10,7 +10,7 @@ from bydore_pyro.report_page.drawing import Look
 from bydore_pyro.report_page.run_record import RunRecord
 from bydore_pyro.report_page.run_sections import PARTS
 from bydore_pyro.report_page.verdicts import decisions, verdicts_of
-from bydore_pyro.report_page.words import ABSENT, count, duration, number
+from bydore_pyro.report_page.words import ABSENT, count, duration, flops_of, number
 
 __all__ = [
     "agreement_rows",
@@ -23,7 +23,7 @@ __all__ = [
     "weight_table",
 ]
 
-OUTPUTS = {("run", "out"), ("run", "seed")}  # that differ between any two runs
+ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # that the table of runs tells
 
 
 def overview(records: Sequence[RunRecord]) -> list[dict[str, str]]:
@@ -43,7 +43,7 @@ def overview(records: Sequence[RunRecord]) -> list[dict[str, str]]:
                 "decided": f"{clear} of {len(decided)}" if decided else ABSENT,
                 "jitter": number(jitter, 4),
                 "tokens": count(record.number("search", "tokens")),
-                "flops": count(record.number("search", "flops")),
+                "flops": flops_of(record.number("search", "flops")),
                 "seconds": duration(record.number("search", "seconds")),
                 "path": str(record.path),
             }
@@ -109,7 +109,7 @@ def verdict_table(records: Sequence[RunRecord]) -> list[tuple[str, list[tuple[st
     """Returns a row a question: of each run the verdict's level and answer."""
     answers = [{v.question: (v.level, v.answer) for v in verdicts_of(r)} for r in records]
     questions = list(dict.fromkeys(question for found in answers for question in found))
-    return [(q, [found.get(q, ("unknown", ABSENT)) for found in answers]) for q in questions]
+    return [(q, [found.get(q, ("", ABSENT)) for found in answers]) for q in questions]
 
 
 def costs_by_part(records: Sequence[RunRecord]) -> list[dict[str, float]]:
@@ -125,7 +125,7 @@ def costs_by_part(records: Sequence[RunRecord]) -> list[dict[str, float]]:
 
 
 def differing_options(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
-    """Returns the options in which runs differ, but for seeds and folders."""
+    """Returns the options in which runs that have them differ, but for seeds and folders."""
     places = dict.fromkeys(
         (part, option)
         for record in records
@@ -135,12 +135,20 @@ def differing_options(records: Sequence[RunRecord]) -> list[tuple[str, list[str]
     )
     rows = []
     for part, option in places:
-        values = [
-            "not given" if (value := r.asked(part, option)) is None else str(value) for r in records
+        parts = [record.config.get(part) for record in records]
+        told = [
+            _told(values[option]) if isinstance(values, dict) and option in values else ABSENT
+            for values in parts
         ]
-        if len(set(values)) > 1 and (part, option) not in OUTPUTS:
-            rows.append((f"{part}: {option}", values))
+        if len(set(told) - {ABSENT}) > 1 and (part, option) not in ASIDE:
+            rows.append((option, told))
     return rows
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "not given" if value is None else str(value)
 
 
 def agreement_rows(

@@ -44,12 +44,11 @@ def comparison_figure(
         if mixture is None:
             continue
         hdi = dict(zip(mixture.names, mixture.hdi or (), strict=False))
-        aside = USED * (i / max(len(records) - 1, 1) - 0.5)
         for row, name in enumerate(order):
             if name not in weights[i]:
                 continue
             told = f"{escaped(name)}<br>{escaped(run.name)}: {number(weights[i][name], 4)}"
-            keys, y = [looks[name].key, run.key], row + aside
+            keys, y = [looks[name].key, run.key], row + _aside(i, len(records))
             if name in hdi:
                 low, high = hdi[name]
                 told += f", {number(low)} to {number(high)}"
@@ -75,8 +74,8 @@ def comparison_figure(
     ]
     return figure_of(
         traces,
-        height=max(ROW, 9 * len(records) + 8) * len(order) + 90,
-        xaxis={"title": {"text": "weight (share of training tokens)"}, "rangemode": "tozero"},
+        height=max(ROW, 11 * len(records) + 10) * len(order) + 102,
+        xaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
         yaxis=labelled_rows(order),
         shapes=lines,
     )
@@ -97,7 +96,7 @@ def losses_beside(losses: Sequence[Mapping[str, float]], runs: Sequence[Look]) -
     traces = [
         point_trace(
             found[label],
-            row + USED * (i / max(len(runs) - 1, 1) - 0.5),
+            row + _aside(i, len(runs)),
             keys=[run.key],
             colour=run.colour,
             symbol=run.symbol,
@@ -109,10 +108,15 @@ def losses_beside(losses: Sequence[Mapping[str, float]], runs: Sequence[Look]) -
     ]
     return figure_of(
         traces,
-        height=max(ROW, 9 * len(runs) + 8) * len(order) + 90,
-        xaxis={"title": {"text": "validation loss (nats per token)"}},
+        height=max(ROW, 11 * len(runs) + 10) * len(order) + 102,
+        xaxis={"title": {"text": "nats per token"}},
         yaxis=labelled_rows(order),
     )
+
+
+def _aside(run: int, runs: int) -> float:
+    """Returns how far from the middle of a row a run's points lie."""
+    return USED * (run / (runs - 1) - 0.5) if runs > 1 else 0.0
 
 
 def cost_bars(labels: Sequence[str], parts: Sequence[Mapping[str, float]]) -> Figure:
@@ -136,7 +140,13 @@ def cost_bars(labels: Sequence[str], parts: Sequence[Mapping[str, float]]) -> Fi
             "x": [run.get(part, 0.0) for run in parts],
             "marker": {
                 "color": SHADES[i % len(SHADES)],
-                "pattern": {"shape": FILLS[i % len(FILLS)], "size": 6},
+                "pattern": {
+                    "shape": FILLS[i % len(FILLS)],
+                    "size": 7,
+                    "fillmode": "overlay",
+                    "fgcolor": "white",
+                    "fgopacity": 0.75,
+                },
             },
             "hovertext": [
                 f"{escaped(label)}<br>{escaped(part)}: {count(run.get(part, 0.0))} FLOPs"
@@ -149,7 +159,7 @@ def cost_bars(labels: Sequence[str], parts: Sequence[Mapping[str, float]]) -> Fi
     return figure_of(
         traces,
         height=(ROW + 8) * len(labels) + 90 + 24 * len(known),
-        xaxis={"title": {"text": "FLOPs"}, "exponentformat": "power"},
+        xaxis={"title": {"text": "FLOPs"}, "exponentformat": "SI"},
         yaxis=labelled_rows(labels),
         barmode="stack",
         showlegend=True,

@@ -1,9 +1,9 @@
 """What all figures of the report are made of: looks of domains and runs, traces, a layout.
 
-A trace's `meta` tells the page's script what the trace belongs to: its `keys` (of a domain, of a
-run) and the `width` of its line. A trace without keys belongs to all. A trace with the `role`
-"band" is empty until a domain is singled out, and then holds the band around its line, whose
-half-width stands in the line's `customdata`.
+A trace's `meta` tells what is shown under the pointer (`told`), and the page's script what the
+trace belongs to: its `keys` (of a domain, of a run) and the `width` of its line. A trace without
+keys belongs to all. A trace with the `role` "band" is empty until a domain is singled out, and then
+holds the band around its line, whose half-width stands in the line's `customdata`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "MOST_POINTS",
     "ROW",
     "RUN_COLOURS",
+    "SMOOTHED",
     "Look",
     "band_trace",
     "domain_looks",
@@ -41,12 +42,14 @@ __all__ = [
     "run_looks",
     "smooth",
     "thinned",
+    "word_trace",
 ]
 
 MOST_DRAWN = 40  # domains in a figure; the tables hold all
 MOST_POINTS = 500  # of a line
 SMOOTHED = 10  # steps of the losses' running mean
 ROW = 26  # pixels
+SHORT = 18  # characters beside an axis: a phone has room for them
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "triangle-down", "star", "cross")
 # Okabe and Ito's, which differ for the colour-blind too, in an order of falling contrast.
@@ -62,7 +65,7 @@ AXIS = {
 }
 LAYOUT = {
     "template": "none",
-    "margin": {"l": 12, "r": 14, "t": 26, "b": 44},
+    "margin": {"l": 12, "r": 14, "t": 26, "b": 56},
     "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
     "hovermode": "closest",
     "hoverdistance": 30,
@@ -136,9 +139,9 @@ def plain_numbers(values: Sequence[float] | np.ndarray) -> list[float | None]:
     return [float(f"{v:.5g}") if math.isfinite(v) else None for v in map(float, values)]
 
 
-def escaped(text: str) -> str:
-    """Returns a name for a label, in which plotly would read some HTML."""
-    return html.escape(shortened(text, 40), quote=False)
+def escaped(text: str, most: int = 40) -> str:
+    """Returns a name for a label, in which plotly would read some HTML, and mathematics in $."""
+    return html.escape(shortened(text, most), quote=False).replace("$", "&#36;")
 
 
 def line_trace(
@@ -150,7 +153,7 @@ def line_trace(
     width: float,
     dash: str = "solid",
     text: str,
-    hover: str = "%{text}",
+    hover: str = "%{meta.told}",
 ) -> dict[str, Any]:
     """Returns a line that shows `text`, through the template `hover`, under the pointer."""
     return {
@@ -158,9 +161,8 @@ def line_trace(
         "mode": "lines",
         "x": plain_numbers(x),
         "y": plain_numbers(y),
-        "text": text,
         "line": {"color": colour, "width": width, "dash": dash},
-        "meta": {"keys": list(keys), "width": width},
+        "meta": {"keys": list(keys), "width": width, "told": text},
         "hovertemplate": f"{hover}<extra></extra>",
     }
 
@@ -179,17 +181,33 @@ def point_trace(
     return {
         "type": "scatter",
         "mode": "markers",
+        "cliponaxis": False,
         "x": plain_numbers([x]),
         "y": plain_numbers([y]),
-        "text": text,
         "marker": {
             "color": colour,
             "symbol": symbol,
             "size": size,
             "line": {"color": colour if symbol.endswith("-open") else "white", "width": 1},
         },
+        "meta": {"keys": list(keys), "told": text},
+        "hovertemplate": "%{meta.told}<extra></extra>",
+    }
+
+
+def word_trace(x: float, y: float, *, keys: Sequence[str] = (), text: str) -> dict[str, Any]:
+    """Returns a word that ends at a point, above it."""
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": plain_numbers([x]),
+        "y": plain_numbers([y]),
+        "text": [escaped(text, SHORT)],
+        "textposition": "top left",
+        "textfont": {"size": 12},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
         "meta": {"keys": list(keys)},
-        "hovertemplate": "%{text}<extra></extra>",
     }
 
 
@@ -211,7 +229,7 @@ def labelled_rows(labels: Sequence[str]) -> dict[str, Any]:
     """Returns a vertical axis of labelled rows, the first on top."""
     return {
         "tickvals": list(range(len(labels))),
-        "ticktext": [html.escape(shortened(label, 18), quote=False) for label in labels],
+        "ticktext": [escaped(label, SHORT) for label in labels],
         "range": [len(labels) - 0.4, -0.6],
         "showgrid": False,
     }
@@ -227,8 +245,8 @@ def marked_x(x: float, text: str) -> dict[str, list[dict[str, Any]]]:
         "x1": x,
         "y0": 0,
         "y1": 1,
-        "line": {"color": FAINT, "width": 1, "dash": "dot"},
-        "layer": "below",
+        "line": {"color": FAINT, "width": 1.5, "dash": "dot"},
+        "layer": "between",  # above the grid, below the lines
     }
     word = {
         "x": x,

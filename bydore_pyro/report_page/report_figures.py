@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from bydore_pyro.report_page.drawing import (
     point_trace,
     smooth,
     thinned,
+    word_trace,
 )
 from bydore_pyro.report_page.run_record import RunRecord
 from bydore_pyro.report_page.verdicts import average_start
@@ -39,7 +41,8 @@ __all__ = [
     "weights_figure",
 ]
 
-AT_STEP = "%{text}<br>step %{x}: %{y:.4f}"
+MOST_WORDS = 5  # at the ends of lines, for who prints in grey
+AT_STEP = "%{meta.told}<br>step %{x}: %{y:.4f}"
 
 
 def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -76,8 +79,8 @@ def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | Non
             )
     return figure_of(
         traces,
-        height=ROW * len(order) + 90,
-        xaxis={"title": {"text": "weight (share of training tokens)"}, "rangemode": "tozero"},
+        height=ROW * len(order) + 102,
+        xaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
         yaxis=labelled_rows(order),
         **marked_x(1 / len(mixture.names), "uniform"),
     )
@@ -116,12 +119,29 @@ def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | 
         traces.append(trace)
     first = float(trajectory.steps[min(start, len(trajectory.steps) - 1)])
     return figure_of(
-        [*traces, band_trace()],
+        [*traces, *_words(record, looks), band_trace()],
         height=420,
         xaxis={"title": {"text": "step"}},
         yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
         **marked_x(first, "averaged from here"),
     )
+
+
+def _words(record: RunRecord, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
+    """Returns the names of the largest weights at the ends of their lines, where there is room."""
+    trajectory = record.trajectory
+    assert trajectory is not None
+    last = trajectory.by_domain["mean"][-1]
+    room = 0.07 * float(trajectory.by_domain["mean"].max())
+    placed: list[float] = []
+    words = []
+    for k in _largest(trajectory.names, last, looks)[:MOST_WORDS]:
+        y, name = float(last[k]), trajectory.names[k]
+        if all(abs(y - other) > room for other in placed):
+            placed.append(y)
+            keys = [looks[name].key]
+            words.append(word_trace(float(trajectory.steps[-1]), y, keys=keys, text=name))
+    return words
 
 
 def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -188,8 +208,8 @@ def verification_figure(losses: Mapping[str, float]) -> Figure:
     ]
     return figure_of(
         traces,
-        height=ROW * len(order) + 90,
-        xaxis={"title": {"text": "validation loss (nats per token)"}},
+        height=ROW * len(order) + 102,
+        xaxis={"title": {"text": "nats per token"}},
         yaxis=labelled_rows(order),
     )
 
@@ -201,6 +221,7 @@ def cost_figure(rows: Sequence[tuple[str, float, bool]]) -> Figure:
         rows: Label, cost > 0, and whether it was measured; the others are drawn hollow.
     """
     order = sorted(rows, key=lambda row: row[1])
+    lowest, highest = math.log10(order[0][1]), math.log10(order[-1][1])
     traces = [
         point_trace(
             cost,
@@ -213,7 +234,12 @@ def cost_figure(rows: Sequence[tuple[str, float, bool]]) -> Figure:
     ]
     return figure_of(
         traces,
-        height=ROW * len(order) + 90,
-        xaxis={"title": {"text": "plain trainings of the proxy"}, "type": "log", "dtick": 1},
+        height=ROW * len(order) + 102,
+        xaxis={
+            "title": {"text": "plain trainings"},
+            "type": "log",
+            "dtick": 1,
+            "range": [min(0.0, lowest) - 0.05, highest + 0.2],  # powers of ten
+        },
         yaxis=labelled_rows([label for label, _, _ in order]),
     )

@@ -10,13 +10,12 @@ from typing import Any
 from bydore_pyro.report_page.drawing import Look
 from bydore_pyro.report_page.run_record import RunRecord, as_number
 from bydore_pyro.report_page.verdicts import (
-    Verdict,
+    SEARCHES,
     clear_of_prior,
     decisions,
     repeated,
-    verdicts_of,
 )
-from bydore_pyro.report_page.words import count, duration, number, percent
+from bydore_pyro.report_page.words import ABSENT, count, duration, flops_of, number, percent
 
 __all__ = [
     "asked",
@@ -47,7 +46,11 @@ WORDS = {"above": "more than equal", "below": "less than equal", "undecided": "u
 PROCEDURES = (
     ("DoReMi", lambda k: 2 + 1 / 3, "a reference, a proxy, the reference's losses on its batches"),
     ("MDE", lambda k: k + 25, "an expert a domain and 25 proxies"),
-    ("AutoScale", lambda k: 2 * (2 * k + 1), "2 K + 1 proxies at each of two budgets"),
+    (
+        "AutoScale",
+        lambda k: 2 * (2 * k + 1),
+        "2 K + 1 proxies at each of two budgets, both counted alike",
+    ),
     ("RegMix", lambda k: 512, "512 proxies on random mixtures"),
 )
 
@@ -66,7 +69,8 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
     sizes = [as_number(v) for v in (search("steps"), search("batch_sequences"))]
     length = as_number(run("sequence_length"))
     tokens = math.prod(size or 0 for size in (*sizes, length))
-    steps = f"{number(sizes[0], 0)} steps of {number(sizes[1], 0)} × {number(length, 0)} tokens"
+    steps = f"{number(sizes[0], 0)} steps of {number(sizes[1], 0)} sequences "
+    steps += f"of {number(length, 0)} tokens"
     cap, target = as_number(run("max_epochs")), as_number(run("target_tokens"))
     budget = as_number(record.asked("budget", "budget"))
     pairs = [
@@ -107,11 +111,9 @@ def short_version(record: RunRecord) -> list[str]:
     if decided:
         above = [name for name, _ in order if decided.get(name) == "above"]
         below = sum(1 for verdict in decided.values() if verdict == "below")
-        more = ", ".join(above) if above else "No domain"
         told.append(
-            f"{more} {'deserve' if len(above) > 1 else 'deserves'} more than an equal share by "
-            f"the whole of {'their intervals' if len(above) > 1 else 'its interval'}, {below} less; "
-            f"{len(decided) - len(above) - below} are undecided."
+            f"Whole intervals above an equal share: {', '.join(above) or 'none'}; below it: "
+            f"{below} domains; undecided: {len(decided) - len(above) - below}."
         )
     else:
         told.append("There are no intervals: whether these weights are decided is not known.")
@@ -165,7 +167,11 @@ def loss_rows(record: RunRecord) -> list[tuple[str, str, str]]:
     losses = record.numbers("validation_loss_nats_per_token")
     uniform = losses.get("uniform")
     return [
-        (label, number(loss, 4), "" if uniform is None else f"{loss - uniform:+.4f}")
+        (
+            label,
+            number(loss, 4),
+            ABSENT if uniform is None or label == "uniform" else f"{loss - uniform:+.4f}",
+        )
         for label, loss in sorted(losses.items(), key=lambda item: item[1])
     ]
 
@@ -192,7 +198,7 @@ def cost_parts(record: RunRecord, total: str) -> list[tuple[str, ...]]:
         (
             label,
             count(own.get("tokens")),
-            f"{own.get('flops', 0.0):.2e}",
+            flops_of(own.get("flops")),
             percent(own.get("flops", 0.0) / flops if flops else None),
             duration(own.get("seconds")),
             percent(own.get("seconds", 0.0) / seconds if seconds else None),
@@ -210,9 +216,9 @@ def other_methods(record: RunRecord) -> list[tuple[str, float, bool, str]]:
     plain, flops = record.plain_training(), record.number("search", "flops")
     if not plain or not flops:
         return []
-    label = "this search" if record.method in ("search", "bydore") else f"this run: {record.method}"
+    label = "this search" if record.method in SEARCHES else f"this run: {record.method}"
     own = [(label, flops / plain, True, "measured, by one counter of FLOPs")]
-    if record.method not in ("search", "bydore"):
+    if record.method not in SEARCHES:
         return own
     domains = len(record.domains)
     return own + [(name, cost(domains), False, how) for name, cost, how in PROCEDURES]
@@ -260,17 +266,17 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     data = shlex.quote(str(record.asked("run", "data") or "STORE"))
     prefix = "'/data/{domain}'"
     pairs = [
-        ("Into your trainer, in its own format",
+        ("The weights in a trainer's own format",
          f"bydore export {run} --to megatron --prefix {prefix} --out FILE"),
-        ("Train a target model on exactly these weights",
+        ("A target model trained on exactly these weights",
          f"bydore train --mixture {run} --data STORE --model models/target-60m --tokens 1B "
          "--out DIR"),
-        ("Score the trained model", "bydore evaluate DIR --tasks pile13"),
-        ("Beside another run", f"bydore report {run} OTHER"),
+        ("Scores of the trained model", "bydore evaluate DIR --tasks pile13"),
+        ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
     if not record.agreement and record.method == "search":
         pairs.append(
-            ("Would other seeds find the same?", f"bydore search --seeds 5 --data {data} ...")
+            ("Whether other seeds find the same", f"bydore search --seeds 5 --data {data} ...")
         )
     if (record.path / "posterior.nc").is_file():
         path = repr(str(record.path / "posterior.nc"))

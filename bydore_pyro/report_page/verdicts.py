@@ -21,6 +21,7 @@ from bydore_pyro.report_page.thresholds import (
 from bydore_pyro.report_page.words import number, percent
 
 __all__ = [
+    "SEARCHES",
     "Verdict",
     "average_start",
     "clear_of_prior",
@@ -29,6 +30,9 @@ __all__ = [
     "repeated",
     "verdicts_of",
 ]
+
+
+SEARCHES = ("search", "bydore")  # methods with a posterior of their own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +76,17 @@ def decisions(record: RunRecord) -> dict[str, str]:
 
 
 def clear_of_prior(record: RunRecord) -> set[str]:
-    """Returns the domains whose HDI lies above the prior's own, that of ``Beta(1, K - 1)``."""
+    """Returns the domains whose HDI lies above the prior's own, that of ``Beta(1, K - 1)``.
+
+    Methods without that prior have none.
+    """
     mixture = record.mixture
-    if mixture is None or mixture.hdi is None or len(mixture.names) < 2:
+    if (
+        record.method not in SEARCHES
+        or mixture is None
+        or mixture.hdi is None
+        or len(mixture.names) < 2
+    ):
         return set()
     prior = 1 - (1 - mixture.hdi_probability) ** (1 / (len(mixture.names) - 1))
     return {n for n, (low, _) in zip(mixture.names, mixture.hdi, strict=True) if low > prior}
@@ -112,7 +124,7 @@ def repeated(record: RunRecord) -> dict[str, float]:
     """Returns the domains that a run on the mixture reads too often, and how often."""
     epochs = record.numbers("run_epochs")
     most = sorted(epochs.items(), key=lambda item: -item[1])
-    return {name: times for name, times in most if times > MOST_EPOCHS.good}
+    return {name: times for name, times in most if times > MOST_EPOCHS.good + 0.005}
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
@@ -182,14 +194,21 @@ def _decided(record: RunRecord) -> Verdict | None:
         return None
     clear = [name for name, verdict in decided.items() if verdict != "undecided"]
     held = sum(mixture.as_dict()[name] for name in clear)
+    share, uniform = percent(mixture.hdi_probability), number(1 / len(decided))
+    told = (
+        f"The {share} interval of {len(clear)} of {len(decided)} domains lies clear of the uniform "
+        f"share {uniform}; they hold {percent(held)} of the weight."
+        if clear
+        else f"The {share} interval of every domain holds the uniform share {uniform}: this run "
+        "cannot say of any whether it deserves more or less than an equal share."
+    )
+    if 0 < len(clear) < len(decided):
+        told += " Of the others this run cannot say whether they deserve more or less than that."
     return Verdict(
         level=HALF_DECIDED.level(len(clear) / len(decided)),
         question="How much is decided?",
         answer=f"{len(clear) or 'None'} of {len(decided)} domains",
-        figures=f"The {percent(mixture.hdi_probability)} interval of {len(clear)} of "
-        f"{len(decided)} domains lies clear of the uniform share {number(1 / len(decided))}; they "
-        f"hold {percent(held)} of the weight. Of the others this run cannot say whether they "
-        "deserve more or less than an equal share.",
+        figures=told,
         reason=HALF_DECIDED.reason,
     )
 
@@ -223,7 +242,7 @@ def _fits(record: RunRecord) -> Verdict | None:
 def _agrees(record: RunRecord) -> Verdict | None:
     question = "Would another seed find the same?"
     if not record.agreement:
-        if record.trajectory is None or record.method not in ("search", "bydore"):
+        if record.trajectory is None or record.method not in SEARCHES:
             return None
         return Verdict(
             level="unknown",

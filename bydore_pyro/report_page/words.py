@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 
-__all__ = ["ABSENT", "clean", "count", "duration", "number", "percent", "shortened"]
+__all__ = ["ABSENT", "clean", "count", "duration", "flops_of", "number", "percent", "shortened"]
 
 ABSENT = "\N{EN DASH}"
 JOINERS = "\u200c\u200d"  # that scripts need to be read rightly
@@ -57,6 +57,13 @@ def count(value: float | None) -> str:
         if abs(value) >= 0.9995 * scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value:,.0f}"
+
+
+def flops_of(value: float | None) -> str:
+    """Returns a number of FLOPs with three digits; a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    return f"{value:.2e}" if value else "0"
 
 
 def duration(seconds: float | None) -> str:

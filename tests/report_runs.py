@@ -1,0 +1,197 @@
+"""Run folders as searches, cases and fits leave them, written without any of them; their names and
+figures are the test's choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray
+
+from bydore_pyro.mixture import Mixture
+
+NAMES = ("code", "law", "prose", "web")
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    '<img src=x onerror="window.hacked=1">',
+    "'\"><svg onload=window.hacked=1>",
+    "%{x} $x^2$ <b>bold</b> &amp; {{ 7 * 7 }}",
+    "\u202eturned\u2028a\nline\x00",
+    "long " * 40,
+    "w" * 120,
+    "a" * 60 + "é漢🙂",
+)
+HASHES = {"tokenizer": "t" * 64, "data_sha256": "d" * 64}
+
+
+def weights_of(count: int) -> np.ndarray:
+    """Falling weights."""
+    weights = 0.6 ** np.arange(count)
+    return weights / weights.sum()
+
+
+def mixture_with_intervals(names: Sequence[str] = NAMES) -> Mixture:
+    """A mixture whose first domain is above an equal share and whose last is below it."""
+    weights = weights_of(len(names))
+    return Mixture(
+        names=tuple(names),
+        weights=tuple(weights.tolist()),
+        standard_deviation=tuple((weights / 4).tolist()),
+        hdi=tuple((float(w) / 1.5, min(float(w) * 1.5, 1.0)) for w in weights),
+        **HASHES,
+    )
+
+
+def config_of(method: str = "search", **run: Any) -> dict[str, Any]:
+    """What was asked of a run."""
+    content: dict[str, Any] = {
+        "name": method,
+        "run": {
+            "data": "text",
+            "validation": ["law"],
+            "proxy": "models/proxy-tiny",
+            "sequence_length": 32,
+            "seed": 0,
+            "max_epochs": None,
+            "target_tokens": None,
+            **run,
+        },
+        "search": {"steps": 60, "batch_sequences": 8, "average_from": 0.5, "strategy": "weighting"},
+    }
+    if method != "search":
+        content |= {"name": "fit", "fit": {"method": method}, "budget": {"budget": 8.0}}
+    return content
+
+
+def metrics_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
+    """What a search cost and reached."""
+    return {
+        "seed": 0,
+        "steps": 60,
+        "search": {
+            "tokens": 40_000,
+            "flops": 3e9,
+            "seconds": 6.0,
+            "parts": {
+                "train": {"tokens": 15_360, "flops": 1e9, "seconds": 4.0},
+                "hypergradient": {"tokens": 24_640, "flops": 2e9, "seconds": 1.5},
+                "guide": {"tokens": 0, "flops": 0.0, "seconds": 0.5},
+            },
+        },
+        "jitter_second_half": 0.003,
+        "guide_fit": {"khat": 4.5, "effective_draws": 3.0, "draws": 1000},
+        "run_tokens": 15_360,
+        "run_epochs": dict.fromkeys(names, 0.5),
+        "peak_memory_megabytes": 600,
+        "device": "cpu",
+        "threads": 1,
+        "versions": {"python": "3.11", "bydore-pyro": "0.1.0"},
+        "commit": "c" * 40,
+        **changed,
+    }
+
+
+def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
+    """Weights that go from uniform ones to the mixture's, ``(steps, K)``."""
+    there = np.linspace(0, 1, steps)[:, None] ** 0.2
+    return (1 - there) / len(names) + there * weights_of(len(names))
+
+
+def write_trajectory(path: Path, names: Sequence[str], means: np.ndarray, whole: bool) -> None:
+    """Writes every step's means; of a whole search signals, spread and losses too."""
+    steps = len(means)
+    columns: dict[str, Any] = {"mean": (("step", "domain"), means)}
+    if whole:
+        falling = 5 - np.linspace(0, 1, steps)
+        columns["standard_deviation"] = (("step", "domain"), means / 4)
+        columns["signals"] = (("step", "domain"), falling[:, None] + means)
+        columns["train_loss"] = (("step",), falling)
+        columns["validation_loss"] = (("step",), falling - 0.2)
+    data = xarray.Dataset(columns, coords={"step": np.arange(steps), "domain": list(names)})
+    data.to_netcdf(path, engine="h5netcdf")
+
+
+def write_posterior(path: Path, mixture: Mixture, draws: int = 200) -> None:
+    """Writes draws of the weights as ArviZ lays them out."""
+    rng = np.random.default_rng(0)
+    w = rng.dirichlet(20 * np.array(mixture.weights), size=(2, draws))
+    data = xarray.Dataset(
+        {"w": (("chain", "draw", "domain"), w)}, coords={"domain": list(mixture.names)}
+    )
+    data.to_netcdf(path, engine="h5netcdf", group="posterior")
+
+
+def manifest_of(names: Sequence[str]) -> dict[str, Any]:
+    """The data of a run."""
+    side = {"tokens": 2_000_000, "documents": 47, "bytes": 9_000_000}
+    entry = {"train": side, "validation": side, "duplicates_dropped": 2}
+    return {
+        "origin": "text",
+        "sha256": "d" * 64,
+        "tokenizer_sha256": "t" * 64,
+        "vocabulary": 2048,
+        "domains": dict.fromkeys(names, entry),
+        "files": [{"file": "a"}, {"file": "b"}],
+    }
+
+
+def write_search(
+    folder: Path, names: Sequence[str] = NAMES, *, verified: bool = False, **changed: Any
+) -> Path:
+    """Writes a search's folder, of a case with `verified`; returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mixture = mixture_with_intervals(names)
+    if verified:
+        losses = {"learned": 3.25, "uniform": 3.5, f"only {names[0]}": 3.4}
+        changed["validation_loss_nats_per_token"] = losses
+        part = {"tokens": 9_000, "flops": 1e9, "seconds": 2.0}
+        changed["verification"] = {**part, "parts": {"verify_train": part}}
+    write_json(folder / "config.json", config_of())
+    write_json(folder / "metrics.json", metrics_of(names, **changed))
+    write_json(folder / "manifest.json", manifest_of(names))
+    (folder / "mixture.json").write_text(mixture.to_json())
+    write_trajectory(folder / "trajectory.nc", names, means_of(names), whole=True)
+    write_posterior(folder / "posterior.nc", mixture)
+    return folder
+
+
+def write_fit(folder: Path, method: str = "regmix", names: Sequence[str] = NAMES) -> Path:
+    """Writes the folder of another method's fit, without posterior and trajectory; returns it."""
+    folder.mkdir(parents=True)
+    weights = weights_of(len(names))[::-1]
+    mixture = Mixture(names=tuple(names), weights=tuple(weights.tolist()), **HASHES)
+    part = {"tokens": 60_000, "flops": 6e9, "seconds": 9.0}
+    metrics = {
+        "method": method,
+        "seed": 0,
+        "search": {**part, "parts": {"train": part}},
+        "jitter_second_half": None,
+        "run_epochs": None,
+        "peak_memory_megabytes": 600,
+    }
+    write_json(folder / "config.json", config_of(method))
+    write_json(folder / "metrics.json", metrics)
+    (folder / "mixture.json").write_text(mixture.to_json())
+    return folder
+
+
+def write_seeds(folder: Path, count: int = 2) -> Path:
+    """Writes the folder of several seeds' searches; returns it."""
+    folder.mkdir(parents=True)
+    for seed in range(count):
+        write_search(folder / f"seed-{seed}", seed=seed)
+    write_json(folder / "config.json", config_of())
+    weights = weights_of(len(NAMES))
+    lines = ["domain,mean,sd_over_seeds,posterior_sd,coverage,overconfident"]
+    for name, weight in zip(NAMES, weights, strict=True):
+        lines.append(f"{name},{weight},0.02,0.005,{0.5 if name == 'law' else 1.0},{name == 'law'}")
+    (folder / "agreement.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes plain values."""
+    path.write_text(json.dumps(content))

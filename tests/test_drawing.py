@@ -1,0 +1,84 @@
+"""Looks, traces and layout of the report's figures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bydore_pyro.plots import domain_colours
+from bydore_pyro.report_page.drawing import (
+    MOST_POINTS,
+    Look,
+    band_trace,
+    domain_looks,
+    escaped,
+    figure_of,
+    labelled_rows,
+    line_trace,
+    marked_x,
+    plain_numbers,
+    point_trace,
+    run_looks,
+    smooth,
+    thinned,
+    word_trace,
+)
+
+
+def test_domains_look_as_in_the_pictures_and_differ() -> None:
+    names = [f"domain {i:02d}" for i in range(22)]
+    looks = domain_looks(names[::-1])
+    assert len({(look.colour, look.dash) for look in looks.values()}) == 22
+    assert len({look.key for look in looks.values()}) == 22
+    red, green, blue = domain_colours(names)["domain 03"]
+    values = [round(255 * part) for part in (red, green, blue)]
+    assert looks["domain 03"].colour == "#{:02x}{:02x}{:02x}".format(*values)
+    assert isinstance(looks["domain 03"], Look)
+
+
+def test_runs_differ() -> None:
+    looks = run_looks([f"run {i}" for i in range(20)])
+    assert len({(look.colour, look.symbol) for look in looks}) == 20
+
+
+@pytest.mark.parametrize("steps", [1, 2, MOST_POINTS, MOST_POINTS + 1, 12_345])
+def test_lines_are_thinned_and_end_where_they_end(steps: int) -> None:
+    chosen = thinned(steps)
+    assert chosen[-1] == steps - 1
+    assert len(chosen) <= MOST_POINTS
+    assert (np.diff(chosen) > 0).all()
+    assert len(chosen) == steps or steps > MOST_POINTS
+
+
+def test_losses_are_smoothed() -> None:
+    values = np.arange(20.0)
+    assert smooth(values)[:3].tolist() == [0.0, 0.5, 1.0]
+    assert smooth(values)[-1] == np.arange(10, 20).mean()
+    values[5] = np.nan
+    assert np.isfinite(smooth(values)).all()
+    assert smooth(values)[5] == np.arange(5).mean()
+    assert np.isnan(smooth(np.array([np.nan]))).all()
+
+
+def test_numbers_are_plain_and_names_harmless() -> None:
+    assert plain_numbers([1, 0.123456789, math.nan, math.inf]) == [1.0, 0.12346, None, None]
+    assert escaped("<b>&</b>") == "&lt;b&gt;&amp;&lt;/b&gt;"
+    assert "$" not in escaped("$x$")
+    assert labelled_rows(["<i>"])["ticktext"] == ["&lt;i&gt;"]
+    assert word_trace(0, 0, text="<i>")["text"] == ["&lt;i&gt;"]
+
+
+def test_traces_know_what_they_belong_to() -> None:
+    line = line_trace([0, 1], [1, 2], keys=["d1"], colour="#000000", width=2, text="law")
+    assert line["meta"] == {"keys": ["d1"], "width": 2, "told": "law"}
+    point = point_trace(0, 1, keys=["d1", "r0"], colour="#000000", text="law")
+    assert point["meta"] == {"keys": ["d1", "r0"], "told": "law"}
+    figure = figure_of(
+        [line, point, band_trace()], height=123, xaxis={"type": "log"}, yaxis=labelled_rows(["a"]),
+        **marked_x(1.0, "here"),
+    )  # fmt: skip
+    assert (figure.layout.height, figure.layout.xaxis.type) == (123, "log")
+    assert figure.layout.annotations[0].text == "here"
+    assert "%{meta.told}" in figure.data[0].hovertemplate
