@@ -10,6 +10,7 @@ from common import finish, run_main, verify
 
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.html_report import add_html_report
 from bydore_pyro.options import Options
 from bydore_pyro.run import begin_run, load_domains, search, tell, uniform_weights
 from bydore_pyro.run_folder import RunFolder
@@ -60,6 +61,7 @@ def one_search(
     losses = {**known, **fresh_losses(options, corpus, {"learned": learned}, cost)}
     means = {label: statistics.mean(values) for label, values in losses.items()}
     metrics = finish(folder, options, found, means, cost)
+    tell(add_html_report(folder))
     truth = domains.validation_shares
     return {
         "seed": options.run.seed,
