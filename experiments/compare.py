@@ -292,7 +292,7 @@ def draw_losses(name: str, result: Mapping[str, Any]) -> Any:
         axes.plot(losses, [row] * len(losses), "o", color="0.35", markersize=4, alpha=0.7)
         axes.plot(statistics.mean(losses), row, "D", color="tab:blue", markersize=6)
     axes.set_yticks(range(len(order)), order)
-    axes.set_xlabel("validation loss of fresh models (nats per token): seeds, and their mean")
+    axes.set_xlabel("validation loss (nats per token); dots: seeds")
     axes.set_title(name, fontsize=11)
     axes.grid(axis="x", color="0.9")
     return figure
