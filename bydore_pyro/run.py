@@ -8,7 +8,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from bydore_pyro.checkpoint import load_checkpoint, save_checkpoint
-from bydore_pyro.command_line import progress_bar
+from bydore_pyro.command_line import parse_options, progress_bar, resumed_run
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokens import load_tokens
 from bydore_pyro.diagnostics import (
@@ -33,7 +33,7 @@ from bydore_pyro.domains import Domains
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import remove_half_written
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.options import Options
+from bydore_pyro.options import SMOKE, Options
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.search import SearchState, StepRecord, averaged_window, init_search, run_search
@@ -48,6 +48,7 @@ __all__ = [
     "is_finished",
     "largest_weights",
     "load_domains",
+    "options_or_resumed",
     "peak_memory_megabytes",
     "resumed_options",
     "run_epochs",
@@ -163,6 +164,33 @@ def resumed_options(folder: Path, kind: type[T]) -> T:
         return kind.from_dict(content)
     except (OSError, ValueError, TypeError) as error:
         raise RunFolderError(f"Expected a run in {folder}, found none: {error}") from None
+
+
+def options_or_resumed(
+    arguments: Sequence[str],
+    name: str,
+    about: str,
+    kind: type[T],
+    smoke: Mapping[str, Any] = SMOKE,
+) -> tuple[T, Path | None]:
+    """Returns the options of a command line, and the folder of the run that `--resume` names.
+
+    Args:
+        arguments: Of the command line.
+        name: The command.
+        about: The text of `--help`.
+        kind: The class of the options.
+        smoke: What `--smoke` presets.
+
+    Raises:
+        RunFolderError: When `--resume` names no run.
+        ValueError: When other options stand beside `--resume`.
+    """
+    resume = resumed_run(arguments)
+    if resume is not None:
+        return resumed_options(resume, kind), resume
+    options = parse_options(arguments, name, about, kind, presets={"--smoke": smoke})
+    return options.resolved(), None
 
 
 def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:

@@ -20,7 +20,7 @@ from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
 from bydore_pyro.errors import DataError
-from bydore_pyro.methods import MethodOptions, fit, problem_of
+from bydore_pyro.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.published import average_score, benchmark_scores
 from bydore_pyro.run import begin_run, domains_of, load_domains, tell
 from bydore_pyro.run_folder import RunFolder, provenance
@@ -32,7 +32,6 @@ training. All methods have the same text, proxy, batches, seed and most FLOPs (-
 trainings of the proxy). Finished proxies are shared among the methods that can use them, and
 charged to each. --resume RUN goes on where a run stopped."""
 
-METHODS = ("uniform", "natural", "single", "doremi", "regmix", "autoscale", "mde", "bydore")
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", "bydore": "ByDoRe"}  # fmt: skip
 
@@ -42,7 +41,8 @@ class CompareConfig:
     """What is compared."""
 
     methods: list[str] = field(
-        default_factory=lambda: list(METHODS), metadata={"help": "The methods."}
+        default_factory=lambda: [name for name in METHODS if name != "human"],
+        metadata={"help": "The methods."},
     )
     targets: list[str] = field(
         default_factory=lambda: ["case1", "case2", "planted", "scarce"],
@@ -54,7 +54,7 @@ class CompareConfig:
     )
 
     def __post_init__(self) -> None:
-        for given, known in ((self.methods, (*METHODS, "human")), (self.targets, tuple(TARGETS))):
+        for given, known in ((self.methods, METHODS), (self.targets, TARGETS)):
             for name in given:
                 if name not in known:
                     raise ValueError(f"Expected one of {', '.join(known)}, found '{name}'")

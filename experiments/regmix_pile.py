@@ -158,18 +158,20 @@ def optimum_table(
 ) -> str:
     """Returns the optima as Markdown: the weights, and at the end the predicted loss."""
     process = optima["Gaussian process"]
-    assert process.weights_interval is not None
-    assert process.loss_interval is not None
     header = ["domain", "prior", *REGRESSIONS, f"its {process.probability:.0%} interval"]
     rows = []
     for place, name in enumerate(train.domains):
-        low, high = process.weights_interval[place]
         weights = [f"{optima[kind].weights[place]:.4f}" for kind in REGRESSIONS]
-        rows.append([name, f"{prior[place]:.4f}", *weights, f"{low:.4f} to {high:.4f}"])
-    low, high = process.loss_interval
+        own = None if process.weights_interval is None else process.weights_interval[place]
+        rows.append([name, f"{prior[place]:.4f}", *weights, interval(own, digits=4)])
     losses = [f"{optima[kind].loss:.3f}" for kind in REGRESSIONS]
-    rows.append(["predicted loss", "", *losses, f"{low:.3f} to {high:.3f}"])
+    rows.append(["predicted loss", "", *losses, interval(process.loss_interval, digits=3)])
     return markdown(header, rows)
+
+
+def interval(ends: np.ndarray | None, digits: int) -> str:
+    """Returns an interval as text, nothing where there is none."""
+    return "" if ends is None else " to ".join(f"{end:.{digits}f}" for end in ends)
 
 
 def optimum_json(train: RunsTable, optimum: SimulatedOptimum) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from planted_tables import law_for, laws_of
 from scipy import optimize
 
 from bydore_pyro.baselines.autoscale import (
@@ -14,7 +15,7 @@ from bydore_pyro.baselines.autoscale import (
     optimal_counts,
     probe_counts,
 )
-from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
+from bydore_pyro.baselines.power_laws import fit_power_laws
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.errors import DataError
 
@@ -29,31 +30,6 @@ AUTHORS = np.concatenate(
     ]
 )
 AUTHORS_OPTIMUM = [1.62475352, 0.2, 1.27415166, 1.17979573, 1.8518998, 0.63716376, 0.23223551]
-
-
-def laws_of(gamma: list[float], alpha: list[float], base: list[float]) -> PowerLaws:
-    """Laws as given, fitted down to a third of the base."""
-    g, a, n = np.array(gamma), np.array(alpha), np.array(base)
-    return PowerLaws(
-        base=n,
-        smallest=n / 3,
-        gamma=g,
-        alpha=a,
-        constant=1 - (1 + a) ** -g,
-        fits=("exact",) * len(g),
-        misfit=np.zeros(len(g)),
-    )
-
-
-def measured(laws: PowerLaws, counts: np.ndarray, base_loss: float = 3.3) -> np.ndarray:
-    """The losses that the laws give for runs ``(N, K)``."""
-    return base_loss * np.array([laws.relative_loss(run) for run in counts])
-
-
-def law_for(*relative: float, branch: str = "fast") -> PowerLaws:
-    """The law of one domain whose cut (1/3) and grown (3) runs have these relative losses."""
-    losses = 2.5 * np.array([1, *relative])
-    return fit_power_laws(probe_counts(np.array([600.0])), losses, branch)  # type: ignore[arg-type]
 
 
 def test_probes() -> None:

@@ -9,21 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planted_tables import planted
 
 from bydore_pyro.baselines import gaussian_process
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.regression import fit_regression
-
-
-def planted(count: int, noise: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Mixtures of four domains, and losses that fall with the log of the first and third weight."""
-    rng = np.random.default_rng(seed)
-    weights = rng.dirichlet(np.ones(4), count)
-    return weights, truth(weights) + noise * rng.standard_normal(count)
-
-
-def truth(weights: np.ndarray) -> np.ndarray:
-    return 5 - 0.3 * np.log(weights[:, 0] + 1e-3) - 0.1 * np.log(weights[:, 2] + 1e-3)
 
 
 def test_gaussian_process_finds_a_planted_function() -> None:

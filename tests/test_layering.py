@@ -83,8 +83,15 @@ ALLOWED: dict[str, set[str]] = {
     "baselines.regression": {"baselines.gaussian_process", "baselines.regression_input", "errors"},
     "baselines.runs_table": {"errors"},
     "baselines.regmix": {
-        *("baselines.gaussian_process", "baselines.problem", "baselines.proxy_runs", "errors"),
-        *("baselines.regression", "baselines.regression_input", "baselines.runs_table", "mixture"),
+        *("arviz_import", "baselines.gaussian_process", "baselines.problem"),
+        *(
+            "baselines.proxy_runs",
+            "errors",
+            "baselines.regression",
+            "baselines.regression_input",
+            "baselines.runs_table",
+            "mixture",
+        ),
         "weights_files",
     },
     "baselines.power_laws": set(),

@@ -4,34 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from planted_tables import law_for, laws_of, measured
 
 from bydore_pyro.baselines.autoscale import probe_counts
 from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws, positive
-
-
-def laws_of(gamma: list[float], alpha: list[float], base: list[float]) -> PowerLaws:
-    """Laws as given, fitted down to a third of the base."""
-    g, a, n = np.array(gamma), np.array(alpha), np.array(base)
-    return PowerLaws(
-        base=n,
-        smallest=n / 3,
-        gamma=g,
-        alpha=a,
-        constant=1 - (1 + a) ** -g,
-        fits=("exact",) * len(g),
-        misfit=np.zeros(len(g)),
-    )
-
-
-def measured(laws: PowerLaws, counts: np.ndarray, base_loss: float = 3.3) -> np.ndarray:
-    """The losses that the laws give for runs ``(N, K)``."""
-    return base_loss * np.array([laws.relative_loss(run) for run in counts])
-
-
-def law_for(*relative: float, branch: str = "fast") -> PowerLaws:
-    """The law of one domain whose cut (1/3) and grown (3) runs have these relative losses."""
-    losses = 2.5 * np.array([1, *relative])
-    return fit_power_laws(probe_counts(np.array([600.0])), losses, branch)  # type: ignore[arg-type]
 
 
 def test_planted_laws_are_recovered() -> None:
@@ -166,7 +142,7 @@ def test_counts_may_be_rounded_and_branches_have_names() -> None:
 
 
 def test_the_relative_loss_is_one_at_the_base() -> None:
-    laws = laws_of([0.3, 1.2], [0.1, 2.0], [100, 300])
+    laws: PowerLaws = laws_of([0.3, 1.2], [0.1, 2.0], [100, 300])
     assert laws.relative_loss(laws.base) == pytest.approx(1)
     by_hand = 1 + (2.1**-0.3 - 1.1**-0.3) + (2.5**-1.2 - 3.0**-1.2)
     assert laws.relative_loss(np.array([200, 150])) == pytest.approx(by_hand)

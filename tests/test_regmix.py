@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from planted_tables import planted
 
 from bydore_pyro.baselines import regmix
 from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
@@ -31,17 +32,6 @@ from bydore_pyro.published import pile_weights
 
 SHARED = Path(__file__).parents[2] / "shared" / "regmix"
 PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
-
-
-def planted(count: int, noise: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Mixtures of four domains, and losses that fall with the log of the first and third weight."""
-    rng = np.random.default_rng(seed)
-    weights = rng.dirichlet(np.ones(4), count)
-    return weights, truth(weights) + noise * rng.standard_normal(count)
-
-
-def truth(weights: np.ndarray) -> np.ndarray:
-    return 5 - 0.3 * np.log(weights[:, 0] + 1e-3) - 0.1 * np.log(weights[:, 2] + 1e-3)
 
 
 def spearman(one: np.ndarray, other: np.ndarray) -> float:
@@ -304,7 +294,12 @@ def test_tables_lead_to_the_same_optimum_as_their_parts() -> None:
     found = fit_runs(table, "t", prior, RegMixConfig(regmix_draws=2000))
     model = fit_regression("gaussian_process", weights, losses)
     expected = simulated_optimum(model, prior, draws=2000)
-    np.testing.assert_allclose(found.mixture.weights, expected.weights, atol=1e-12)
+    assert expected.weights_draws is not None
+    mean = expected.weights_draws.mean(0)
+    np.testing.assert_allclose(found.mixture.weights, mean, atol=1e-12)
+    assert found.details["simulated_optimum"] == dict(zip(names, expected.weights, strict=True))
+    for weight, (low, high) in zip(found.mixture.weights, found.mixture.hdi or (), strict=True):
+        assert low <= weight <= high
     assert with_intervals(found.mixture, expected) == found.mixture
     with pytest.raises(DataError, match="Expected one of the targets t, found 'u'"):
         fit_runs(table, "u", prior, RegMixConfig())

@@ -29,6 +29,7 @@ from bydore_pyro.run import (
     is_finished,
     largest_weights,
     load_domains,
+    options_or_resumed,
     peak_memory_megabytes,
     resumed_options,
     tell,
@@ -190,6 +191,17 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert f"checkpoint {newest} is refused" in stderr
     assert "going on from" in stderr
     assert_same(before, results(tmp_path / "whole"))
+
+
+def test_a_command_line_is_options_or_a_run_that_goes_on(store: Path, tmp_path: Path) -> None:
+    given = arguments(store, tmp_path / "run")[1:]
+    options, resume = options_or_resumed(given, "x", "", SearchOptions)
+    assert (options.search.steps, resume) == (SMOKE["steps"], None)
+    main(["search", *given])
+    again, resume = options_or_resumed(["--resume", str(tmp_path / "run")], "x", "", SearchOptions)
+    assert (again, resume) == (options, tmp_path / "run")
+    fewer, _ = options_or_resumed(given, "x", "", SearchOptions, {"steps": 9, "guide_warmup": 1})
+    assert fewer.search.steps == 9
 
 
 def test_options_become_domains_and_their_caps(

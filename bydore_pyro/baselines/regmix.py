@@ -18,6 +18,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from bydore_pyro.arviz_import import hdi, inference_data
 from bydore_pyro.baselines.gaussian_process import GaussianProcess
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
@@ -277,19 +278,33 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     model = fit_regression(config.regmix_regression, drawn, losses)
     optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST)
     mixture = problem.mixture(optimum.weights)
-    details = {"steps_of_each_proxy": steps, "proxies": len(runs), "predicted_loss": optimum.loss}
+    details = {
+        "steps_of_each_proxy": steps,
+        "proxies": len(runs),
+        "simulated_optimum": dict(zip(problem.names, optimum.weights.tolist(), strict=True)),
+        "predicted_loss_of_it": optimum.loss,
+    }
     return Fit(mixture=with_intervals(mixture, optimum), details=details)
 
 
 def with_intervals(mixture: Mixture, optimum: SimulatedOptimum) -> Mixture:
-    """Returns a mixture with the optimum's spread, where its regression gives one."""
-    if optimum.weights_draws is None or optimum.weights_interval is None:
+    """Returns the posterior of the optimum: its mean, standard deviation and HDI.
+
+    The mean over the regression's posterior, not the optimum of its mean, which with few runs may
+    lie outside. Without uncertainty the mixture stays as it is.
+    """
+    draws = optimum.weights_draws
+    if draws is None:
         return mixture
-    deviation = optimum.weights_draws.std(0)
+    names = list(mixture.names)
+    posterior = inference_data({"w": draws[None]}, {"w": ["domain"]}, {"domain": names})
+    ends = hdi(posterior, "w", optimum.probability).values  # (K, 2)
+    mean = draws.mean(0)
     return dataclasses.replace(
         mixture,
-        standard_deviation=tuple(deviation.tolist()),
-        hdi=tuple((low, high) for low, high in optimum.weights_interval.tolist()),
+        weights=tuple((mean / mean.sum()).tolist()),
+        standard_deviation=tuple(draws.std(0).tolist()),
+        hdi=tuple((low, high) for low, high in ends.tolist()),
         hdi_probability=optimum.probability,
     )
 
@@ -310,9 +325,14 @@ def fit_runs(table: RunsTable, target: str, prior: np.ndarray, config: RegMixCon
     optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST)
     shares = optimum.weights / optimum.weights.sum()
     mixture = Mixture(names=table.domains, weights=tuple(shares.tolist()))
-    details = {"runs": len(table.runs), "target": target, "predicted_loss": optimum.loss}
+    details = {
+        "runs": len(table.runs),
+        "target": target,
+        "simulated_optimum": dict(zip(table.domains, optimum.weights.tolist(), strict=True)),
+        "predicted_loss_of_it": optimum.loss,
+    }
     if optimum.loss_interval is not None:
-        details["predicted_loss_interval"] = optimum.loss_interval.tolist()
+        details["its_interval"] = optimum.loss_interval.tolist()
     return Fit(mixture=with_intervals(mixture, optimum), details=details)
 
 

@@ -12,7 +12,7 @@ import xarray
 from bydore_pyro.baselines.problem import Fit
 from bydore_pyro.baselines.regmix import fit_runs, prior_of
 from bydore_pyro.baselines.runs_table import read_runs
-from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
+from bydore_pyro.command_line import one_line_errors
 from bydore_pyro.cost import Cost
 from bydore_pyro.diagnostics import jitter
 from bydore_pyro.html_report import add_html_report
@@ -23,8 +23,8 @@ from bydore_pyro.report import report_text
 from bydore_pyro.run import (
     begin_run,
     load_domains,
+    options_or_resumed,
     peak_memory_megabytes,
-    resumed_options,
     run_epochs,
     tell,
 )
@@ -84,14 +84,8 @@ def fit_command(arguments: Sequence[str]) -> None:
     name = "bydore fit"
     quiet_unless_main()
     with one_line_errors(name):
-        resume = resumed_run(arguments)
-        if resume is not None:
-            options = resumed_options(resume, FitOptions)
-        else:
-            about = fit_command.__doc__ or ""
-            options = parse_options(
-                arguments, name, about, FitOptions, presets={"--smoke": {**SMOKE, **SMALL}}
-            ).resolved()
+        about = fit_command.__doc__ or ""
+        options, resume = options_or_resumed(arguments, name, about, FitOptions, {**SMOKE, **SMALL})
         if options.fit.runs is not None:
             _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target))
             return

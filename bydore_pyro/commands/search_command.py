@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
-from bydore_pyro.options import SMOKE, Options
+from bydore_pyro.command_line import one_line_errors
+from bydore_pyro.options import Options
 from bydore_pyro.parallel import number_of_processes, quiet_unless_main
 
 __all__ = ["RepetitionConfig", "SearchOptions", "search_command"]
@@ -42,7 +42,7 @@ def search_command(arguments: Sequence[str]) -> None:
     from bydore_pyro.run import (
         begin_run,
         load_domains,
-        resumed_options,
+        options_or_resumed,
         search,
         search_metrics,
         tell,
@@ -51,15 +51,8 @@ def search_command(arguments: Sequence[str]) -> None:
     name = "bydore search"
     quiet_unless_main()
     with one_line_errors(name):
-        resume = resumed_run(arguments)
-        if resume is not None:
-            options = resumed_options(resume, SearchOptions)
-        else:
-            about = search_command.__doc__ or ""
-            options = parse_options(
-                arguments, name, about, SearchOptions, presets={"--smoke": SMOKE}
-            )
-            options = options.resolved()
+        about = search_command.__doc__ or ""
+        options, resume = options_or_resumed(arguments, name, about, SearchOptions)
         if options.repetition.seeds > 1:
             if number_of_processes() > 1:
                 raise ValueError("Expected --seeds 1 with several processes, found more")

@@ -26,7 +26,7 @@ from bydore_pyro.report_page.drawing import (
     thinned,
     word_trace,
 )
-from bydore_pyro.report_page.run_record import RunRecord
+from bydore_pyro.report_page.run_record import RunRecord, Trajectory
 from bydore_pyro.report_page.verdicts import average_start
 from bydore_pyro.report_page.words import number
 
@@ -119,7 +119,7 @@ def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | 
         traces.append(trace)
     first = float(trajectory.steps[min(start, len(trajectory.steps) - 1)])
     return figure_of(
-        [*traces, *_words(record, looks), band_trace()],
+        [*traces, *_words(trajectory, looks), band_trace()],
         height=420,
         xaxis={"title": {"text": "step"}},
         yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
@@ -127,10 +127,8 @@ def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | 
     )
 
 
-def _words(record: RunRecord, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
+def _words(trajectory: Trajectory, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
     """Returns the names of the largest weights at the ends of their lines, where there is room."""
-    trajectory = record.trajectory
-    assert trajectory is not None
     last = trajectory.by_domain["mean"][-1]
     room = 0.07 * float(trajectory.by_domain["mean"].max())
     placed: list[float] = []

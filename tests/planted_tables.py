@@ -1,0 +1,44 @@
+"""Tables whose answer is known: power laws as given, and losses of random mixtures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bydore_pyro.baselines.autoscale import probe_counts
+from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
+
+
+def laws_of(gamma: list[float], alpha: list[float], base: list[float]) -> PowerLaws:
+    """Laws as given, fitted down to a third of the base."""
+    g, a, n = np.array(gamma), np.array(alpha), np.array(base)
+    return PowerLaws(
+        base=n,
+        smallest=n / 3,
+        gamma=g,
+        alpha=a,
+        constant=1 - (1 + a) ** -g,
+        fits=("exact",) * len(g),
+        misfit=np.zeros(len(g)),
+    )
+
+
+def measured(laws: PowerLaws, counts: np.ndarray, base_loss: float = 3.3) -> np.ndarray:
+    """The losses that the laws give for runs ``(N, K)``."""
+    return base_loss * np.array([laws.relative_loss(run) for run in counts])
+
+
+def law_for(*relative: float, branch: str = "fast") -> PowerLaws:
+    """The law of one domain whose cut (1/3) and grown (3) runs have these relative losses."""
+    losses = 2.5 * np.array([1, *relative])
+    return fit_power_laws(probe_counts(np.array([600.0])), losses, branch)  # type: ignore[arg-type]
+
+
+def planted(count: int, noise: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Mixtures of four domains, and losses that fall with the log of the first and third weight."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(4), count)
+    return weights, truth(weights) + noise * rng.standard_normal(count)
+
+
+def truth(weights: np.ndarray) -> np.ndarray:
+    return 5 - 0.3 * np.log(weights[:, 0] + 1e-3) - 0.1 * np.log(weights[:, 2] + 1e-3)
