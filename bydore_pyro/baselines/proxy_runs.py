@@ -95,8 +95,9 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
 
     parallel = Parallel(cpu=problem.device.type == "cpu")
     places = [_folder(problem, run) for run in planned]
-    missing = {p: run for p, run in zip(places, planned, strict=True) if not p.exists()}
-    own = list(missing.items())[parallel.index :: parallel.count]
+    # Shared out before it is seen what is missing: the other processes may be at work already.
+    shares = list(dict(zip(places, planned, strict=True)).items())[parallel.index :: parallel.count]
+    own = [(place, run) for place, run in shares if not place.exists()]
     total = sum(run.steps for _, run in own)
     with tqdm(total=total, desc=label, unit="step", mininterval=0.5, disable=not own) as bar:
         for number, (place, run) in enumerate(own):
