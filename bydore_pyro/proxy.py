@@ -118,7 +118,7 @@ class Proxy:
         self._losses = TokenLosses(model)
         self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
         self.decay_steps = decay_steps
-        self.parallel = parallel or Parallel()
+        self.parallel = parallel or Parallel(alone=True)
         self.config = config
         self.cost = cost or Cost()
         self.steps = 0

@@ -75,7 +75,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "baselines.fixed": {"baselines.problem", "errors", "mixture", "weights_files"},
     "baselines.doremi": {
-        *("baselines.problem", "baselines.proxy_runs", "errors", "parallel", "proxy"),
+        *("baselines.problem", "baselines.proxy_runs", "errors", "proxy"),
         "scheduling",
     },
     "baselines.regression_input": {"errors"},

@@ -122,7 +122,7 @@ def test_processes_share_a_sweep_out(problem: Problem, monkeypatch: pytest.Monke
     class Half:
         count = 2
 
-        def __init__(self, *, cpu: bool = True, alone: bool = False) -> None:
+        def __init__(self, *, cpu: bool = True) -> None:
             self.index = turn[0]
 
         def wait(self) -> None:
@@ -137,9 +137,6 @@ def test_processes_share_a_sweep_out(problem: Problem, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.Parallel", Half)
     monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
-    monkeypatch.setattr(
-        "bydore_pyro.baselines.proxy_runs.Proxy", lambda *a, parallel, **k: Proxy(*a, **k)
-    )
     finished = train_runs(problem, runs, "x")
     first, second, third, fourth = problem.names
     assert trained == [(0, first), (0, third), (1, second), (1, fourth)]

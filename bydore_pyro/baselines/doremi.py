@@ -12,7 +12,6 @@ from torch import Tensor
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.errors import NonFiniteError, require_finite
-from bydore_pyro.parallel import Parallel
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.scheduling import systematic_counts
 
@@ -131,8 +130,8 @@ def fit_doremi(problem: Problem, config: DoReMiConfig) -> Fit:
     planned = PlannedRun(weights=base, steps=steps, seed=problem.seed, keep_model=True)
     (finished,) = train_runs(problem, [planned], "doremi: reference")
     reference = load_model(problem, finished, planned.seed)
-    alone = Parallel(alone=True)  # every process finds the same
-    proxy = Proxy(problem.build(problem.seed), problem.proxy, problem.cost, parallel=alone)
+    # Not split among processes: every one of them finds the same.
+    proxy = Proxy(problem.build(problem.seed), problem.proxy, problem.cost)
     domains = problem.domains(problem.seed)
     generator = torch.Generator().manual_seed(problem.seed)
     count = len(problem.names)

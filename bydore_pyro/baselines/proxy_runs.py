@@ -122,8 +122,7 @@ def load_model(problem: Problem, run: FinishedRun, seed: int) -> Proxy:
     """
     from safetensors.torch import load_file
 
-    alone = Parallel(alone=True)
-    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=alone)
+    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost)
     proxy.model.load_state_dict(load_file(run.folder / "model.safetensors"))
     return proxy
 
@@ -168,7 +167,7 @@ def _train(problem: Problem, run: PlannedRun, place: Path, advance: Callable[[],
     model = problem.build(run.seed)
     warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
-    proxy = Proxy(model, config, decay_steps=run.steps, parallel=Parallel(alone=True))
+    proxy = Proxy(model, config, decay_steps=run.steps)
     domains = problem.domains(run.seed)
     training = train_on_mixture(
         domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
