@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bydore_pyro.arviz_import import plot_forest
+from bydore_pyro.colours import domain_colours
 from bydore_pyro.diagnostics import HDI_PROBABILITY
 
 if TYPE_CHECKING:
@@ -15,16 +15,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["domain_colours", "plain", "plot_losses", "plot_posterior", "plot_trajectory"]
-
-
-def domain_colours(names: Sequence[str]) -> dict[str, tuple]:
-    """Returns one colour a domain, the same in every picture, for the names in sorted order."""
-    from matplotlib import color_sequences
-
-    tab20 = color_sequences["tab20"]
-    colours = [*tab20[::2], *tab20[1::2]]
-    return {name: colours[i % len(colours)] for i, name in enumerate(sorted(names))}
+__all__ = ["plain", "plot_losses", "plot_posterior", "plot_trajectory"]
 
 
 def plot_posterior(posterior: arviz.InferenceData) -> Figure:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bydore_pyro.plots import domain_colours
+from bydore_pyro.colours import domain_colours
 from bydore_pyro.report_page.drawing import (
     MOST_POINTS,
     Look,
@@ -32,9 +32,7 @@ def test_domains_look_as_in_the_pictures_and_differ() -> None:
     looks = domain_looks(names[::-1])
     assert len({(look.colour, look.dash) for look in looks.values()}) == 22
     assert len({look.key for look in looks.values()}) == 22
-    red, green, blue = domain_colours(names)["domain 03"]
-    values = [round(255 * part) for part in (red, green, blue)]
-    assert looks["domain 03"].colour == "#{:02x}{:02x}{:02x}".format(*values)
+    assert looks["domain 03"].colour == domain_colours(names)["domain 03"]
     assert isinstance(looks["domain 03"], Look)
 
 

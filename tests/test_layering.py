@@ -131,7 +131,7 @@ ALLOWED: dict[str, set[str]] = {
     "report_page.thresholds": set(),
     "report_page.run_record": {"errors", "mixture"},
     "report_page.verdicts": {f"report_page.{n}" for n in ("run_record", "thresholds", "words")},
-    "report_page.drawing": {"plots", "report_page.words"},
+    "report_page.drawing": {"colours", "report_page.words"},
     "report_page.report_figures": {
         f"report_page.{n}" for n in ("drawing", "run_record", "verdicts", "words")
     },
@@ -231,7 +231,8 @@ ALLOWED: dict[str, set[str]] = {
         "mixture",
         "search",
     },
-    "plots": {"arviz_import", "diagnostics"},
+    "colours": {"data.environment", "data.pile"},
+    "plots": {"arviz_import", "colours", "diagnostics"},
     "run_folder": {"errors", "files"},
 }
 KNOWS_PYRO = {"distribution", "guide", "elbo", "learner", "diagnostics"}

@@ -12,9 +12,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from test_search import state_of
 
+from bydore_pyro.colours import domain_colours
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import posterior_of, trajectory_of
-from bydore_pyro.plots import domain_colours, plain, plot_losses, plot_posterior, plot_trajectory
+from bydore_pyro.plots import plain, plot_losses, plot_posterior, plot_trajectory
 from bydore_pyro.search import SearchState, run_search
 
 
@@ -71,13 +72,6 @@ def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:
     trajectory = trajectory_of(state).assign_coords(renamed)
     for figure in (plot_posterior(posterior), plot_trajectory(trajectory), plot_losses(trajectory)):
         figure.canvas.draw()
-
-
-def test_twenty_domains_have_twenty_colours_whatever_their_order() -> None:
-    names = [f"d{i:02}" for i in range(20)]
-    colours = domain_colours(names)
-    assert len(set(colours.values())) == 20
-    assert domain_colours(names[::-1]) == colours
 
 
 def test_dollar_signs_are_no_mathematics() -> None:

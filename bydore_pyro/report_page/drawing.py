@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bydore_pyro.colours import domain_colours
 from bydore_pyro.report_page.words import clean, shortened
 
 if TYPE_CHECKING:
@@ -89,15 +90,13 @@ class Look:
 
 def domain_looks(names: Sequence[str]) -> dict[str, Look]:
     """Returns a look a domain: the colours of all pictures, and other dashes for every ten."""
-    from bydore_pyro.plots import domain_colours
-
     ordered = sorted(names)
     colours = domain_colours(ordered)
     return {
         name: Look(
             key=f"d{i}",
             name=clean(name),
-            colour="#" + "".join(f"{round(255 * part):02x}" for part in colours[name][:3]),
+            colour=colours[name],
             dash=DASHES[i // 10 % len(DASHES)],
         )
         for i, name in enumerate(ordered)
