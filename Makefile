@@ -1,18 +1,22 @@
 # make case1   sets everything up in .venv and runs the main job
 # make test    sets everything up in .venv and runs the tests
 # make docs    sets everything up in .venv and builds the documentation in site/
+# make figures runs the study's experiments, going on where they stopped, and draws all figures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
 .PHONY: case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions \
-	compare regmix_pile test lint benchmark docs clean
+	compare regmix_pile figures test lint benchmark docs clean
 
 case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
 compare regmix_pile: .venv/test.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
+
+figures: .venv/test.stamp
+	$(BIN)/python experiments/study.py $(ARGS)
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest $(ARGS)

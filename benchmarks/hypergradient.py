@@ -19,6 +19,7 @@ from common import markdown, run_main
 from torch import Tensor
 from torch.func import functional_call
 
+from bydore_pyro.command_line import tell
 from bydore_pyro.hypergradient import (
     Parameters,
     balanced_step,
@@ -28,7 +29,7 @@ from bydore_pyro.hypergradient import (
 )
 from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.run import load_domains, tell
+from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import provenance
 
 ABOUT = __doc__

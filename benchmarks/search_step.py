@@ -18,9 +18,10 @@ from common import run_main
 
 from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.run import load_domains, peak_memory_megabytes
+from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import provenance
 from bydore_pyro.search import init_search, search_step
+from bydore_pyro.search_results import peak_memory_megabytes
 
 BLOCKS = 10
 ABOUT = __doc__

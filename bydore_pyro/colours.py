@@ -24,9 +24,9 @@ for _place, _name in enumerate(sorted(PILE_DOMAINS, key=PILE_DOMAINS.__getitem__
 def domain_colours(names: Sequence[str]) -> dict[str, str]:
     """Returns a colour (``#rrggbb``) for each name.
 
-    The kinds of the environment's text and the Pile's domains have colours of their own, whatever
-    stands beside them. Other names take the colours that are left, in sorted order; beyond
-    ``len(PALETTE)`` names colours come twice.
+    The kinds of the environment's text have colours of their own, and so have the Pile's domains;
+    the two share them, and where both stand together the second takes another. Other names take
+    the colours that are left, in sorted order; beyond ``len(PALETTE)`` names colours come twice.
     """
     taken: dict[int, str] = {}
     for name in sorted(names):

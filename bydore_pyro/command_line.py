@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.files import yaml_or_json
 
-__all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run"]
+__all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run", "tell"]
 
 T = TypeVar("T")
 
@@ -38,8 +38,9 @@ def parse_options(
         about: The text of `--help`.
         kind: The class of the options: a dataclass whose fields are dataclasses of options.
         defaults: The command's own defaults.
-        presets: Defaults on top of those where an argument is given, by that argument. They apply
-            as far as the command has such options; an option that is given wins.
+        presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
+            `--option=value`). They apply as far as the command has such options; an option that is
+            given wins.
 
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
@@ -81,7 +82,11 @@ def parse_options(
 
 
 def _is_set(flag: str, arguments: Sequence[str]) -> bool:
-    """Whether a flag is given, and not as false."""
+    """Whether a flag is given, and not as false; or an option, with the value behind its "="."""
+    option, wants_value, wanted = flag.partition("=")
+    if wants_value:
+        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+        return flag in arguments or (option, wanted) in pairs
     for place, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name == flag:
@@ -184,6 +189,11 @@ def fail(name: str, message: str, code: int = 2) -> NoReturn:
     """Prints one line and exits."""
     print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)
+
+
+def tell(line: str) -> None:
+    """Prints a line of progress."""
+    print(line, file=sys.stderr)
 
 
 @contextmanager

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from typing import Any
-
-__all__ = ["DataError", "NonFiniteError", "RunFolderError", "require_finite"]
-
-
-def require_finite(config: Any) -> None:
-    """Raises ValueError when a number of a configuration dataclass is NaN or infinite."""
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"Expected a finite {field.name}, actual {value}")
+__all__ = ["DataError", "NonFiniteError", "RunFolderError"]
 
 
 class DataError(ValueError):

@@ -22,6 +22,7 @@ from bydore_pyro.evaluation_data import PILE13
 from bydore_pyro.evaluation_scores import kept_random_state, quiet, score_task, wrapped
 from bydore_pyro.evaluation_table import average_of, paper_scores, score_line, scores_table
 from bydore_pyro.evaluation_tasks import load_tasks
+from bydore_pyro.extras import require
 from bydore_pyro.parallel import number_of_processes
 from bydore_pyro.task_files import sandboxed_templates
 
@@ -180,16 +181,10 @@ def require_lm_eval() -> None:
     """Checks that the packages of the extra `evaluation` are installed.
 
     Raises:
-        ValueError: When they are not.
+        DataError: When they are not.
     """
-    try:
-        import accelerate  # noqa: F401
-        import lm_eval  # noqa: F401
-    except ImportError as error:
-        raise ValueError(
-            f"Expected the packages lm-eval and accelerate, found no {error.name}: "
-            "pip install 'bydore-pyro[evaluation]'"
-        ) from None
+    for module in ("accelerate", "lm_eval"):
+        require(module, "evaluation")
 
 
 def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:

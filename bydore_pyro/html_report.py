@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bydore_pyro.errors import DataError
+from bydore_pyro.extras import require
 from bydore_pyro.report_page.comparison_page import comparison_page
 from bydore_pyro.report_page.page_frame import templates
 from bydore_pyro.report_page.run_page import run_page
@@ -32,18 +33,11 @@ def html_report(folders: Sequence[Path]) -> str:
     if not folders:
         raise ValueError("Expected the folders of runs, found none")
     records = [read_run(folder) for folder in folders]
-    try:
-        if len(records) == 1 and records[0].mixture is not None:
-            return templates().get_template("run.html").render(run_page(records[0]))
-        return templates().get_template("comparison.html").render(comparison_page(records))
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in ("plotly", "jinja2", "markupsafe"):
-            raise
-        raise DataError(
-            f"Expected the package {missing} for an HTML report, found none: "
-            "pip install 'bydore-pyro[report]'"
-        ) from None
+    for module in ("jinja2", "plotly"):
+        require(module, "report")
+    if len(records) == 1 and records[0].mixture is not None:
+        return templates().get_template("run.html").render(run_page(records[0]))
+    return templates().get_template("comparison.html").render(comparison_page(records))
 
 
 def add_html_report(folder: RunFolder) -> str:

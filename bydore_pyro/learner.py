@@ -42,7 +42,8 @@ class WeightsLearner(Protocol):
         ...
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
-        """Takes one step on ``g (K,)``, nats per token; returns the loss, which is minimised.
+        """Takes one step on ``g (K,)`` and the KL's weight, both in units of g's running spread;
+        returns the loss, which is minimised, in the same units.
 
         With `learn` false, nothing changes but what a step would have drawn.
         """

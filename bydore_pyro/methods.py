@@ -24,7 +24,8 @@ from bydore_pyro.baselines.regmix import RegMixConfig, fit_regmix
 from bydore_pyro.domains import Domains
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
-from bydore_pyro.run import domains_of, is_finished, search_in
+from bydore_pyro.run import is_finished, search_in
+from bydore_pyro.run_data import domains_of, largest_weights
 
 __all__ = ["METHODS", "BudgetConfig", "MethodOptions", "fit", "fit_bydore", "problem_of"]
 
@@ -154,7 +155,7 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
 
 
 def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
-    """Finds a mixture by the method of that name.
+    """Finds a mixture by the method of that name, capped where the options ask for it.
 
     Args:
         method: One of `METHODS`.
@@ -169,4 +170,8 @@ def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> 
     """
     if method not in METHODS:
         raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{method}'")
-    return METHODS[method](problem, options, folder)
+    most = largest_weights(options, domains_of(options, problem.corpus, problem.seed))
+    found = METHODS[method](problem, options, folder)
+    if most is None or found.mixture.free_weights is not None:  # a search has capped its own
+        return found
+    return dataclasses.replace(found, mixture=found.mixture.capped(most))

@@ -38,7 +38,8 @@ class Mixture:
             is theirs.
 
     Raises:
-        ValueError: When the names repeat, the lengths differ, or the weights leave the simplex.
+        ValueError: When the names repeat, the lengths differ, the weights leave the simplex, or
+            their uncertainty is none.
     """
 
     names: tuple[str, ...]
@@ -57,9 +58,17 @@ class Mixture:
             value = getattr(self, field)
             if value is not None and len(value) != len(self.names):
                 raise ValueError(f"Expected {len(self.names)} {field}, actual {len(value)}")
-        for name, weight in zip(self.names, self.weights, strict=True):
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"Expected a weight >= 0 for '{name}', actual {weight}")
+        columns = {"weight": self.weights, "free weight": self.free_weights,
+                   "standard deviation": self.standard_deviation}  # fmt: skip
+        for kind, values in columns.items():
+            for name, value in zip(self.names, values or (0.0,) * len(self.names), strict=True):
+                if not (math.isfinite(value) and value >= 0):
+                    raise ValueError(f"Expected a {kind} >= 0 for '{name}', actual {value}")
+        for name, (low, high) in zip(self.names, self.hdi or (), strict=False):
+            if not 0 <= low <= high <= 1:
+                raise ValueError(f"Expected an HDI in [0, 1] for '{name}', actual {low} to {high}")
+        if not 0 < self.hdi_probability < 1:
+            raise ValueError(f"Expected hdi_probability in (0, 1), actual {self.hdi_probability}")
         for name, value in (("tokenizer", self.tokenizer), ("data_sha256", self.data_sha256)):
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"Expected a hash for {name}, actual {value!r}")

@@ -208,6 +208,8 @@ class Options:
         """
         kinds = typing.get_type_hints(cls)
         try:
+            if unknown := [*(parts.keys() - kinds.keys())]:
+                raise KeyError(f"unknown parts {sorted(unknown)}")
             return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"Expected the options of a search, found: {error}") from None

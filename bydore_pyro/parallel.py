@@ -14,6 +14,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from bydore_pyro.extras import require
+
 __all__ = ["Parallel", "number_of_processes", "quiet_unless_main"]
 
 
@@ -44,14 +46,7 @@ class Parallel:
         self.count, self.index = (1 if alone else number_of_processes()), 0
         self._accelerator = None
         if self.count > 1:
-            try:
-                from accelerate import Accelerator
-            except ImportError:
-                raise ValueError(
-                    "Expected the package accelerate for several processes, found none: "
-                    "pip install 'bydore-pyro[target]'"
-                ) from None
-            self._accelerator = Accelerator(cpu=cpu)
+            self._accelerator = require("accelerate", "target").Accelerator(cpu=cpu)
             self.index = self._accelerator.process_index
 
     def wait(self) -> None:

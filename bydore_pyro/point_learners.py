@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from pyro.optim.clipped_adam import ClippedAdam
 from torch import Tensor
 
 from bydore_pyro.learner import Weights
@@ -42,9 +43,9 @@ class PointLearner:
             {"params": own, "lr": config.guide_learning_rate},
             {"params": rest, "lr": config.network_learning_rate},
         ]
-        self._optimizer = torch.optim.Adam(groups, betas=(0.9, 0.99))
         updates = (config.steps - config.guide_warmup) / config.update_every
-        self._decay = config.guide_learning_rate_decay ** (1 / updates)
+        decay = config.guide_learning_rate_decay ** (1 / updates)
+        self._optimizer = ClippedAdam(groups, betas=(0.9, 0.99), lrd=decay)
 
     def weights(self, signals: Tensor) -> Tensor:
         """Returns the weights ``(K,)``: the shares of the network's positive outputs."""
@@ -62,8 +63,6 @@ class PointLearner:
         if learn:
             self._optimizer.zero_grad()
             loss.backward()
-            for group in self._optimizer.param_groups:
-                group["lr"] *= self._decay
             self._optimizer.step()
         return loss.item()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.errors import require_finite
+from bydore_pyro.config_checks import require_finite
 
 __all__ = ["FreeConcentrations", "PriorNetwork", "PriorNetworkConfig"]
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from bydore_pyro.config_checks import require_finite, warn_idle
 from bydore_pyro.cost import Cost
-from bydore_pyro.errors import DataError, require_finite
+from bydore_pyro.errors import DataError
 from bydore_pyro.hypergradient import Parameters
 from bydore_pyro.parallel import Parallel
 from bydore_pyro.token_losses import TokenLosses
@@ -62,6 +63,8 @@ class ProxyConfig:
             raise ValueError(f"Expected max_gradient_norm > 0, actual {self.max_gradient_norm}")
         if self.warmup_steps < 0:
             raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
+        if self.optimizer == "sgd":
+            warn_idle(self, ("weight_decay",), "optimizer sgd")
 
 
 def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) -> nn.Module:

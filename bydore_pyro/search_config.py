@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from bydore_pyro.errors import require_finite
+from bydore_pyro.config_checks import require_finite, warn_idle
 from bydore_pyro.scheduling import STRATEGIES, Strategy
 
 __all__ = ["Learner", "SearchConfig"]
@@ -154,3 +154,9 @@ class SearchConfig:
                 raise ValueError(
                     f"Expected {name} one of {choices}, actual {getattr(self, name)!r}"
                 )
+        if self.learner != "bayesian":
+            warn_idle(self, ("kl", "kl_weight", "kl_scale", "moment"), f"learner {self.learner}")
+        if self.hypergradient == "forward_mode":
+            warn_idle(self, ("epsilon_rule",), "hypergradient forward_mode")
+        if self.tolerance == 0:
+            warn_idle(self, ("tolerance_window",), "tolerance 0")

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import markdown, run_main
+from common import drawn_by, markdown, results_of, run_main
 from scipy.optimize import curve_fit
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
+from bydore_pyro.command_line import tell
 from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.run import begin_run, domains_of, load_domains, tell
-from bydore_pyro.run_folder import provenance
+from bydore_pyro.resuming import begin_run
+from bydore_pyro.run_data import domains_of, load_domains
 from bydore_pyro.verification import train_on_mixture
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
@@ -54,7 +55,7 @@ class AssumptionsOptions(Options):
 
 
 def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
-    """Trains a model on each mixture; leaves the curves, what they say, and a picture."""
+    """Trains a model on each mixture; leaves the curves, and what they say."""
     folder = begin_run(options, "assumptions", resume)
     domains = load_domains(options)
     if resume is None:
@@ -81,13 +82,13 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
         "mixtures": mixtures,
         "losses": curves,
         **findings(np.array(tokens, float), curves, list(names)),
-        **provenance(),
     }
+    results = results_of(options, **results)
     folder.write_json("results.json", results)
     folder.write_text("table.md", results_table(results))
-    folder.write_figure("assumptions.png", draw(results))
     print(results_table(results))
-    print(f"In {folder.path}: results.json, table.md, assumptions.png.")
+    print(f"In {folder.path}: results.json, table.md.")
+    print(drawn_by("assumption_violations", folder))
 
 
 def measured_steps(steps: int) -> list[int]:
@@ -208,45 +209,6 @@ def results_table(results: Mapping[str, Any]) -> str:
     return f"{markdown(header, rows)}\nRanks at a tenth of the tokens against all:\n\n" + "".join(
         lines
     )
-
-
-def draw(results: Mapping[str, Any]) -> Any:
-    """Draws the curves of domains alone up to a tenth and to the end, and the power laws' fate."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from bydore_pyro.plots import domain_colours, plain
-
-    tokens, small = np.array(results["tokens"], float), results["small_scale_measurements"]
-    names, losses = results["domains"], results["losses"]
-    colours = domain_colours(names)
-    errors = results["extrapolation_error"]
-    fitted = [name for name in names if errors[name] is not None]
-    worst = sorted(fitted, key=lambda name: -abs(errors[name]))[:3]
-    figure, panels = plt.subplots(2, 2, figsize=(10.5, 7.4), layout="constrained")
-    titles = ("(a) a tenth of the tokens", "(b) power laws fitted there",
-              "(c) all tokens", "(d) the same laws, extrapolated")  # fmt: skip
-    for axes, title in zip(panels.flat, titles, strict=True):
-        axes.set_title(title, fontsize=10)
-        axes.set_xscale("log")
-        axes.set_xlabel("training tokens")
-    for axes, until in ((panels[0, 0], small), (panels[1, 0], len(tokens))):
-        for name in names:
-            axes.plot(tokens[:until], losses[name][:until], "-o", color=colours[name], ms=2.5)
-    for axes, until in ((panels[0, 1], small), (panels[1, 1], len(tokens))):
-        fine = np.geomspace(tokens[0], tokens[until - 1], 200)
-        for name in worst:
-            axes.plot(tokens[:until], losses[name][:until], "-o", color=colours[name], ms=2.5)
-            law = power_law(fine, *results["power_laws"][name])
-            axes.plot(fine, law, "--", color=colours[name], linewidth=1.3)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("validation loss (nats per token)")
-    panels[1, 1].axvline(tokens[small - 1], color="0.6", linewidth=0.8)
-    handles = [plt.Line2D([], [], color=colours[n], label=plain(n)) for n in names]
-    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
-    return figure
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from paper_scale import PAPER, ScaleConfig, paper_case
 from tqdm import tqdm
 
-from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
+from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run, tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
@@ -28,21 +28,18 @@ from bydore_pyro.options import SMOKE, Options
 from bydore_pyro.parallel import number_of_processes
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.report import report_text
-from bydore_pyro.run import (
-    Found,
-    begin_run,
-    domains_of,
-    load_domains,
-    resumed_options,
-    search,
-    search_in,
-    search_metrics,
-    tell,
-    uniform_weights,
-)
-from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.resuming import begin_run, resumed_options
+from bydore_pyro.run import search, search_in
+from bydore_pyro.run_data import domains_of, load_domains, uniform_weights
+from bydore_pyro.run_folder import RunFolder, provenance
+from bydore_pyro.search_results import Found, search_metrics
 from bydore_pyro.verification import train_on_mixture
 from bydore_pyro.weights_files import mixture_from
+
+# Added to a seed: fresh models share neither weights nor batches with a search.
+FRESH_SEED = 1_000_003
+# What --smoke presets beside a search's options, in the experiments that have such.
+SMALL = {"vectors": 4, "longest": 256, "repeats": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +84,6 @@ def run_main(
     arguments = sys.argv[1:]
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
-    if kind is CaseOptions and {"paper", "--scale=paper"} & set(arguments):
-        defaults |= PAPER
     with one_line_errors(name):
         if number_of_processes() > 1:
             raise ValueError("Expected one process, found several; bydore search runs on them")
@@ -96,11 +91,10 @@ def run_main(
             about += " --resume RUN goes on with a run that was stopped."
             resume = resumed_run(arguments)
             if resume is not None:
-                experiment(resumed_options(resume, kind), resume)
+                experiment(resumed_options(resume, name, kind), resume)
                 return
-        options: Any = parse_options(
-            arguments, name, about, kind, defaults, {"--smoke": {**SMOKE, "vectors": 4}}
-        )
+        presets: dict[str, dict[str, Any]] = {"--scale=paper": PAPER, "--smoke": {**SMOKE, **SMALL}}
+        options: Any = parse_options(arguments, name, about, kind, defaults, presets)
         if isinstance(options, Options):
             options = options.resolved()
         experiment(options, None) if resumable else experiment(options)
@@ -117,8 +111,7 @@ def verify(
 ) -> dict[str, float]:
     """Trains a fresh model on each mixture, all from the same start, with the search's tokens.
 
-    The step size falls linearly to zero over the run. Neither the initial weights nor the batches
-    of a seed are those of a search with the same seed.
+    The step size falls linearly to zero over the run.
 
     Args:
         options: Model, batches, validation set.
@@ -127,43 +120,57 @@ def verify(
         steps: Of each model.
         cost: Counts what the models spend.
         seed: Of models and batches.
-        known: A JSON file of losses that are known already, and where new ones are noted.
+        known: A JSON file of what is known already, and where new losses and costs are noted.
 
     Returns:
         The validation loss, nats per token, by the mixture's label.
     """
     losses = {}
     noted = json.loads(known.read_text("utf-8")) if known is not None and known.exists() else {}
-    seed += 1_000_003
+    seed += FRESH_SEED
     for label, weights in mixtures.items():
-        if noted.get(label, {}).get("weights") == weights:
-            losses[label] = noted[label]["loss"]
-            continue
-        domains = domains_of(options, corpus, seed)
-        # A constant step size would leave the last losses noisier than the mixtures differ.
-        model = options.language_model(corpus.vocabulary, seed)
-        proxy = Proxy(model, options.proxy, decay_steps=steps)
-        training = train_on_mixture(
-            domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
-        )
-        bar = tqdm(training, total=steps, desc=f"verify: {label}", unit="step", mininterval=0.5)
-        for loss in bar:
-            bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
-        with proxy.cost.part("evaluate"):
-            losses[label] = proxy.evaluate(domains.validation, "evaluate")
-        if not math.isfinite(losses[label]):
-            raise NonFiniteError(
-                f"The validation loss of a fresh model on {label} weights is {losses[label]}; "
-                "a smaller --learning_rate may help"
-            )
-        for part in ("train", "evaluate"):
-            cost.count(f"verify_{part}", proxy.cost.tokens[part], proxy.cost.flops[part])
-            cost.seconds[f"verify_{part}"] += proxy.cost.seconds[part]
-        if known is not None:
-            noted[label] = {"weights": weights, "loss": losses[label]}
-            with appearing_file(known) as aside:
-                aside.write_text(json.dumps(noted), encoding="utf-8")
+        if noted.get(label, {}).get("weights") != weights:
+            noted[label] = {
+                "weights": weights,
+                **fresh_model(options, corpus, label, weights, steps, seed),
+            }
+            if known is not None:
+                with appearing_file(known) as aside:
+                    aside.write_text(json.dumps(noted), encoding="utf-8")
+        losses[label] = noted[label]["loss"]
+        for part, spent in noted[label]["cost"].items():
+            cost.count(f"verify_{part}", spent["tokens"], spent["flops"])
+            cost.seconds[f"verify_{part}"] += spent["seconds"]
     return losses
+
+
+def fresh_model(
+    options: Options,
+    corpus: TokenStore,
+    label: str,
+    weights: Mapping[str, float],
+    steps: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Trains a fresh model on a mixture; returns its validation loss, and what it cost by part."""
+    domains = domains_of(options, corpus, seed)
+    # A constant step size would leave the last losses noisier than the mixtures differ.
+    model = options.language_model(corpus.vocabulary, seed)
+    proxy = Proxy(model, options.proxy, decay_steps=steps)
+    training = train_on_mixture(
+        domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
+    )
+    bar = tqdm(training, total=steps, desc=f"verify: {label}", unit="step", mininterval=0.5)
+    for loss in bar:
+        bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
+    with proxy.cost.part("evaluate"):
+        found = proxy.evaluate(domains.validation, "evaluate")
+    if not math.isfinite(found):
+        raise NonFiniteError(
+            f"The validation loss of a fresh model on {label} weights is {found}; "
+            "a smaller --learning_rate may help"
+        )
+    return {"loss": found, "cost": proxy.cost.report()["parts"]}
 
 
 def learned_mixtures(mixture: Mixture) -> dict[str, dict[str, float]]:
@@ -225,15 +232,22 @@ def finish(
     return metrics
 
 
+def results_of(options: Options, **content: Any) -> dict[str, Any]:
+    """Returns an experiment's results with their origin: options, seed, versions, commit."""
+    parts = options.as_dict()
+    parts["run"] = {k: v for k, v in parts["run"].items() if k not in ("out", "cache")}
+    return {**content, "seed": options.run.seed, "config": parts, **provenance()}
+
+
 def run_variants(
     options: Options, resume: Path | None, name: str, option: str, values: Sequence[str]
 ) -> tuple[RunFolder, dict[str, dict[str, Any]]]:
     """Runs a search for each value of one of its options, each in a folder of its own.
 
     Returns:
-        The folder of all of them, and by value: weights, jitter, the validation losses of the
-        steps, and that of the whole validation set at the end; losses in nats per token. Searches
-        that were finished before are not run again.
+        The folder of all of them, and by value: weights, their path and its jitter, the cost, the
+        validation losses of the steps, and that of the whole validation set at the end; losses in
+        nats per token. Searches that were finished before are not run again.
     """
     folder = begin_run(options, name, resume)
     if resume is None:
@@ -258,11 +272,19 @@ def variant_results(found: Found) -> dict[str, Any]:
     means = np.stack([record.mean for record in state.records])
     return {
         "weights": found.mixture.as_dict(),
+        "trajectory": np.round(means.astype(float), 5).tolist(),
         "jitter": jitter(means),
         "jitter_second_half": jitter(means[len(means) // 2 :]),
         "validation_losses": [record.validation_loss for record in state.records],
+        "cost": state.proxy.cost.report(),
         "validation_loss_of_the_proxy": state.proxy.evaluate(state.domains.validation, "evaluate"),
     }
+
+
+def drawn_by(figure: str, folder: RunFolder) -> str:
+    """Returns the line that tells how results become a picture."""
+    here = folder.path
+    return f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

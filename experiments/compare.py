@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import markdown, run_main
+from common import FRESH_SEED, drawn_by, markdown, results_of, run_main
 
 from bydore_pyro.baselines.fixed import SingleConfig
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.command_line import tell
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.published import average_score, benchmark_scores
-from bydore_pyro.run import begin_run, domains_of, load_domains, tell
-from bydore_pyro.run_folder import RunFolder, provenance
+from bydore_pyro.resuming import begin_run
+from bydore_pyro.run_data import domains_of, load_domains
+from bydore_pyro.run_folder import RunFolder
 
 ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
@@ -99,7 +101,7 @@ HELD_OUT = tuple(dict.fromkeys(n for t in TARGETS.values() if not t.scarce for n
 
 
 def compare(options: CompareOptions, resume: Path | None) -> None:
-    """Finds and judges every mixture; leaves a run folder, a table and pictures."""
+    """Finds and judges every mixture; leaves a run folder, a table."""
     folder = begin_run(options, "compare", resume)
     steps = max(2, round(options.search.steps * options.compare.scale))
     scaled = dataclasses.replace(options.search, steps=steps)
@@ -110,16 +112,12 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
     results: dict[str, Any] = {}
     for name in options.compare.targets:
         results[name] = one_target(options, folder, corpus, name)
-        content = {"targets": results, "steps": steps, **provenance()}
-        folder.write_json("results.json", content)
+        folder.write_json("results.json", results_of(options, targets=results, steps=steps))
     table = "\n".join(target_table(name, result) for name, result in results.items())
     folder.write_text("table.md", table)
-    for name, result in results.items():
-        folder.write_figure(f"losses_{name}.png", draw_losses(name, result))
-        if {"doremi", "bydore"} <= set(result["methods"]):
-            folder.write_figure(f"trajectories_{name}.png", draw_trajectories(name, result))
     print(table)
-    print(f"In {folder.path}: results.json, table.md, pictures, proxies/ and search-*/.")
+    print(f"In {folder.path}: results.json, table.md, proxies/ and search-*/.")
+    print(drawn_by("comparison", folder))
 
 
 def one_target(
@@ -205,7 +203,7 @@ def judge(
         problem_on(options, corpus, folder),
         validation_sequences=JUDGED * options.budget.evaluation_sequences,
     )
-    seeds = [options.run.seed + 1_000_003 + i for i in range(options.compare.target_seeds)]
+    seeds = [options.run.seed + FRESH_SEED + i for i in range(options.compare.target_seeds)]
     total = {label: sum(weights.values()) for label, weights in mixtures.items()}
     planned = [
         PlannedRun(
@@ -276,53 +274,6 @@ def leading(weights: Mapping[str, float], count: int = 4) -> str:
     total = sum(weights.values())
     largest = sorted(weights.items(), key=lambda item: -item[1])[:count]
     return ", ".join(f"{name} {w / total:.2f}" for name, w in largest if w > 0)
-
-
-def draw_losses(name: str, result: Mapping[str, Any]) -> Any:
-    """Draws the losses of fresh models on each method's mixture, a dot a seed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    order = sorted(result["losses"], key=lambda label: -statistics.mean(result["losses"][label]))
-    figure, axes = plt.subplots(figsize=(6.4, 0.34 * len(order) + 1.3), layout="constrained")
-    for row, label in enumerate(order):
-        losses = result["losses"][label]
-        axes.plot(losses, [row] * len(losses), "o", color="0.35", markersize=4, alpha=0.7)
-        axes.plot(statistics.mean(losses), row, "D", color="tab:blue", markersize=6)
-    axes.set_yticks(range(len(order)), order)
-    axes.set_xlabel("validation loss (nats per token); dots: seeds")
-    axes.set_title(name, fontsize=11)
-    axes.grid(axis="x", color="0.9")
-    return figure
-
-
-def draw_trajectories(name: str, result: Mapping[str, Any]) -> Any:
-    """Draws the weights of DoReMi and ByDoRe over their steps, side by side."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from bydore_pyro.plots import domain_colours, plain
-
-    figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True, layout="constrained")
-    names = list(result["methods"]["bydore"]["weights"])
-    colours = domain_colours(names)
-    for axes, method in zip(panels, ("doremi", "bydore"), strict=True):
-        path = np.array(result["methods"][method]["trajectory"])
-        for place, domain in enumerate(names):
-            axes.plot(path[:, place], color=colours[domain], linewidth=1.3)
-        shake = result["methods"][method]["jitter_second_half"]
-        axes.set_title(f"{method}: jitter {shake:.4f} in the second half", fontsize=10)
-        axes.set_xlabel("step")
-        axes.margins(x=0.01)
-    panels[0].set_ylabel("weight (share of training tokens)")
-    panels[0].set_ylim(0, 1)
-    handles = [plt.Line2D([], [], color=colours[n], label=plain(n)) for n in names]
-    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
-    return figure
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import markdown, run_main
+from common import drawn_by, markdown, run_main
 from torch import Tensor
 
+from bydore_pyro.command_line import tell
 from bydore_pyro.elbo import HypergradientELBO
 from bydore_pyro.guide import MixtureGuide, mixture_model
 from bydore_pyro.hypergradient import Parameters, finite_difference
@@ -22,7 +24,7 @@ from bydore_pyro.run_folder import RunFolder, provenance
 ABOUT = """Measures the two rates of the convergence theorem on a problem whose gradients are known:
 the error of the finite-difference hypergradient falls as eps^2 until round-off takes over (its
 square is the theorem's eps^4), and the mean squared norm of the true gradient of the objective over
-T noisy steps falls as T^(-1/2), with step sizes that fall as T^(-1/2). Draws both with their
+T noisy steps falls as T^(-1/2), with step sizes that fall as T^(-1/2). Reports both
 slopes."""
 
 DOMAINS, PARAMETERS = 6, 40
@@ -39,7 +41,9 @@ class ConvergenceConfig:
     )
     kl_weight: float = field(default=0.3, metadata={"help": "Weight of the KL term."})
     seed: int = field(default=0, metadata={"help": "Seed."})
-    smoke: bool = field(default=False, metadata={"help": "A run of seconds."})
+    smoke: bool = field(
+        default=False, metadata={"help": "A run of seconds; what is given beside it wins."}
+    )
     out: str | None = field(
         default=None,
         metadata={"help": "Folder of the results; runs/convergence-<time> if none."},
@@ -144,11 +148,11 @@ def slope(x: list[float], y: list[float]) -> float:
 
 
 def convergence(options: ConvergenceOptions) -> None:
-    """Measures, writes and draws."""
+    """Measures and writes."""
     config = options.convergence
-    if config.smoke:
-        config = ConvergenceConfig(longest=256, repeats=2, seed=config.seed, out=config.out)
     folder = RunFolder(Path(config.out or f"runs/convergence-{time.strftime('%Y%m%d-%H%M%S')}"))
+    folder.write_config("convergence", dataclasses.asdict(options), tell)
+    begun = time.perf_counter()
     problem = Problem(config.seed)
     error, approach = bias(problem), stationarity(problem, config)
     truncated = [
@@ -161,45 +165,20 @@ def convergence(options: ConvergenceOptions) -> None:
         "bias_slope": slope([e for e, _ in truncated], [r for _, r in truncated]),
         "stationarity": approach,
         "stationarity_slope": slope(approach["steps"], approach["mean_squared_gradient"]),
+        "config": dataclasses.asdict(options),
+        "seconds": time.perf_counter() - begun,
         **provenance(),
     }
     folder.write_json("results.json", results)
-    folder.write_figure("convergence.png", draw(results))
-    folder.write_json("config.json", {"name": "convergence", "seed": config.seed})
     rows = [
         ["error of g in eps", "2", f"{results['bias_slope']:.2f}"],
         ["mean squared gradient in T", "-0.5", f"{results['stationarity_slope']:.2f}"],
     ]
-    print(markdown(["slope of", "theory", "measured"], rows))
-    print(f"In {folder.path}: results.json, convergence.png.")
-
-
-def draw(results: dict[str, Any]) -> Any:
-    """Draws both rates beside the theory's slopes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    x, y = np.array(results["bias"]["epsilon"]), np.array(results["bias"]["relative_error"])
-    left.loglog(x, y, "o-", label=f"measured, slope {results['bias_slope']:.2f}")
-    anchor = int(np.argmin(np.abs(np.log(y) - np.log(1e-4))))
-    left.loglog(x, y[anchor] * (x / x[anchor]) ** 2, "k:", label="slope 2")
-    left.set_ylim(y.min() / 3, 3)
-    left.set_xlabel("eps")
-    left.set_ylabel("relative error of g")
-    left.set_title("Finite difference, float64", fontsize=11)
-    x = np.array(results["stationarity"]["steps"])
-    y = np.array(results["stationarity"]["mean_squared_gradient"])
-    right.loglog(x, y, "o-", label=f"measured, slope {results['stationarity_slope']:.2f}")
-    right.loglog(x, y[0] * (x / x[0]) ** -0.5, "k:", label="slope -1/2")
-    right.set_xlabel("steps T, step size 1 / sqrt(T)")
-    right.set_ylabel("mean squared norm of the true gradient")
-    right.set_title("Approach to a stationary point", fontsize=11)
-    for axes in (left, right):
-        axes.legend(frameon=False)
-    return figure
+    table = markdown(["slope of", "theory", "measured"], rows)
+    folder.write_text("table.md", table)
+    print(table)
+    print(f"In {folder.path}: results.json, table.md.")
+    print(drawn_by("convergence_rates", folder))
 
 
 if __name__ == "__main__":

@@ -10,15 +10,12 @@ from typing import Literal
 
 import torch
 
+from bydore_pyro.command_line import tell
 from bydore_pyro.options import Options
-from bydore_pyro.run import (
-    begin_run,
-    is_finished,
-    load_domains,
-    search,
-    search_metrics,
-    tell,
-)
+from bydore_pyro.resuming import begin_run
+from bydore_pyro.run import is_finished, search
+from bydore_pyro.run_data import load_domains
+from bydore_pyro.search_results import search_metrics
 
 # Vocabulary and sequence length are RegMix's; the tokens are the paper's.
 PAPER = {

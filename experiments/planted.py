@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import statistics
+from pathlib import Path
 from typing import Any
 
-from common import finish, run_main, verify
+from common import results_of, run_main, verify
 
+from bydore_pyro.command_line import tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.html_report import add_html_report
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
-from bydore_pyro.run import begin_run, load_domains, search, tell, uniform_weights
+from bydore_pyro.resuming import begin_run
+from bydore_pyro.run import is_finished, search_in
+from bydore_pyro.run_data import domains_of, load_domains, uniform_weights
 from bydore_pyro.run_folder import RunFolder
 
 ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
@@ -25,23 +31,22 @@ SEARCHES = 3
 FRESH = 3  # models a mixture: one is too noisy to tell mixtures apart
 
 
-def planted(options: Options) -> None:
+def planted(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
-    folder = begin_run(options, "planted", None)
-    shares = options.run.validation_shares()
-    seeds = range(options.run.seed, options.run.seed + SEARCHES)
-    folders = {seed: RunFolder(folder.path / f"seed-{seed}") for seed in seeds}
+    folder = begin_run(options, "planted", resume)
     domains = load_domains(options)
-    corpus = domains.corpus
+    if resume is None:
+        folder.write_config("planted", options.as_dict(), tell)
     references = {"planted": domains.validation_shares, "uniform": uniform_weights(domains)}
-    known = fresh_losses(options, corpus, references, Cost())
+    cost = Cost()
+    known = fresh_losses(options, domains.corpus, references, cost, folder.path)
     rows = []
-    for seed in seeds:
-        run = dataclasses.replace(options.run, seed=seed)
-        seeded = dataclasses.replace(options, run=run)
-        rows.append(one_search(seeded, folders[seed], known))
-        folder.write_json("results.json", {"planted": shares, "known": known, "seeds": rows})
-    folder.write_config("planted", options.as_dict(), tell)
+    for seed in range(options.run.seed, options.run.seed + SEARCHES):
+        seeded = dataclasses.replace(options, run=dataclasses.replace(options.run, seed=seed))
+        rows.append(one_search(seeded, folder.path / f"seed-{seed}", known, cost))
+    shares = options.run.validation_shares()
+    content = {"planted": shares, "known": known, "seeds": rows, "verification": cost.report()}
+    folder.write_json("results.json", results_of(options, **content))
     table = results_table(shares, rows)
     folder.write_text("table.md", table)
     print(table)
@@ -50,18 +55,18 @@ def planted(options: Options) -> None:
 
 
 def one_search(
-    options: Options, folder: RunFolder, known: dict[str, list[float]]
+    options: Options, path: Path, known: dict[str, list[float]], cost: Cost
 ) -> dict[str, Any]:
     """Searches with one seed and trains fresh models on what it finds."""
-    domains = load_domains(options)
-    corpus = domains.corpus
-    found = search(options, domains, folder, "planted")
-    learned = found.mixture.as_dict()
-    cost = Cost()
-    losses = {**known, **fresh_losses(options, corpus, {"learned": learned}, cost)}
+    if not is_finished(path):
+        search_in(options, path, "planted")
+        tell(add_html_report(RunFolder(path, resume=True)))
+    metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
+    learned = Mixture.from_json(path / "mixture.json").as_dict()
+    domains = domains_of(options, load_domains(options).corpus, options.run.seed)
+    found = fresh_losses(options, domains.corpus, {"learned": learned}, cost, path)
+    losses = {**known, **found}
     means = {label: statistics.mean(values) for label, values in losses.items()}
-    metrics = finish(folder, options, found, means, cost)
-    tell(add_html_report(folder))
     truth = domains.validation_shares
     return {
         "seed": options.run.seed,
@@ -75,16 +80,22 @@ def one_search(
         "jitter_second_half": metrics["jitter_second_half"],
         "concentration_sum": metrics["last_concentration_sum"],
         "weights": learned,
-        "search_seconds": metrics["search"]["seconds"],
+        "search": metrics["search"],
     }
 
 
 def fresh_losses(
-    options: Options, corpus: TokenStore, mixtures: dict[str, dict[str, float]], cost: Cost
+    options: Options,
+    corpus: TokenStore,
+    mixtures: dict[str, dict[str, float]],
+    cost: Cost,
+    folder: Path,
 ) -> dict[str, list[float]]:
     """Returns the validation losses of `FRESH` fresh models on each mixture, nats per token."""
+    steps = options.search.steps
     runs = [
-        verify(options, corpus, mixtures, options.search.steps, cost, seed) for seed in range(FRESH)
+        verify(options, corpus, mixtures, steps, cost, seed, folder / f"fresh-{seed}.json")
+        for seed in range(FRESH)
     ]
     return {label: [run[label] for run in runs] for label in mixtures}
 
@@ -126,4 +137,4 @@ def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:
 
 if __name__ == "__main__":
     validation = [f"{name}={share}" for name, share in SHARES.items()]
-    run_main(planted, "planted", ABOUT, validation=validation)
+    run_main(planted, "planted", ABOUT, resumable=True, validation=validation)

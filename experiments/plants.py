@@ -11,23 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import markdown, run_main, verify
+from common import drawn_by, markdown, results_of, run_main, verify
 from planted import gap_closed, total_variation
 
+from bydore_pyro.command_line import tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
-from bydore_pyro.run import (
-    begin_run,
-    domains_of,
-    is_finished,
-    load_domains,
-    search_in,
-    tell,
-    uniform_weights,
-)
+from bydore_pyro.resuming import begin_run
+from bydore_pyro.run import is_finished, search_in
+from bydore_pyro.run_data import domains_of, load_domains, uniform_weights
 
 ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
 among them. Draw the validation set of each in these shares, search the weights of all domains, and
@@ -96,7 +91,7 @@ def plantable(domains: Domains) -> list[str]:
 
 
 def plants(options: PlantsOptions, resume: Path | None) -> None:
-    """Searches every plant; each leaves a run folder, and all of them a table and a picture."""
+    """Searches every plant; each leaves a run folder, and all of them a table."""
     folder = begin_run(options, "plants", resume)
     names = plantable(load_domains(options))
     if resume is None:
@@ -108,11 +103,11 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
             row = one_plant(options, noted.parent, number, names)
             folder.write_json(f"plant-{number}/plant.json", row)
         rows.append(json.loads(noted.read_text(encoding="utf-8")))
-        folder.write_json("results.json", rows)
+        folder.write_json("results.json", results_of(options, plants=rows))
     folder.write_text("table.md", results_table(rows))
-    folder.write_figure("plants.png", draw(rows))
     print(results_table(rows))
-    print(f"In {folder.path}: results.json, table.md, plants.png and a run folder for each.")
+    print(f"In {folder.path}: results.json, table.md and a run folder for each.")
+    print(drawn_by("planted_mixtures", folder))
 
 
 def one_plant(
@@ -138,9 +133,10 @@ def one_plant(
         "planted": truth,
         "uniform": uniform_weights(domains),
     }
+    cost = Cost()
     losses = [
         verify(
-            seeded, domains.corpus, mixtures, options.search.steps, Cost(), seed,
+            seeded, domains.corpus, mixtures, options.search.steps, cost, seed,
             path / f"fresh-{seed}.json",
         )
         for seed in range(options.plants.fresh)
@@ -154,6 +150,8 @@ def one_plant(
         "total_variation": total_variation(learned, truth),
         "total_variation_alike_merged": total_variation(merged(learned), merged(truth)),
         "losses": means,
+        "search": metrics["search"],
+        "verification": cost.report(),
         "gap_closed": gap_closed(means) if means else None,
     }
 
@@ -199,29 +197,6 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 def median_and_range(values: Sequence[float]) -> str:
     """Returns the median and the range as text."""
     return f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
-
-
-def draw(rows: Sequence[dict[str, Any]]) -> Any:
-    """Draws the learned against the planted weight of every domain of every plant."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from bydore_pyro.plots import domain_colours, plain
-
-    figure, axes = plt.subplots(figsize=(6.2, 4.6), layout="constrained")
-    names = sorted({name for row in rows for name in row["weights"]})
-    for name, colour in domain_colours(names).items():
-        planted = [row["shares"].get(name, 0.0) for row in rows]
-        learned = [row["weights"][name] for row in rows]
-        axes.scatter(planted, learned, s=22, color=colour, label=plain(name), alpha=0.85)
-    axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, zorder=0)
-    axes.set_xlabel("planted weight")
-    axes.set_ylabel("learned weight")
-    axes.set_title(f"{len(rows)} plants", fontsize=11)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return figure
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian
 from bydore_pyro.baselines.regmix import SimulatedOptimum, prior_of, simulated_optimum
 from bydore_pyro.baselines.regression import PointRegression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs
-from bydore_pyro.run import tell
+from bydore_pyro.command_line import tell
 from bydore_pyro.run_folder import RunFolder, provenance
 
 ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a

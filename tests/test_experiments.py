@@ -31,6 +31,7 @@ SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = ["plants", "compare", "assumptions"]
 OTHERS = ["convergence", "reuse_guide", "regmix_pile"]  # those without a language model
+ALL_OF_THEM = "study"
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
@@ -48,6 +49,15 @@ def run(script: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedP
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
     )
+
+
+def draw(figure: str, folder: Path) -> None:
+    """Draws a figure of the results in a folder, as the experiment's last line says."""
+    script = str(ROOT / "figures" / f"{figure}.py")
+    given = [str(folder / "results.json"), "--folder", str(folder)]
+    done = subprocess.run([sys.executable, script, *given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(folder / f"{figure}.{kind}") for kind in ("pdf", "png")]
 
 
 def run_benchmark(script: str, *arguments: str) -> str:
@@ -133,7 +143,7 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
 
 def test_every_experiment_is_run_here() -> None:
     found = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {"common", "paper_scale"}
-    assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS}
+    assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS, ALL_OF_THEM}
 
 
 @pytest.mark.slow
@@ -144,17 +154,17 @@ def test_variants_in_smoke_size(script: str, tmp_path: Path, cache: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
-    rows = results.get("learners", results)
+    rows = results["learners" if script == "probabilistic" else "strategies"]
     assert set(rows) == {
         "scheduling": {"intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"},
         "probabilistic": {"bayesian", "point", "exponentiated"},
     }[script]  # fmt: skip
     for name, row in rows.items():
         assert sum(row["weights"].values()) == pytest.approx(1)
-        assert len(row["validation_losses"]) == 6
+        assert len(row["validation_losses"]) == len(row["trajectory"]) == 6
         config = json.loads((out / name / "config.json").read_text())["search"]
         assert name in (config["strategy"], config["learner"])
-    assert (out / f"{script}.png").stat().st_size > 0
+    draw({"probabilistic": "point_estimate", "scheduling": "scheduling_strategies"}[script], out)
     assert (out / "table.md").read_text() in done.stdout
     (out / "results.json").unlink()
     (out / sorted(rows)[0] / "variant.json").unlink()  # as if killed in its last variant
@@ -183,7 +193,7 @@ def smoke(script: str, out: Path, cache: Path, *more: str) -> dict:
 
 @pytest.mark.slow
 def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
-    rows = smoke("plants", tmp_path / "run", cache, "--plants", "1", "--first", "3")
+    rows = smoke("plants", tmp_path / "run", cache, "--plants", "1", "--first", "3")["plants"]
     assert [row["plant"] for row in rows] == [3]
     for row in rows:
         assert sum(row["shares"].values()) == pytest.approx(1)
@@ -192,7 +202,7 @@ def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
         assert row["total_variation"] == pytest.approx(apart / 2)
         assert row["total_variation_alike_merged"] <= row["total_variation"] + 1e-9
         assert set(row["losses"]) == {"learned", "planted", "uniform"}
-    assert (tmp_path / "run" / "plants.png").stat().st_size > 0
+    draw("planted_mixtures", tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -209,7 +219,7 @@ def test_compare_in_smoke_size(tmp_path: Path, cache: Path) -> None:
     flops = [found[name]["cost"]["flops"] for name in ("doremi", "regmix", "bydore")]
     assert max(flops) < 1.15 * min(flops), "all spend the same budget"
     assert sum(found["bydore"]["weights"].values()) == pytest.approx(1)
-    assert (tmp_path / "run" / "trajectories_case2.png").stat().st_size > 0
+    draw("comparison", tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -224,6 +234,8 @@ def test_assumptions_in_smoke_size(tmp_path: Path, cache: Path) -> None:
     }
     assert results["tokens"][-1] == 20 * 8 * 32
     assert results["ranks"]["domains alone"]["pairs"] == 3
+    draw("assumption_violations", tmp_path / "run")
+    draw("appendix_loss", tmp_path / "run")
     refused = run("assumptions", "--smoke", "--steps", "5")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
@@ -236,7 +248,7 @@ def test_convergence_in_smoke_size(tmp_path: Path) -> None:
     results = json.loads((out / "results.json").read_text())
     assert results["bias_slope"] == pytest.approx(2, abs=0.05)
     assert -0.9 < results["stationarity_slope"] < -0.2
-    assert (out / "convergence.png").stat().st_size > 0
+    draw("convergence_rates", out)
     again = run("convergence", "--smoke", "--out", str(out), cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     for wrong in (["--longest", "3"], ["--repeats", "0"], ["--noise", "-1"]):
@@ -525,3 +537,31 @@ def test_a_case_at_the_papers_size_in_small(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert scores.is_file()
     assert (out / "target" / "metrics.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(tmp_path: Path, cache: Path) -> None:
+    runs, figures = tmp_path / "runs", tmp_path / "figures"
+    given = ("--smoke", "--out", str(runs), "--figures", str(figures), "--cache", str(cache))
+    only = ("--only", "scheduling", "case1")
+    done = run("study", *given, *only)
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((figures / "results" / "scheduling.json").read_text())
+    found = json.loads((runs / "scheduling" / "results.json").read_text())
+    assert kept.keys() == found.keys()
+    path = kept["strategies"]["intra_sampling"]["trajectory"]
+    np.testing.assert_allclose(path, found["strategies"]["intra_sampling"]["trajectory"], rtol=1e-4)
+    assert (figures / "results" / "scheduling.md").read_text() in done.stdout
+    posterior = import_arviz().from_netcdf(figures / "results" / "case1" / "posterior.nc")
+    whole = import_arviz().from_netcdf(runs / "case1" / "posterior.nc")
+    np.testing.assert_allclose(
+        posterior["posterior"]["w"], whole["posterior"]["w"].values[:, :500], rtol=1e-6, atol=1e-30
+    )
+    (runs / "scheduling" / "table.md").unlink()  # as if killed at its end
+    again = run("study", *given, *only)
+    assert again.returncode == 0, again.stderr
+    assert "--resume" in again.stderr
+    assert "case1: finished before" in again.stderr
+    assert json.loads((figures / "results" / "scheduling.json").read_text()) == kept
+    refused = run("study", "--only", "nothing")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -11,7 +11,7 @@ from conftest import write_domains
 
 from bydore_pyro.commands.fit_command import FitConfig, FitOptions, fit_command
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.run import resumed_options
+from bydore_pyro.resuming import resumed_options
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from bydore_pyro.methods import (
     problem_of,
 )
 from bydore_pyro.options import SMOKE
-from bydore_pyro.run import domains_of, load_domains
+from bydore_pyro.run_data import domains_of, load_domains
 
 
 @pytest.fixture(scope="module")

@@ -19,22 +19,14 @@ from conftest import folder_content, write_domains
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.checkpoint import save_checkpoint
 from bydore_pyro.cli import main
-from bydore_pyro.command_line import parse_options
+from bydore_pyro.command_line import parse_options, tell
 from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.options import SMOKE
-from bydore_pyro.run import (
-    begin_run,
-    domains_of,
-    is_finished,
-    largest_weights,
-    load_domains,
-    options_or_resumed,
-    peak_memory_megabytes,
-    resumed_options,
-    tell,
-    uniform_weights,
-)
+from bydore_pyro.resuming import begin_run, options_or_resumed, resumed_options
+from bydore_pyro.run import is_finished
+from bydore_pyro.run_data import domains_of, largest_weights, load_domains, uniform_weights
+from bydore_pyro.search_results import peak_memory_megabytes
 
 KILLS = 20
 

@@ -20,7 +20,8 @@ from scipy import optimize
 from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws, positive
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.errors import DataError, require_finite
+from bydore_pyro.config_checks import require_finite
+from bydore_pyro.errors import DataError
 
 __all__ = [
     "AutoScaleConfig",

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
-from bydore_pyro.errors import NonFiniteError, require_finite
+from bydore_pyro.config_checks import require_finite
+from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.scheduling import systematic_counts
 

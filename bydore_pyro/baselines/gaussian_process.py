@@ -11,9 +11,9 @@ import numpy as np
 from bydore_pyro.baselines.regression_input import (
     checked_mixtures,
     checked_runs,
-    extra,
     normal_quantile,
 )
+from bydore_pyro.extras import require
 
 __all__ = ["GaussianProcess", "fit_gaussian_process"]
 
@@ -144,7 +144,7 @@ def fit_gaussian_process(
     if length_scales not in ("per_domain", "shared"):
         raise ValueError(f"Expected per_domain or shared length scales, actual {length_scales!r}")
     weights, losses = checked_runs(weights, losses)
-    kernels = extra("sklearn.gaussian_process.kernels")
+    kernels = require("sklearn.gaussian_process.kernels", "baselines")
     centre, scale, domains = float(losses.mean()), float(losses.std()), weights.shape[1]
     inputs, outputs = _log_weights(weights), (losses - centre) / scale
     signal, length, noise = 10.0, np.array([3.0]), 1e-2
@@ -169,8 +169,8 @@ def fit_gaussian_process(
 
 def _most_likely(kernel: Any, inputs: np.ndarray, outputs: np.ndarray) -> tuple[Any, list[str]]:
     """Fits a Gaussian process; returns it, and notes on the search for its kernel's parameters."""
-    process = extra("sklearn.gaussian_process").GaussianProcessRegressor
-    unsettled = extra("sklearn.exceptions").ConvergenceWarning
+    process = require("sklearn.gaussian_process", "baselines").GaussianProcessRegressor
+    unsettled = require("sklearn.exceptions", "baselines").ConvergenceWarning
     for _ in range(ATTEMPTS):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

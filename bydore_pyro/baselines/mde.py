@@ -9,6 +9,7 @@ import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
+from bydore_pyro.extras import require
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 
@@ -148,12 +149,6 @@ def _target_tokens(problem: Problem, experts: list[FinishedRun]) -> tuple[np.nda
 
 
 def _regression(kind: str) -> Any:
-    try:
-        from sklearn.ensemble import GradientBoostingRegressor
-        from sklearn.linear_model import LinearRegression
-    except ImportError:
-        raise ValueError(
-            "Expected the package scikit-learn for mde, found none: "
-            "pip install 'bydore-pyro[baselines]'"
-        ) from None
-    return LinearRegression() if kind == "linear" else GradientBoostingRegressor(random_state=0)
+    if kind == "linear":
+        return require("sklearn.linear_model", "baselines").LinearRegression()
+    return require("sklearn.ensemble", "baselines").GradientBoostingRegressor(random_state=0)

@@ -25,7 +25,8 @@ from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.baselines.regression import Kind, Regression, fit_regression
 from bydore_pyro.baselines.regression_input import normal_quantile
 from bydore_pyro.baselines.runs_table import RunsTable
-from bydore_pyro.errors import DataError, require_finite
+from bydore_pyro.config_checks import require_finite
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.weights_files import mixture_from
 

@@ -9,8 +9,9 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs, extra
+from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
 from bydore_pyro.errors import DataError
+from bydore_pyro.extras import require
 
 __all__ = ["Kind", "PointRegression", "Regression", "fit_regression"]
 
@@ -98,14 +99,16 @@ def fit_regression(
         return fit_gaussian_process(weights, losses)
     domains = weights.shape[1]
     if kind == "linear":
-        estimator = extra("sklearn.linear_model").LinearRegression().fit(weights, losses)
+        estimator = (
+            require("sklearn.linear_model", "baselines").LinearRegression().fit(weights, losses)
+        )
         return PointRegression(kind=kind, estimator=estimator, domains=domains)
     if len(losses) < 2 * MIN_RUNS_IN_LEAF:
         raise DataError(
             f"Expected at least {2 * MIN_RUNS_IN_LEAF} runs for LightGBM, which puts "
             f"{MIN_RUNS_IN_LEAF} in every leaf, found {len(losses)}"
         )
-    lightgbm = extra("lightgbm")
+    lightgbm = require("lightgbm", "baselines")
     # LightGBM's own interface: the names of its scikit-learn interface change between versions.
     training = lightgbm.Dataset(weights, losses, params=LIGHTGBM)
     stop: dict[str, Any] = {}

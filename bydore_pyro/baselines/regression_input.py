@@ -1,16 +1,14 @@
-"""What regressions of losses on weights are given, checked; and the packages that they need."""
+"""What regressions of losses on weights are given, checked."""
 
 from __future__ import annotations
 
-import importlib
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from bydore_pyro.errors import DataError
 
-__all__ = ["checked_mixtures", "checked_runs", "extra", "normal_quantile"]
+__all__ = ["checked_mixtures", "checked_runs", "normal_quantile"]
 
 
 def checked_mixtures(weights: np.ndarray, domains: int) -> np.ndarray:
@@ -48,14 +46,3 @@ def normal_quantile(probability: float) -> float:
     if not 0 < probability < 1:
         raise ValueError(f"Expected probability in (0, 1), actual {probability}")
     return NormalDist().inv_cdf((1 + probability) / 2)
-
-
-def extra(module: str) -> Any:
-    """Imports what only the baselines need."""
-    try:
-        return importlib.import_module(module)
-    except (ImportError, OSError) as error:  # OSError: a shared library that is missing
-        raise ValueError(
-            f"Expected the package of {module}, found none ({error}): "
-            "pip install 'bydore-pyro[baselines]'"
-        ) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.command_line import one_line_errors, parse_options
+from bydore_pyro.command_line import one_line_errors, parse_options, tell
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.evaluation import EvaluationConfig, evaluate_model, scores_table
 from bydore_pyro.files import appearing_file
@@ -47,9 +46,6 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     """Scores a trained model on benchmarks, beside the paper's: bydore evaluate DIR --tasks pile13.
     DIR holds the model as transformers saves it, with its tokenizer."""
     name = "bydore evaluate"
-
-    def tell(line: str) -> None:
-        print(line, file=sys.stderr)
 
     with one_line_errors(name):
         first, *rest = arguments or [""]

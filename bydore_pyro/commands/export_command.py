@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.command_line import fail, one_line_errors, parse_options
+from bydore_pyro.command_line import fail, one_line_errors, parse_options, tell
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.export.formats import FORMATS, ExportConfig
 from bydore_pyro.files import appearing_file
@@ -112,12 +112,8 @@ def _export(run: str, options: ExportOptions) -> None:
         with appearing_file(Path(files.out)) as aside:
             aside.write_text(found.text, encoding="utf-8")
     for note in found.notes:
-        _tell(note)
-    _tell(f"Next: {FORMATS[config.to].use.replace('{file}', files.out or 'FILE')}")
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr)
+        tell(note)
+    tell(f"Next: {FORMATS[config.to].use.replace('{file}', files.out or 'FILE')}")
 
 
 def _mixture(run: str) -> Mixture:
@@ -160,7 +156,7 @@ def _carried(mixture: Mixture, run: str, files: FilesConfig, store: TokenStore |
     load_encoder(folder)  # so that a folder without one is told as such
     sha256 = tokenizer_sha256(folder)
     if mixture.tokenizer == sha256:
-        _tell(f"The weights are shares of the tokens of {folder} already.")
+        tell(f"The weights are shares of the tokens of {folder} already.")
         return mixture
     if store is None or not files.convert_tokens:
         whose = "a tokenizer that it does not name"
@@ -185,10 +181,10 @@ def _carried(mixture: Mixture, run: str, files: FilesConfig, store: TokenStore |
     wanted = [name for name, weight in mixture.as_dict().items() if weight > 0]
     measured = tokens_per_byte(store, folder, wanted)
     new = converted(mixture, measured, folder)
-    _tell(f"Converted to shares of the tokens of {folder}, by tokens per byte:")
+    tell(f"Converted to shares of the tokens of {folder}, by tokens per byte:")
     for name in wanted:
         tokens = measured[name]
-        _tell(
+        tell(
             f"  {name}: {tokens.old:.4f} -> {tokens.new:.4f}, weight "
             f"{mixture.as_dict()[name]:.6f} -> {new.as_dict()[name]:.6f}"
         )

@@ -12,7 +12,7 @@ import xarray
 from bydore_pyro.baselines.problem import Fit
 from bydore_pyro.baselines.regmix import fit_runs, prior_of
 from bydore_pyro.baselines.runs_table import read_runs
-from bydore_pyro.command_line import one_line_errors
+from bydore_pyro.command_line import one_line_errors, tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.diagnostics import jitter
 from bydore_pyro.html_report import add_html_report
@@ -20,15 +20,10 @@ from bydore_pyro.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.options import SMOKE
 from bydore_pyro.parallel import quiet_unless_main
 from bydore_pyro.report import report_text
-from bydore_pyro.run import (
-    begin_run,
-    load_domains,
-    options_or_resumed,
-    peak_memory_megabytes,
-    run_epochs,
-    tell,
-)
+from bydore_pyro.resuming import begin_run, options_or_resumed
+from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder, provenance
+from bydore_pyro.search_results import peak_memory_megabytes, run_epochs
 
 __all__ = ["FitConfig", "FitOptions", "fit_command"]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bydore_pyro.command_line import one_line_errors, parse_options, progress_bar
+from bydore_pyro.command_line import one_line_errors, parse_options, progress_bar, tell
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.prepare import prepare
@@ -60,9 +59,6 @@ def prepare_command(arguments: Sequence[str]) -> None:
     """Turns domains of text into a token store, which everything else reads with --data STORE.
     Stopped, the same command goes on where it was."""
     name = "bydore prepare"
-
-    def tell(line: str) -> None:
-        print(line, file=sys.stderr)
 
     with one_line_errors(name):
         options = parse_options(

@@ -37,16 +37,13 @@ class SearchOptions(Options):
 def search_command(arguments: Sequence[str]) -> None:
     """Searches the weights of domains for a validation set, and leaves a run folder. --resume RUN
     goes on with a run that was stopped; --seeds N searches N times and reports the agreement."""
+    from bydore_pyro.command_line import tell
     from bydore_pyro.html_report import add_html_report
     from bydore_pyro.report import report_text
-    from bydore_pyro.run import (
-        begin_run,
-        load_domains,
-        options_or_resumed,
-        search,
-        search_metrics,
-        tell,
-    )
+    from bydore_pyro.resuming import begin_run, options_or_resumed
+    from bydore_pyro.run import search
+    from bydore_pyro.run_data import load_domains
+    from bydore_pyro.search_results import search_metrics
 
     name = "bydore search"
     quiet_unless_main()
@@ -69,10 +66,12 @@ def search_command(arguments: Sequence[str]) -> None:
 def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
     """Searches with several seeds, each in a folder of its own, and returns how they agree."""
     from bydore_pyro.agreement import agreement
+    from bydore_pyro.command_line import tell
     from bydore_pyro.html_report import add_html_report
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.report import agreement_table
-    from bydore_pyro.run import begin_run, is_finished, search_in, tell
+    from bydore_pyro.resuming import begin_run
+    from bydore_pyro.run import is_finished, search_in
 
     last = options.run.seed + options.repetition.seeds - 1
     replace(options.run, seed=last)  # it must be a seed too

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import typing
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
+from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run, tell
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.parallel import quiet_unless_main
 from bydore_pyro.target.target_config import TargetConfig
@@ -114,17 +113,13 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             out,
             resume=resume is not None,
             options=asdict(options),
-            tell=_tell,
+            tell=tell,
         )
     except KeyboardInterrupt:
         if (out / "config.json").exists():
-            _tell(f"Go on from the last checkpoint with --resume {out}")
+            tell(f"Go on from the last checkpoint with --resume {out}")
         raise
     print(_told(trained.metrics, trained.model))
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def _model_source(model: str) -> str:

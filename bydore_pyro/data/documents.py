@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from bydore_pyro.config_checks import require_finite
 from bydore_pyro.data.rows import Row
-from bydore_pyro.errors import DataError, require_finite
+from bydore_pyro.errors import DataError
 
 __all__ = [
     "CorpusConfig",

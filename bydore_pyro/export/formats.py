@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bydore_pyro.errors import require_finite
+from bydore_pyro.config_checks import require_finite
 from bydore_pyro.export.config_files import (
     BLOCKS,
     for_datasets,

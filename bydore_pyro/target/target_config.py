@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bydore_pyro.errors import require_finite
+from bydore_pyro.config_checks import require_finite
 from bydore_pyro.options import number_of_tokens
 
 __all__ = ["TargetConfig"]

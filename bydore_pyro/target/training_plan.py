@@ -13,6 +13,7 @@ import torch
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import load_encoder
+from bydore_pyro.extras import require
 from bydore_pyro.parallel import number_of_processes
 from bydore_pyro.proxy import build_language_model
 from bydore_pyro.target.mixture_dataset import MixtureDataset
@@ -143,9 +144,6 @@ def plan_training(
 
 def _check_packages(config: TargetConfig, processes: int) -> None:
     for package in ("accelerate", *(["tensorboard"] if config.log == "tensorboard" else [])):
-        if find_spec(package) is None:
-            raise ValueError(
-                f"Expected the package {package}, found none: pip install 'bydore-pyro[target]'"
-            )
+        require(package, "target")
     if config.fsdp and processes == 1:
         raise ValueError("Expected several processes with --fsdp, found one")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bydore_pyro.errors import require_finite
+from bydore_pyro.config_checks import require_finite
 
 
 @dataclass

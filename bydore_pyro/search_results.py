@@ -1,0 +1,111 @@
+"""What a search found, as the files of its run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import resource
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from bydore_pyro.diagnostics import (
+    domain_summary,
+    jitter,
+    mixture_of,
+    posterior_of,
+    search_guide_fit,
+    trajectory_of,
+)
+from bydore_pyro.domains import Domains
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.options import Options
+from bydore_pyro.run_data import largest_weights
+from bydore_pyro.run_folder import RunFolder, provenance
+from bydore_pyro.search import SearchState, averaged_window
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Found", "peak_memory_megabytes", "run_epochs", "search_metrics", "write_search"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finished search and its mixture; `summary` is None where it learned no posterior."""
+
+    state: SearchState
+    mixture: Mixture
+    summary: pandas.DataFrame | None
+
+
+def write_search(state: SearchState, options: Options, folder: RunFolder) -> Found:
+    """Writes mixture, trajectory and pictures; of a posterior its draws and their summary too."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from bydore_pyro.plots import plot_losses, plot_posterior, plot_trajectory
+
+    corpus, trajectory, summary = state.domains.corpus, trajectory_of(state), None
+    posterior = posterior_of(state) if state.config.learner == "bayesian" else None
+    mixture = mixture_of(
+        state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
+    )
+    most = largest_weights(options, state.domains)
+    if most is not None:
+        mixture = mixture.capped(most)
+    folder.write_text("mixture.json", mixture.to_json() + "\n")
+    if posterior is not None:
+        folder.write_posterior("posterior.nc", posterior)
+        summary = domain_summary(posterior)
+        folder.write_text("summary.csv", summary.to_csv(index_label="domain"))
+        folder.write_figure("posterior.png", plot_posterior(posterior))
+    folder.write_dataset("trajectory.nc", trajectory)
+    folder.write_figure("trajectory.png", plot_trajectory(trajectory, averaged_window(state).start))
+    folder.write_figure("losses.png", plot_losses(trajectory))
+    return Found(state, mixture, summary)
+
+
+def search_metrics(options: Options, found: Found) -> dict[str, Any]:
+    """Returns what a search cost and what it reached, as plain values for `metrics.json`."""
+    state = found.state
+    names, last = state.domains.names, state.records[-1]
+    means = np.stack([record.mean for record in state.records])
+    metrics: dict[str, Any] = {
+        "seed": options.run.seed,
+        "steps": len(state.records),
+        "search": state.proxy.cost.report(),
+        "jitter_second_half": jitter(means[len(means) // 2 :]),
+        "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
+        "epochs": state.domains.epochs(),
+        "run_tokens": options.run_tokens,
+        "run_epochs": run_epochs(options, state.domains, found.mixture),
+        "validation_sequences": len(state.domains.validation),
+        "peak_memory_megabytes": peak_memory_megabytes(),
+        "device": str(options.device),
+        "threads": torch.get_num_threads(),
+        **provenance(),
+    }
+    if state.config.hypergradient == "finite_difference" and state.measure.error is not None:
+        metrics["hypergradient_relative_error"] = state.measure.error
+    if found.summary is not None:
+        fit = search_guide_fit(state)
+        khat = fit.khat if math.isfinite(fit.khat) else "infinite"
+        metrics["guide_fit"] = {**dataclasses.asdict(fit), "khat": khat}
+        metrics["last_concentration_sum"] = float((last.concentration / last.rate).sum())
+    return metrics
+
+
+def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
+    """Returns how many times a run on a mixture reads the text of each domain."""
+    once = domains.most_weights(1.0, options.run_tokens)
+    return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
+
+
+def peak_memory_megabytes() -> int:
+    """Returns the most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB, bytes on macOS
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024))

@@ -1,0 +1,159 @@
+"""The whole study: every experiment that a figure or a table needs, then all figures and tables."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.command_line import one_line_errors, parse_options, tell
+from bydore_pyro.files import appearing_file
+from bydore_pyro.run import is_finished
+from bydore_pyro.run_folder import RunFolder
+
+ABOUT = """Run the study's experiments one after the other, each in a folder of its own, keep of
+their results what the figures need, and draw every figure and table. Goes on where it stopped:
+what is finished is not run again. About an hour and a half on 2 cores."""
+
+ROOT = Path(__file__).resolve().parents[1]
+EXPERIMENTS = {
+    "case1": [],
+    "scheduling": [],
+    "probabilistic": [],
+    "convergence": [],
+    "assumptions": [],
+    "plants": ["--plants", "5", "--first", "5"],
+    "compare": ["--budget", "6"],
+}
+FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
+           "convergence_rates", "assumption_violations", "appendix_loss", "planted_mixtures",
+           "comparison", "tables")  # fmt: skip
+DIGITS = 5
+DRAWS = 500  # of the posterior's that are kept, a chain
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyConfig:
+    """What is run, and where."""
+
+    out: str | None = field(
+        default=None,
+        metadata={"help": "Folder of the experiments' runs; runs/study, or runs/study-smoke."},
+    )
+    figures: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of the figures; results/ in it holds what they show. The repository's "
+            "figures/; with --smoke one in the folder of the runs."
+        },
+    )
+    only: list[str] = field(
+        default_factory=lambda: list(EXPERIMENTS), metadata={"help": "The experiments to run."}
+    )
+    cache: str | None = field(default=None, metadata={"help": "Where tokens are cached."})
+    smoke: bool = field(
+        default=False, metadata={"help": "A run of seconds that shows nothing but that it works."}
+    )
+
+    def __post_init__(self) -> None:
+        for name in self.only:
+            if name not in EXPERIMENTS:
+                raise ValueError(f"Expected one of {', '.join(EXPERIMENTS)}, found '{name}'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """The options of the study."""
+
+    study: StudyConfig
+
+
+def study(config: StudyConfig) -> None:
+    """Runs, keeps, draws."""
+    out = Path(config.out or ("runs/study-smoke" if config.smoke else "runs/study"))
+    figures = Path(config.figures or (out / "figures" if config.smoke else ROOT / "figures"))
+    for name in config.only:
+        run_experiment(name, out / name, config)
+        keep(name, out / name, figures / "results")
+    print(f"In {figures / 'results'}: {', '.join(config.only)}.")
+    if set(config.only) == set(EXPERIMENTS):
+        for name in FIGURES:
+            call("figures", name, ["--folder", str(figures)])
+        print(f"In {figures}: {', '.join(FIGURES)}.")
+
+
+def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
+    """Runs an experiment, goes on with one that was stopped, or leaves a finished one alone."""
+    # A table is written last, and so are the metrics of a case.
+    if is_finished(run) if name == "case1" else (run / "table.md").exists():
+        tell(f"{name}: finished before, in {run}")
+        return
+    if name == "convergence":  # too short to go on with
+        shutil.rmtree(run, ignore_errors=True)
+    if (run / "config.json").exists():
+        call("experiments", name, ["--resume", str(run)])
+        return
+    given = [*EXPERIMENTS[name], "--out", str(run)]
+    if config.cache and name != "convergence":
+        given += ["--cache", config.cache]
+    call("experiments", name, [*given, *(["--smoke"] if config.smoke else [])])
+
+
+def call(folder: str, name: str, arguments: list[str]) -> None:
+    """Runs a script of the repository; its lines go where this one's go."""
+    script = ROOT / folder / f"{name}.py"
+    tell(f"{folder}/{name}.py {' '.join(arguments)}")
+    done = subprocess.run([sys.executable, str(script), *arguments])
+    if done.returncode:
+        raise SystemExit(done.returncode)  # it has said why
+
+
+def keep(name: str, run: Path, results: Path) -> None:
+    """Copies what the figures need of a finished experiment, small enough to be committed."""
+    if name == "case1":
+        keep_run(run, RunFolder(results / "case1"))
+        return
+    content = rounded(json.loads((run / "results.json").read_text(encoding="utf-8")))
+    texts = {".json": json.dumps(content, separators=(",", ":")) + "\n"}
+    if (run / "table.md").exists():
+        texts[".md"] = (run / "table.md").read_text(encoding="utf-8")
+    for suffix, text in texts.items():
+        with appearing_file(results / f"{name}{suffix}") as aside:
+            aside.write_text(text, encoding="utf-8")
+
+
+def keep_run(run: Path, folder: RunFolder) -> None:
+    """Copies a run's mixture and metrics, some of its posterior's draws, the path of its means."""
+    import xarray
+
+    posterior = import_arviz().from_netcdf(run / "posterior.nc")
+    draws = posterior["posterior"][["w"]].isel(draw=slice(DRAWS)).astype("float32")
+    kept = import_arviz().InferenceData(posterior=draws)
+    folder.write_posterior("posterior.nc", kept)
+    with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
+        means = trajectory[["mean", "standard_deviation"]].load().astype("float32")
+    folder.write_dataset("trajectory.nc", means)
+    for file in ("mixture.json", "metrics.json"):
+        folder.write_text(file, (run / file).read_text(encoding="utf-8"))
+
+
+def rounded(value: Any) -> Any:
+    """Returns results with their floats cut to a few digits."""
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{DIGITS}g}")
+    return value
+
+
+if __name__ == "__main__":
+    with one_line_errors("study"):
+        study(parse_options(sys.argv[1:], "study", ABOUT, StudyOptions).study)

@@ -1,0 +1,70 @@
+"""Every method on the same budget: the loss of fresh models on its mixture, for every target.
+
+Shows what `experiments/compare.py` left.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from study_figure import PAGE, figure_main, panel
+
+TITLES = {
+    "case1": "Case 1: docstrings",
+    "case2": "Case 2: two domains, docstrings",
+    "planted": "planted: three domains",
+    "scarce": "three scarce domains",
+}
+OWN = "#d55e00"
+LONG = {"the target's own shares": "target's own shares"}
+
+
+def draw(results: Mapping[str, Any]) -> Any:
+    """Draws a panel for each target; small dots are seeds, diamonds means."""
+    import matplotlib.pyplot as plt
+
+    targets = results["targets"]
+    rows = -(-len(targets) // 2)
+    figure, panels = plt.subplots(
+        rows, 2, figsize=(PAGE, 2.25 * rows), layout="constrained", squeeze=False
+    )
+    for axes in panels.flat[len(targets) :]:
+        axes.remove()
+    for axes, letter, (name, result) in zip(panels.flat, "abcdefgh", targets.items(), strict=False):
+        losses = result["losses"]
+        order = sorted(losses, key=lambda label: -statistics.mean(losses[label]))
+        means = [statistics.mean(losses[label]) for label in order]
+        most = edge(means)
+        for row, (label, mean) in enumerate(zip(order, means, strict=True)):
+            colour = OWN if label == "bydore" else "0.25"
+            if mean > most:  # off the scale: an arrow at its edge
+                axes.plot(most, row, ">", color=colour, ms=4.5)
+            else:
+                axes.plot(losses[label], [row] * len(losses[label]), "o", color=colour, ms=2.5)
+                axes.plot(mean, row, "D", color=colour, ms=4.5)
+            axes.annotate(
+                f"{mean:.3f}", (most if mean > most else max(losses[label]), row), fontsize=7,
+                xytext=(5, 0), textcoords="offset points", va="center", color=colour,
+                annotation_clip=False,
+            )  # fmt: skip
+        axes.set_yticks(range(len(order)), [LONG.get(label, label) for label in order])
+        axes.grid(axis="x", color="0.92")
+        axes.margins(x=0.14)
+        panel(axes, letter, TITLES.get(name, name))
+        axes.set_xlabel("validation loss (nats per token)")
+    return figure
+
+
+def edge(means: Sequence[float]) -> float:
+    """Returns where the scale ends: the largest loss that is not three times as far off as the
+    others lie apart."""
+    rising = sorted(means)
+    if len(rising) > 2 and rising[-1] - rising[-2] > 3 * (rising[-2] - rising[0]):
+        return rising[-2] + 0.3 * (rising[-2] - rising[0])
+    return rising[-1]
+
+
+if __name__ == "__main__":
+    figure_main(draw, "comparison", "compare.json")

@@ -1,0 +1,68 @@
+"""Planted mixtures: what is learned against what was planted.
+
+Shows what `experiments/plants.py` left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from study_figure import FAINT, PAGE, domain_legend, figure_main, panel
+
+from bydore_pyro.colours import domain_colours
+
+MARKS = "osDv^<>PX*"
+
+
+def draw(content: Mapping[str, Any]) -> Any:
+    """Draws a mark for every domain of every plant, and the plants' distances."""
+    import matplotlib.pyplot as plt
+
+    results = content["plants"]
+
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(PAGE, 2.9), layout="constrained", width_ratios=(1, 1.1)
+    )
+    names = sorted({name for row in results for name in row["weights"]})
+    colours = domain_colours(names)
+    for place, row in enumerate(results):
+        for name in names:
+            planted, learned = row["shares"].get(name, 0.0), row["weights"][name]
+            mark = MARKS[place % len(MARKS)]
+            size = 22 if planted else 8
+            left.scatter(planted, learned, s=size, marker=mark, color=colours[name], linewidth=0)
+    left.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=0)
+    top = 1.08 * max(max(r["shares"].values()) for r in results)
+    top = max(top, 1.08 * max(max(r["weights"].values()) for r in results))
+    left.set(xlim=(-0.02, top), ylim=(-0.02, top))
+    left.set_xlabel("planted weight")
+    left.set_ylabel("learned weight")
+    panel(left, "a", "every domain; a mark for each plant")
+    x = np.arange(len(results))
+    right.bar(x - 0.2, [r["total_variation"] for r in results], 0.36, color="0.35", label="all")
+    merged = [r["total_variation_alike_merged"] for r in results]
+    right.bar(
+        x + 0.2, merged, 0.36, color="white", edgecolor="0.35", hatch="////",
+        label="alike domains taken together",
+    )  # fmt: skip
+    for place, row in enumerate(results):
+        if row["gap_closed"] is not None:
+            right.annotate(
+                f"{row['gap_closed']:.0%}",
+                (place, max(row["total_variation"], merged[place])),
+                xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7,
+            )  # fmt: skip
+    right.set_xticks(x, [str(row["plant"]) for row in results])
+    right.set_xlabel("plant; above: gap in loss that is closed")
+    right.set_ylabel("total variation")
+    right.margins(y=0.3)
+    right.legend(loc="upper left")
+    panel(right, "b", "distance of the weights")
+    domain_legend(figure, names)
+    return figure
+
+
+if __name__ == "__main__":
+    figure_main(draw, "planted_mixtures", "plants.json")

@@ -1,0 +1,72 @@
+"""The posterior of the weights: how it came about, and what is known of each domain.
+
+Shows the run folder of a search, such as `experiments/case1.py` leaves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray
+from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_main, panel
+
+from bydore_pyro.arviz_import import hdi, import_arviz
+from bydore_pyro.diagnostics import HDI_PROBABILITY
+from bydore_pyro.errors import DataError
+from bydore_pyro.plots import plain
+
+BANDS = 4  # domains whose spread is drawn: more bands hide each other
+TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)
+
+
+def draw(run: Path) -> Any:
+    """Draws the path of the mean, one standard deviation about it, and the result's intervals."""
+    import matplotlib.pyplot as plt
+
+    try:
+        with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
+            path, deviation = trajectory["mean"].values, trajectory["standard_deviation"].values
+            names = [str(name) for name in trajectory["domain"].values]
+        posterior = import_arviz().from_netcdf(run / "posterior.nc")
+    except OSError as error:
+        raise DataError(f"Expected a search's run folder, found {run}: {error}") from None
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(PAGE, 3.1), layout="constrained", width_ratios=(1.25, 1)
+    )
+    lines = domain_lines(names)
+    for place in np.argsort(path[-1])[-BANDS:]:
+        low, high = path[:, place] - deviation[:, place], path[:, place] + deviation[:, place]
+        left.fill_between(
+            np.arange(len(path)), np.maximum(low, 0), np.minimum(high, 1),
+            color=lines[names[place]]["color"], alpha=0.15, linewidth=0,
+        )  # fmt: skip
+    left.set_ylim(0, 1)
+    draw_weights(left, path, names)
+    left.set_ylabel("weight (share of training tokens)")
+    panel(left, "a", "E[w] under the guide, one standard deviation")
+
+    draws = posterior["posterior"]["w"]
+    mean, median = draws.mean(("chain", "draw")).values, draws.median(("chain", "draw")).values
+    quarters = draws.quantile((0.25, 0.75), ("chain", "draw")).values
+    interval = hdi(posterior, "w", HDI_PROBABILITY).values
+    order = np.argsort(mean)
+    for row, place in enumerate(order):
+        colour = lines[names[place]]["color"]
+        right.plot(interval[place], [row, row], color=colour, linewidth=1.2)
+        right.plot(quarters[:, place], [row, row], color=colour, linewidth=3.2)
+        right.plot(median[place], row, "o", color="white", mec=colour, ms=4, zorder=3)
+        right.plot(mean[place], row, "D", color=INK, ms=2.5, zorder=4)
+    right.axvline(1 / len(names), color=FAINT, linewidth=0.8, linestyle=":")
+    right.set_yticks(range(len(names)), [plain(names[place]) for place in order])
+    right.set_xscale("function", functions=(np.sqrt, np.square))
+    right.set_xlim(0, 1)
+    right.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    right.set_xlabel("weight, root scale (dotted: uniform)")
+    panel(right, "b", f"mean, median, quartiles, {HDI_PROBABILITY:.0%} HDI")
+    return figure
+
+
+if __name__ == "__main__":
+    figure_main(draw, "posterior", "case1")

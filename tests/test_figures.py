@@ -1,0 +1,190 @@
+"""The study's figures, drawn from the results that lie beside them, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from PIL import Image
+
+from bydore_pyro.mixture import Mixture
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "figures"
+RESULTS = FIGURES / "results"
+SCRIPTS = sorted(p.stem for p in FIGURES.glob("*.py") if p.stem not in ("study_figure", "tables"))
+
+
+@pytest.fixture
+def script(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a script of figures/ in this process; returns exit code, stdout and stderr."""
+
+    def run(name: str, *arguments: str) -> tuple[int, str, str]:
+        path = str(FIGURES / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [path, *arguments])
+        monkeypatch.syspath_prepend(str(FIGURES))
+        code = 0
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], Any]:
+    """Calls the `draw` of a script; returns its figure."""
+
+    def draw(name: str, results: Any) -> Any:
+        monkeypatch.syspath_prepend(str(FIGURES))
+        return runpy.run_path(str(FIGURES / f"{name}.py"))["draw"](results)
+
+    yield draw
+    plt.close("all")
+
+
+def results(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
+    name: str, script: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    shutil.copytree(RESULTS, tmp_path / "results")
+    code, said, _ = script(name, "--folder", str(tmp_path))
+    assert code == 0
+    assert said.split() == [str(tmp_path / f"{name}.pdf"), str(tmp_path / f"{name}.png")]
+    assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    picture = np.asarray(Image.open(tmp_path / f"{name}.png").convert("L"))
+    height, width = picture.shape
+    assert width <= 7.0 * 200 + 1, "no wider than a page, 7 inches"
+    assert height <= 9 * 200
+    assert 0.005 < (picture < 200).mean() < 0.5, "neither blank nor black"
+    edge = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
+    assert (edge > 200).all(), "nothing is cut off at the edge"
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_pictures_beside_the_scripts_are_those_of_the_results(name: str) -> None:
+    for kind in ("pdf", "png"):
+        assert (FIGURES / f"{name}.{kind}").is_file()
+
+
+def test_the_comparison_shows_the_means_in_order(drawn: Callable[[str, Any], Any]) -> None:
+    content = results("compare")
+    figure = drawn("comparison", content)
+    for axes, (name, result) in zip(figure.axes, content["targets"].items(), strict=True):
+        means = {k: statistics.mean(v) for k, v in result["losses"].items()}
+        order = sorted(means, key=lambda label: -means[label])
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert [label.removeprefix("target's") for label in labels] == [
+            label.removeprefix("the target's") for label in order
+        ], name
+        told = [text.get_text() for text in axes.texts]
+        assert told == [f"{means[label]:.3f}" for label in order]
+
+
+def test_trajectories_have_a_line_for_every_domain_in_its_colour(
+    drawn: Callable[[str, Any], Any],
+) -> None:
+    content = results("compare")
+    figure = drawn("trajectories", content)
+    methods = [content["targets"]["case1"]["methods"][name] for name in ("doremi", "bydore")]
+    for axes, row in zip(figure.axes, methods, strict=False):
+        path = np.array(row["trajectory"])
+        heights = sorted(float(line.get_ydata()[-1]) for line in axes.lines)
+        np.testing.assert_allclose(heights, np.sort(path[-1]))
+        assert f"{row['jitter_second_half']:.4f}" in axes.get_title(loc="left")
+    first, second = ({line.get_color() for line in axes.lines} for axes in figure.axes[:2])
+    assert first == second
+    assert len(first) == len(methods[0]["weights"])
+
+
+def test_the_posterior_shows_the_mixture(drawn: Callable[[str, Any], Any]) -> None:
+    mixture = Mixture.from_json(RESULTS / "case1" / "mixture.json")
+    right = drawn("posterior", RESULTS / "case1").axes[1]
+    order = [label.get_text() for label in right.get_yticklabels()]
+    weights = mixture.as_dict()
+    means = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "D"]
+    assert order[-1] == max(weights, key=weights.__getitem__)
+    np.testing.assert_allclose(means, [weights[name] for name in order], atol=0.01)
+
+
+def test_reversals_are_those_that_brute_force_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FIGURES))
+    reversals = runpy.run_path(str(FIGURES / "appendix_loss.py"))["reversals"]
+    losses = {"a": [3.0, 2.0], "b": [2.5, 2.4], "c": [4.0, 1.0], "d": [5.0, 5.0]}
+    # a-b: +0.5 to -0.4, width 0.4; a-c: -1 to +1; b-c: -1.5 to +1.4; d is above all throughout.
+    assert reversals(list(losses), losses, 1) == [("b", "c"), ("a", "c"), ("a", "b")]
+    content = results("assumptions")
+    found = reversals(content["domains"], content["losses"], content["small_scale_measurements"])
+    assert len(found) == content["ranks"]["domains alone"]["reversed_pairs"]
+
+
+def test_the_theory_is_drawn_at_its_slopes(drawn: Callable[[str, Any], Any]) -> None:
+    left, right = drawn("convergence_rates", results("convergence")).axes
+    for axes, slope in ((left, 2.0), (right, -0.5)):
+        x, y = (np.log(v) for v in axes.lines[1].get_data())
+        np.testing.assert_allclose(np.diff(y) / np.diff(x), slope)
+
+
+def test_tables_in_markdown_and_latex_say_the_same(
+    script: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    code, _, _ = script("tables", str(RESULTS), "--folder", str(tmp_path))
+    assert code == 0
+    markdown = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    latex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
+    rows = [line for line in markdown.splitlines() if line.startswith("|") and "---" not in line]
+    assert len(rows) > 20
+    assert sum(line.endswith(r"\\") for line in latex.splitlines()) == len(rows)
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}")
+    assert "python_tests" not in latex
+    tables = latex.split(r"\begin{tabular}{")[1:]
+    for table in tables:
+        columns = len(table[: table.index("}")])
+        body = table[: table.index(r"\end{tabular}")]
+        for line in body.splitlines():
+            if line.endswith(r"\\"):
+                assert line.replace(r"\&", "").count("&") == columns - 1
+    assert (FIGURES / "tables.md").read_text(encoding="utf-8") == markdown
+    assert (FIGURES / "tables.tex").read_text(encoding="utf-8") == latex
+
+
+@pytest.mark.parametrize("content", [None, "no JSON", "[1, 2]", "{}", '{"targets": {"case1": 3}}'])
+def test_results_of_something_else_are_one_line(
+    content: str | None, script: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "results.json"
+    if content is not None:
+        path.write_text(content)
+    for name in ("comparison", "assumption_violations", "scheduling_strategies", "posterior"):
+        code, _, error = script(name, str(path), "--folder", str(tmp_path))
+        assert (code, error.count("\n")) == (2, 1), error
+        assert "Expected" in error
+    assert [p.name for p in tmp_path.iterdir()] == (["results.json"] if content is not None else [])
+
+
+def test_results_are_small_and_name_no_folder() -> None:
+    for path in RESULTS.rglob("*"):
+        if path.is_file():
+            assert path.stat().st_size < 400_000, path
+            assert b"/tmp/" not in path.read_bytes(), path
