@@ -13,6 +13,7 @@ from bydore_pyro.command_line import (
     parse_options,
     progress_bar,
     resumed_run,
+    tell,
 )
 from bydore_pyro.errors import DataError
 
@@ -139,3 +140,21 @@ def test_a_run_is_resumed_with_its_own_options() -> None:
     for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
         with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
             resumed_run(wrong)
+
+
+def test_a_preset_of_an_options_value_applies_to_that_value_alone() -> None:
+    presets = {"--name=big": {"steps": 99}}
+    for given, steps in (
+        (["--name", "big"], 99),
+        (["--name=big"], 99),
+        (["--name", "small"], 3),
+        (["--name", "--name=big"[2:]], 3),
+        (["--name", "big", "--steps", "5"], 5),
+    ):
+        found = parse_options(given, "test", "", BothOptions, presets=presets)
+        assert found.part.steps == steps
+
+
+def test_lines_of_progress_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("a line")
+    assert capsys.readouterr() == ("", "a line\n")

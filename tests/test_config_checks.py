@@ -1,12 +1,15 @@
-"""The check that every configuration shares."""
+"""The checks that configurations share."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import pytest
 
-from bydore_pyro.config_checks import require_finite
+from bydore_pyro.config_checks import require_finite, warn_idle
+from bydore_pyro.proxy import ProxyConfig
+from bydore_pyro.search_config import SearchConfig
 
 
 @dataclass
@@ -21,3 +24,30 @@ def test_numbers_must_be_finite(rate: float) -> None:
     require_finite(Config())
     with pytest.raises(ValueError, match="Expected a finite rate"):
         require_finite(Config(rate=rate))
+
+
+def test_an_option_without_effect_warns_where_it_was_set() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_idle(Config(count=2), ("rate", "name"), "reason")
+    with pytest.warns(UserWarning, match="count has no effect with that reason"):
+        warn_idle(Config(count=2), ("count", "rate"), "that reason")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": "point", "kl": "bound"},
+        {"learner": "exponentiated", "moment": "ratio"},
+        {"hypergradient": "forward_mode", "epsilon_rule": "paper"},
+        {"tolerance_window": 7},
+    ],
+)
+def test_a_search_warns_of_idle_options(options: dict) -> None:
+    with pytest.warns(UserWarning, match=f"{list(options)[-1]} has no effect with"):
+        SearchConfig(**options)
+
+
+def test_a_proxy_warns_of_an_idle_decay() -> None:
+    with pytest.warns(UserWarning, match="weight_decay has no effect with optimizer sgd"):
+        ProxyConfig(optimizer="sgd", weight_decay=0.3)

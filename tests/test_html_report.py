@@ -172,8 +172,7 @@ def test_a_search_does_not_fail_for_want_of_its_report(
 ) -> None:
     folder = RunFolder(write_search(tmp_path / "run"), resume=True)
     with monkeypatch.context() as without:
-        for name in ("plotly", "plotly.graph_objects"):
-            without.setitem(sys.modules, name, None)
+        without.setitem(sys.modules, "plotly", None)
         with pytest.raises(
             DataError, match=r"package plotly .* pip install 'bydore-pyro\[report\]'"
         ):
@@ -182,15 +181,6 @@ def test_a_search_does_not_fail_for_want_of_its_report(
     monkeypatch.setattr(RunFolder, "write_text", lambda *_: 1 / 0)
     assert add_html_report(folder) == "No report.html: ZeroDivisionError: division by zero"
     assert "No report.html" in caplog.text
-
-
-def test_other_missing_packages_are_not_taken_for_plotly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_search(tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "bydore_pyro.plots", None)
-    with pytest.raises(ImportError, match="bydore_pyro"):
-        html_report([tmp_path / "run"])
 
 
 def test_the_same_run_gives_the_same_page(tmp_path: Path) -> None:

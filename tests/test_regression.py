@@ -9,7 +9,7 @@ import pandas
 import pytest
 from planted_tables import planted
 
-from bydore_pyro.baselines import regression_input
+from bydore_pyro import extras
 from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
 from bydore_pyro.baselines.regression import PointRegression, fit_regression
 from bydore_pyro.errors import DataError
@@ -117,6 +117,6 @@ def test_a_missing_package_is_told(
     def fail(name: str) -> None:
         raise error(f"No module named '{name}'")
 
-    monkeypatch.setattr(regression_input.importlib, "import_module", fail)
+    monkeypatch.setattr(extras.importlib, "import_module", fail)
     with pytest.raises(ValueError, match=r"pip install 'bydore-pyro\[baselines\]'"):
         fit_regression(kind, *planted(50))

@@ -12,21 +12,18 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 import xarray
 from conftest import folder_content, write_domains
 
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.checkpoint import save_checkpoint
 from bydore_pyro.cli import main
-from bydore_pyro.command_line import parse_options, tell
+from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
-from bydore_pyro.errors import RunFolderError
 from bydore_pyro.options import SMOKE
-from bydore_pyro.resuming import begin_run, options_or_resumed, resumed_options
-from bydore_pyro.run import is_finished
-from bydore_pyro.run_data import domains_of, largest_weights, load_domains, uniform_weights
-from bydore_pyro.search_results import peak_memory_megabytes
+from bydore_pyro.run import is_finished, search
+from bydore_pyro.run_data import load_domains
+from bydore_pyro.run_folder import RunFolder
 
 KILLS = 20
 
@@ -185,34 +182,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert_same(before, results(tmp_path / "whole"))
 
 
-def test_a_command_line_is_options_or_a_run_that_goes_on(store: Path, tmp_path: Path) -> None:
-    given = arguments(store, tmp_path / "run")[1:]
-    options, resume = options_or_resumed(given, "x", "", SearchOptions)
-    assert (options.search.steps, resume) == (SMOKE["steps"], None)
-    main(["search", *given])
-    again, resume = options_or_resumed(["--resume", str(tmp_path / "run")], "x", "", SearchOptions)
-    assert (again, resume) == (options, tmp_path / "run")
-    fewer, _ = options_or_resumed(given, "x", "", SearchOptions, {"steps": 9, "guide_warmup": 1})
-    assert fewer.search.steps == 9
-
-
-def test_options_become_domains_and_their_caps(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = arguments(store, tmp_path / "out", "--max_epochs", "2", "--target_tokens", "9000")
-    options = parse_options(given[1:], "test", "", SearchOptions, presets={"--smoke": SMOKE})
-    domains = load_domains(options)
-    most = largest_weights(options, domains)
-    assert most is not None
-    for name, count in domains.sequences().items():
-        assert most[name] == pytest.approx(2 * count * 32 / 9000)
-    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
-    other = domains_of(options, domains.corpus, seed=1)
-    assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
-    assert peak_memory_megabytes() > 10
-    assert "without effect on the token store" in capsys.readouterr().err, "--smoke's cap"
-    tell("a line")
-    assert capsys.readouterr().err == "a line\n"
+def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path) -> None:
+    given = arguments(store, tmp_path / "unused")[1:]
+    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
+    assert len(found.state.records) == SMOKE["steps"]
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+    assert not is_finished(tmp_path / "run"), "its metrics are its caller's"
 
 
 def test_a_run_goes_on_with_its_own_data(
@@ -232,10 +209,10 @@ def test_a_run_goes_on_with_its_own_data(
         with pytest.raises(SystemExit) as exit_:
             main(["search", *wrong])
         assert exit_.value.code == 2
-    with pytest.raises(RunFolderError, match="Expected a run in"):
-        resumed_options(tmp_path, SearchOptions)
-    with pytest.raises(RunFolderError, match="found a run in"):
-        begin_run(resumed_options(out, SearchOptions), "search", None)
+    (out / "manifest.json").unlink()
+    with pytest.raises(SystemExit):
+        main(["search", "--resume", str(out)])
+    assert "Expected the run's manifest" in capsys.readouterr().err
 
 
 def test_seeds_agree_and_go_on(

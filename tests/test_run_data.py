@@ -1,0 +1,59 @@
+"""Options become tokens, domains and caps; what is wrong shows before anything long starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import write_domains
+
+from bydore_pyro.cli import main
+from bydore_pyro.command_line import parse_options
+from bydore_pyro.commands.search_command import SearchOptions
+from bydore_pyro.errors import DataError
+from bydore_pyro.options import SMOKE
+from bydore_pyro.run_data import domains_of, largest_weights, load_domains, uniform_weights
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+    main(["prepare", "--data", str(text), "--out", str(folder / "store"), "--vocabulary", "280",
+          "--processes", "0"])  # fmt: skip
+    return folder / "store"
+
+
+def options(store: Path, *more: str) -> SearchOptions:
+    given = ["--smoke", "--data", str(store), "--validation", "a", *more]
+    return parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+
+
+def test_options_become_domains_and_their_caps(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
+    domains = load_domains(capped)
+    most = largest_weights(capped, domains)
+    assert most is not None
+    for name, count in domains.sequences().items():
+        assert most[name] == pytest.approx(2 * count * 32 / 9000)
+    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
+    other = domains_of(capped, domains.corpus, seed=1)
+    assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
+    assert "without effect on the token store" in capsys.readouterr().err, "--smoke's cap"
+    assert largest_weights(options(store), domains) is None
+
+
+def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="Expected sequence_length <= "):
+        load_domains(options(store, "--sequence_length", "100000"))
+    with pytest.raises(ValueError, match="Expected a device of this machine, found 'tpu'"):
+        load_domains(options(store, "--device", "tpu"))
+    with pytest.raises(DataError, match="within the cap"):
+        load_domains(options(store, "--max_epochs", "1", "--target_tokens", "1e12"))
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(DataError, match="package tensorboard, found none"):
+        load_domains(options(store, "--log", "tensorboard"))
