@@ -87,12 +87,13 @@ def _is_set(flag: str, arguments: Sequence[str]) -> bool:
     if wants_value:
         pairs = zip(arguments, [*arguments[1:], ""], strict=True)
         return flag in arguments or (option, wanted) in pairs
+    found = False  # the last one wins
     for place, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name == flag:
             value = value if equals else "".join(arguments[place + 1 : place + 2])
-            return value.lower() not in ("false", "f", "no", "n", "0")
-    return False
+            found = value.lower() not in ("false", "f", "no", "n", "0")
+    return found
 
 
 def resumed_run(arguments: Sequence[str]) -> Path | None:
@@ -101,7 +102,10 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
     Raises:
         ValueError: When other options stand beside it, or it names nothing.
     """
-    given = [a for argument in arguments for a in argument.split("=", 1)]
+    given = list(arguments)
+    for place, argument in enumerate(arguments):
+        if argument.startswith("--resume="):
+            given[place : place + 1] = ["--resume", argument.removeprefix("--resume=")]
     if "--resume" not in given:
         return None
     if len(given) != 2 or given[0] != "--resume" or not given[1]:
@@ -143,7 +147,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     for key, value in flat.items():
         if key not in known or key == "config":
             raise DataError(f"Expected an option, found '{key}' in {named}")
-        if value is None or value is False or value == []:
+        if value is None or value == []:
             continue
         values = value if isinstance(value, list) else [value]
         found += [f"--{key}", *(str(v).lower() if isinstance(v, bool) else str(v) for v in values)]

@@ -1,4 +1,4 @@
-"""What all dataclasses of options check."""
+"""What dataclasses of options check, and how they read numbers of tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["require_finite", "warn_idle"]
+__all__ = ["number_of_tokens", "require_finite", "warn_idle"]
+
+SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def require_finite(config: Any) -> None:
@@ -25,3 +27,19 @@ def warn_idle(config: Any, names: Sequence[str], reason: str) -> None:
     for name in names:
         if getattr(config, name) != defaults[name]:
             warnings.warn(f"{name} has no effect with {reason}", stacklevel=2)
+
+
+def number_of_tokens(text: str) -> float:
+    """Returns a number with an optional suffix K, M, B or T.
+
+    Raises:
+        ValueError: When it is not one, or not positive.
+    """
+    scale = SUFFIXES.get(text[-1:].upper(), 1.0)
+    try:
+        number = float(text[:-1] if scale != 1.0 else text) * scale
+        if not 0 < number < 1e18:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"Expected tokens such as 4e6 or 0.4B, found '{text}'") from None
+    return number

@@ -203,10 +203,14 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if torch.device(device).type not in ("cpu", "cuda"):
+            raise RuntimeError("neither 'cpu' nor 'cuda'")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"Expected a device, found '{device}': {reason}") from None
+    if (folder / "model" / "config.json").is_file():
+        raise DataError(f"Expected the folder of a model, found a run's: try {folder / 'model'}")
     if not (folder / "config.json").is_file():
         raise DataError(f"Expected the folder of a model, found no config.json in {folder}")
     if not any(folder.glob("*.safetensors")):
@@ -225,7 +229,14 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
         part = "model"
-        model = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True, **safely)
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, **safely
+        )
+        if loaded["missing_keys"]:
+            raise ValueError(f"no weights for {sorted(loaded['missing_keys'])[0]}")
+        broken = [n for n, p in model.named_parameters() if not torch.isfinite(p).all()]
+        if broken:
+            raise ValueError(f"NaN or infinity in {broken[0]}")
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise DataError(

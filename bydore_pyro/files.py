@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, RunFolderError
 
 __all__ = [
     "appearing_file",
     "appearing_folder",
     "remove_half_written",
+    "require_new_file",
     "unique_keys",
     "yaml_or_json",
 ]
@@ -51,8 +52,16 @@ def appearing_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def appearing_folder(path: Path) -> Iterator[Path]:
-    """Like `appearing_file`, for a folder; where another process was faster, its folder stays."""
+def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
+    """Like `appearing_file`, for a folder.
+
+    Args:
+        path: The folder.
+        first_wins: Whether one that is there stays, as where several processes make the same.
+
+    Raises:
+        OSError: When there is one already, and the first does not win.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
     try:
@@ -61,10 +70,23 @@ def appearing_folder(path: Path) -> Iterator[Path]:
         try:
             aside.rename(path)
         except OSError:
-            if not path.is_dir():
+            if not (first_wins and path.is_dir()):
                 raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def require_new_file(path: Path, option: str = "--out") -> None:
+    """Checks that a file can be written and is not there yet, before anything long starts.
+
+    Raises:
+        RunFolderError: When it is there, or cannot be written.
+    """
+    if path.exists() or path.is_symlink():
+        raise RunFolderError(f"Expected a new file, found {path}: name another by {option}")
+    existing = next(p for p in path.absolute().parents if p.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise RunFolderError(f"Expected a folder to write to, found {existing}")
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

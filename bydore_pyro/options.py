@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 import torch
 
+from bydore_pyro.config_checks import number_of_tokens
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
@@ -20,9 +21,8 @@ from bydore_pyro.prior_net import PriorNetworkConfig
 from bydore_pyro.proxy import ProxyConfig, build_language_model
 from bydore_pyro.search_config import SearchConfig
 
-__all__ = ["SMOKE", "Options", "RunConfig", "number_of_tokens"]
+__all__ = ["SMOKE", "Options", "RunConfig"]
 
-SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 PROJECT = Path(__file__).resolve().parents[1]  # where models/ lies in a checkout
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -229,19 +229,3 @@ class Options:
             torch.manual_seed(seed)
             model = build_language_model(self.proxy_source(), vocabulary)
         return model.to(self.device)
-
-
-def number_of_tokens(text: str) -> float:
-    """Returns a number with an optional suffix K, M, B or T.
-
-    Raises:
-        ValueError: When it is not one, or not positive.
-    """
-    scale = SUFFIXES.get(text[-1:].upper(), 1.0)
-    try:
-        number = float(text[:-1] if scale != 1.0 else text) * scale
-        if not 0 < number < 1e18:
-            raise ValueError
-    except ValueError:
-        raise ValueError(f"Expected tokens such as 4e6 or 0.4B, found '{text}'") from None
-    return number

@@ -54,7 +54,7 @@ def options_or_resumed(
 
     Args:
         arguments: Of the command line.
-        name: The command.
+        name: The command, "bydore" before it or not.
         about: The text of `--help`.
         kind: The class of the options.
         smoke: What `--smoke` presets.
@@ -65,6 +65,6 @@ def options_or_resumed(
     """
     resume = resumed_run(arguments)
     if resume is not None:
-        return resumed_options(resume, name, kind), resume
+        return resumed_options(resume, name.removeprefix("bydore "), kind), resume
     options = parse_options(arguments, name, about, kind, presets={"--smoke": smoke})
     return options.resolved(), None

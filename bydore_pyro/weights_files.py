@@ -30,7 +30,7 @@ from bydore_pyro.files import unique_keys
 from bydore_pyro.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.published import pile_weights
 
-__all__ = ["mixture_from", "read_mixture"]
+__all__ = ["mixture_from", "normalised", "read_mixture"]
 
 PUBLISHED = "published:"
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
@@ -60,14 +60,14 @@ def mixture_from(source: str) -> Mixture:
     if name not in columns:
         known = ", ".join(PUBLISHED + column for column in columns)
         raise DataError(f"Expected one of {known}, found {source!r}")
-    return _mixture(columns[name], source)
+    return normalised(columns[name], source)
 
 
 def read_mixture(path: Path) -> Mixture:
     """Reads domain weights from a file of any kind that this module's table lists.
 
     Args:
-        path: The file; its name does not matter.
+        path: The file; its name does not matter. Of a run's folder, `mixture.json`.
 
     Returns:
         Weights that sum to 1. Only our own format tells of which tokenizer's tokens they are
@@ -81,6 +81,8 @@ def read_mixture(path: Path) -> Mixture:
     Warns:
         UserWarning: When the weights did not sum to 1 and were normalised.
     """
+    if path.is_dir():
+        path = path / "mixture.json"
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -89,7 +91,7 @@ def read_mixture(path: Path) -> Mixture:
     try:
         weights = _weights(content)
         if weights is not None:
-            return _mixture(weights, str(path))
+            return normalised(weights, str(path))
     except ValueError as error:
         raise DataError(_line(f"Expected weights of domains in {path}, found: {error}")) from error
     try:
@@ -192,8 +194,19 @@ def _plain(node: Any) -> Any:
     )
 
 
-def _mixture(weights: Mapping[str, Any], place: str) -> Mixture:
-    """Returns weights as a mixture, normalised."""
+def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
+    """Returns weights as a mixture, normalised.
+
+    Args:
+        weights: By domain; numbers, or text that is one.
+        place: Where they come from, for the warning.
+
+    Raises:
+        ValueError: What was found that cannot be weights.
+
+    Warns:
+        UserWarning: When they did not sum to 1.
+    """
     if not weights:
         raise ValueError("no domain")
     if not all(weights):

@@ -137,9 +137,38 @@ def test_a_run_is_resumed_with_its_own_options() -> None:
     assert resumed_run(["--steps", "3"]) is None
     assert resumed_run(["--resume", "runs/a"]) == Path("runs/a")
     assert resumed_run(["--resume=runs/a"]) == Path("runs/a")
+    assert resumed_run(["--resume", "runs/lr=3"]) == Path("runs/lr=3")
+    assert resumed_run(["--resume=runs/lr=3"]) == Path("runs/lr=3")
     for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
         with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
             resumed_run(wrong)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShinyConfig:
+    """A part whose default is yes."""
+
+    shiny: bool = field(default=True, metadata={"help": "Shiny."})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShinyOptions:
+    """All."""
+
+    own: ShinyConfig
+
+
+def test_a_file_says_no_and_the_last_word_wins(tmp_path: Path) -> None:
+    path = tmp_path / "options.json"
+    path.write_text('{"shiny": false}')
+    given = ["--config", str(path)]
+    assert parse_options([], "test", "", ShinyOptions).own.shiny
+    assert not parse_options(given, "test", "", ShinyOptions).own.shiny
+    assert parse_options([*given, "--shiny", "true"], "test", "", ShinyOptions).own.shiny
+    path.write_text('{"quick": true}')
+    assert parse(*given).part.steps == 1
+    undone = parse(*given, "--quick", "false").part
+    assert (undone.quick, undone.steps) == (False, 7)
 
 
 def test_a_preset_of_an_options_value_applies_to_that_value_alone() -> None:

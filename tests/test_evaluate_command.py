@@ -129,7 +129,7 @@ def test_scores_lie_beside_the_model_and_are_not_overwritten(
     with pytest.raises(SystemExit) as exit_:
         evaluate_command(given)
     assert exit_.value.code == 2
-    assert "Expected a new file for the scores, found" in capsys.readouterr().err
+    assert "Expected a new file, found" in capsys.readouterr().err
     assert (model / "scores.json").read_text() == written
 
 

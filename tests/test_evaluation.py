@@ -20,6 +20,7 @@ from benchmark_data import (
     write_split,
     write_task,
 )
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from bydore_pyro.errors import DataError
@@ -210,6 +211,25 @@ def test_folders_that_are_no_models(tmp_path: Path) -> None:
     torch.save({}, folder / "pytorch_model.bin")
     with pytest.raises(DataError, match=r"found pytorch_model\.bin: a pickle can run code"):
         load_model(folder)
+
+
+def test_weights_that_are_not_all_there_are_not_scored(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"found a run's: try .*/model$"):
+        save_model(tmp_path / "model")
+        load_model(tmp_path)
+    file = tmp_path / "model" / "model.safetensors"
+    weights = load_file(file)
+    name = next(n for n in weights if n.endswith("down_proj.weight"))
+    save_file({**weights, name: weights[name] * float("nan")}, file, {"format": "pt"})
+    with pytest.raises(DataError, match=rf"NaN or infinity in {name}"):
+        load_model(tmp_path / "model")
+    weights.pop(name)
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(DataError, match=rf"no weights for {name}"):
+        load_model(tmp_path / "model")
+    for device in ("meta", "cpus"):
+        with pytest.raises(ValueError, match=f"a device, found '{device}'"):
+            load_model(tmp_path / "model", device)
 
 
 def test_code_beside_a_model_is_not_run(tmp_path: Path) -> None:

@@ -227,3 +227,15 @@ def test_help_and_published_mixtures(capsys: pytest.CaptureFixture[str]) -> None
         warnings.simplefilter("error")
         text, _ = exported(capsys, "published:regmix", "--to", "doremi")
     assert sum(json.loads(text)["train_domain_weights"].values()) == pytest.approx(1, abs=1e-14)
+
+
+def test_nothing_is_overwritten(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / "mixture.json").read_bytes()
+    for place in (run / "mixture.json", run, tmp_path / "link"):
+        if place.name == "link":
+            place.symlink_to(run / "mixture.json")
+        said = refused(capsys, run, "--to", "doremi", "--out", place)
+        assert said == f"Expected a new file, found {place}: name another by --out"
+    assert (run / "mixture.json").read_bytes() == before

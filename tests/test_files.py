@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import (
     appearing_file,
     appearing_folder,
     remove_half_written,
+    require_new_file,
     unique_keys,
     yaml_or_json,
 )
@@ -50,12 +51,33 @@ def test_a_folder_appears_at_the_end(tmp_path: Path) -> None:
 
 def test_the_faster_process_wins(tmp_path: Path) -> None:
     path = tmp_path / "folder"
-    with appearing_folder(path) as aside:
+    with appearing_folder(path, first_wins=True) as aside:
         (aside / "a").write_text("slow")
         path.mkdir()
         (path / "a").write_text("fast")
     assert (path / "a").read_text() == "fast"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_there_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "notes").write_text("of the user")
+    with pytest.raises(OSError, match="not empty"), appearing_folder(path) as aside:
+        (aside / "a").write_text("new")
+    assert [p.name for p in tmp_path.rglob("*")] == ["folder", "notes"]
+
+
+def test_new_files_are_new(tmp_path: Path) -> None:
+    require_new_file(tmp_path / "deep" / "new")
+    assert not (tmp_path / "deep").exists()
+    (tmp_path / "old").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("old", "link", "."):
+        with pytest.raises(RunFolderError, match="Expected a new file, found"):
+            require_new_file(tmp_path / name)
+    with pytest.raises(RunFolderError, match="Expected a folder to write to"):
+        require_new_file(tmp_path / "old" / "below")
 
 
 def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_method_leaves_a_run_and_reports_it(
     assert metrics["details"]["steps"] > 10
     assert {"versions", "commit", "peak_memory_megabytes"} <= set(metrics)
     assert (out / "trajectory.nc").is_file()
-    assert resumed_options(out, FitOptions).fit.method == "doremi"
+    assert resumed_options(out, "fit", FitOptions).fit.method == "doremi"
 
 
 def test_a_run_is_continued_without_training_finished_proxies(

@@ -67,7 +67,9 @@ def test_prefixes() -> None:
     assert ExportConfig(to="megatron").path("law") == ""
     assert ExportConfig(to="megatron", prefix="/data/").path("law") == "/data/law"
     assert ExportConfig(to="megatron", prefix="s3://b/{domain}/x").path("law") == "s3://b/law/x"
-    assert ExportConfig(to="megatron", prefix="/{x}/{domain}").path("{0}") == "/{x}/{0}"
+    assert ExportConfig(to="megatron", prefix="/x/{domain}").path("{0}") == "/x/{0}"
+    with pytest.raises(ValueError, match=r"Expected no braces in prefix but \{domain\}"):
+        ExportConfig(to="megatron", prefix="/d/{Domain}")
 
 
 def test_what_is_drawn() -> None:

@@ -174,7 +174,7 @@ def test_a_search_does_not_fail_for_want_of_its_report(
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "plotly", None)
         with pytest.raises(
-            DataError, match=r"package plotly .* pip install 'bydore-pyro\[report\]'"
+            DataError, match=r"package plotly.* pip install 'bydore-pyro\[report\]'"
         ):
             html_report([folder.path])
         assert add_html_report(folder).startswith("No report.html: Expected the package plotly")

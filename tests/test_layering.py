@@ -110,8 +110,8 @@ ALLOWED: dict[str, set[str]] = {
     "point_learners": {"learner", "prior_net", "search_config"},
     "report_page.drawing": {"colours", "report_page.words"},
     "resuming": {"command_line", "options", "run_folder"},
-    "target.mixture_schedule": {"files", "mixture", "options", "weights_files"},
-    "target.target_config": {"options"},
+    "target.mixture_schedule": {"files", "mixture", "weights_files"},
+    "target.target_config": set(),
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
     },
@@ -143,7 +143,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "target.mixture_order": {"target.mixture_schedule"},
     "target.trainer_checkpoints": {
-        *("data.store", "target.mixture_schedule", "target.target_config"),
+        *("data.store", "proxy", "target.mixture_schedule", "target.target_config"),
     },
     "checkpoint": {"files", "search", "tensor_tree"},
     "data.prepare": {

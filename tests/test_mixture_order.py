@@ -126,5 +126,5 @@ def test_bad_places_are_refused() -> None:
         with pytest.raises(IndexError, match="Expected a sequence in"):
             MixtureOrder(schedule, 10).locate(n)
     for sequences in (0, 2**40 + 1):
-        with pytest.raises(ValueError, match="Expected sequences in"):
+        with pytest.raises(ValueError, match="Expected a sequence for each of"):
             MixtureOrder(schedule, sequences)

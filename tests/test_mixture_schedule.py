@@ -79,7 +79,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("- {until: true, mixture: {a: 1}}", "True instead of a share"),
         ("- {until: soon, mixture: {a: 1}}", "Expected tokens such as"),
         ("- {until: 2e9, mixture: {a: 1}}", "Expected ends that grow to 1"),
-        ("- {mixture: {a: 0.5, b: 0.4}}", "Expected weights that sum to 1"),
+        ("- {mixture: {a: 0.5, b: -0.4}}", "-0.4 as the weight of 'b'"),
+        ("- {mixture: {}}", "no domain"),
         ("- {mixture: {a: x}}", "'x' instead of a number as the weight of 'a'"),
         ("- {mixture: 3}", "3 instead of a file or names with weights"),
         ("- {mixture: missing.json}", "Expected a mixture file"),
@@ -90,6 +91,16 @@ def test_bad_stages_are_one_line(text: str, message: str, tmp_path: Path) -> Non
     with pytest.raises(DataError, match="Expected stages of mixtures in .*" + message) as caught:
         read_schedule(path, 1e9)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stage_takes_a_runs_folder_and_weights_that_sum_to_anything(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mixture.json").write_text(SECOND.to_json())
+    text = "- {until: 0.5, mixture: run}\n- {mixture: {a: 2, b: 6}}"
+    with pytest.warns(UserWarning, match="a stage: the weights sum to 8; they were normalised"):
+        schedule = read_schedule(write(tmp_path / "stages.yaml", text), 1e9)
+    assert schedule.mixtures[0].as_dict() == SECOND.as_dict()
+    assert schedule.mixtures[1].as_dict() == {"a": 0.25, "b": 0.75}
 
 
 def test_what_is_no_list_is_left_to_the_readers_of_weights(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from bydore_pyro.command_line import parse_options
-from bydore_pyro.options import SMOKE, Options, RunConfig, number_of_tokens
+from bydore_pyro.config_checks import number_of_tokens
+from bydore_pyro.options import SMOKE, Options, RunConfig
 
 
 def parse(*arguments: str) -> Options:
@@ -19,13 +20,15 @@ def test_options_survive_their_file() -> None:
     options = parse(
         "--smoke", "--validation", "a=0.5", "b=0.5", "--max_epochs", "3", "--steps", "9"
     )
-    content = json.loads(json.dumps({"name": "search", **options.as_dict()}))
+    content = json.loads(json.dumps(options.as_dict()))
     assert Options.from_dict(content) == options
     content["search"]["speed"] = 3
     with pytest.raises(ValueError, match="unexpected keyword argument 'speed'"):
         Options.from_dict(content)
     with pytest.raises(ValueError, match="Expected the options of a search"):
         Options.from_dict({})
+    with pytest.raises(ValueError, match="unknown parts"):
+        Options.from_dict({**options.as_dict(), "magic": {}})
 
 
 def test_tokens_decide_the_steps() -> None:

@@ -8,7 +8,6 @@ import pytest
 from bydore_pyro.baselines.regression_input import (
     checked_mixtures,
     checked_runs,
-    extra,
     normal_quantile,
 )
 
@@ -23,9 +22,3 @@ def test_the_quantile_of_the_normal_distribution() -> None:
     assert normal_quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
     with pytest.raises(ValueError, match=r"probability in \(0, 1\), actual 1"):
         normal_quantile(1)
-
-
-def test_a_package_that_is_there_is_imported() -> None:
-    assert extra("json").loads("1") == 1
-    with pytest.raises(ValueError, match="Expected the package of no_such_package, found none"):
-        extra("no_such_package")

@@ -41,7 +41,7 @@ def test_a_run_goes_on_under_its_own_command_only(tmp_path: Path) -> None:
     assert resumed_options(tmp_path / "run", "case1", SearchOptions) == options
     with pytest.raises(RunFolderError, match=r"Expected a run of case2 in .*: a run of case1"):
         resumed_options(tmp_path / "run", "case2", SearchOptions)
-    with pytest.raises(RunFolderError, match=r"found: 'fit'"):
+    with pytest.raises(RunFolderError, match="found none: Expected the options of a search"):
         resumed_options(tmp_path / "run", "case1", FitOptions)
     with pytest.raises(RunFolderError, match="Expected a run of case1 in"):
         resumed_options(tmp_path, "case1", SearchOptions)

@@ -21,7 +21,7 @@ from bydore_pyro.cli import main
 from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.options import SMOKE
-from bydore_pyro.run import is_finished, search
+from bydore_pyro.run import is_finished, search, search_in
 from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
 
@@ -187,6 +187,9 @@ def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path
     options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
     found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
     assert len(found.state.records) == SMOKE["steps"]
+    whole = search_in(options, tmp_path / "whole", "test")
+    assert whole.mixture == found.mixture
+    assert is_finished(tmp_path / "whole")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
     assert not is_finished(tmp_path / "run"), "its metrics are its caller's"

@@ -16,6 +16,7 @@ from bydore_pyro.diagnostics import jitter
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.search import run_search
+from bydore_pyro.search_config import SearchConfig
 from bydore_pyro.search_results import (
     Found,
     peak_memory_megabytes,
@@ -29,9 +30,9 @@ from bydore_pyro.search_results import (
 def test_what_was_found_is_written_and_told(
     learner: str, corpus: TokenStore, tmp_path: Path
 ) -> None:
-    state = state_of(corpus, steps=6, learner=learner)
+    state = state_of(corpus, SearchConfig(steps=6, guide_warmup=1, learner=learner))
     list(run_search(state))
-    given = ["--sequence_length", "16", "--target_tokens", "5000", "--device", "cpu"]
+    given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
     options = parse_options(given, "test", "", SearchOptions)
     found = write_search(state, options, RunFolder(tmp_path / "run"))
     assert isinstance(found, Found)

@@ -33,6 +33,7 @@ def test_the_length_is_rounded_up_to_whole_steps() -> None:
         ("device", "tpu", "Expected device 'cuda' or 'cpu', actual 'tpu'"),
         ("precision", "float16", "Expected precision"),
         ("loader_workers", -1, "Expected loader_workers >= 0"),
+        ("loader_workers", 99_999, "Expected loader_workers <= 64, actual 99999"),
         ("log_every", 0, "Expected log_every >= 1"),
         ("save_every", 0, "Expected save_every >= 1"),
         ("kept_checkpoints", 0, "Expected kept_checkpoints >= 1"),

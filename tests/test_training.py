@@ -9,12 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from target_runs import (
     WEIGHTS,
     StopAt,
@@ -32,6 +34,7 @@ from bydore_pyro.errors import NonFiniteError, RunFolderError
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.target.trainer_checkpoints import last_checkpoint
 from bydore_pyro.target.training import TargetConfig, Trained, train_target
 
 
@@ -136,6 +139,8 @@ def test_a_half_written_checkpoint_is_passed_over(
 def test_a_finished_run_is_finished(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole.folder, folder)
+    with pytest.raises(RunFolderError, match="found a finished one in"):
+        train(corpus, folder, resume=True)
     shutil.rmtree(folder / "model")
     resumed = train(corpus, folder, resume=True)
     assert same_bits(weights_in(resumed.model), weights_in(whole.model))
@@ -155,20 +160,73 @@ def test_a_checkpoint_cannot_run_code(
 ) -> None:
     folder, ran = tmp_path / "run", tmp_path / "ran"
     shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "checkpoints" / "checkpoint-12")
-    torch.save({"state": Runs(ran)}, folder / "checkpoints" / "checkpoint-8" / name)
-    with pytest.raises(RunFolderError, match=r"Expected a sound .*checkpoint-8, found: Weights"):
-        train(corpus, folder, resume=True)
+    shutil.rmtree(folder / "model")
+    torch.save({"state": Runs(ran)}, folder / "checkpoints" / "checkpoint-12" / name)
+    told: list[str] = []
+    resumed = train(corpus, folder, resume=True, tell=told.append)
     assert not ran.exists()
+    assert f"whose {name} holds more than tensors, which is not read" in told[0]
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
 
 
-def test_damaged_weights_are_refused(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_passed_over(
+    corpus: TokenStore, whole: Trained, tmp_path: Path
+) -> None:
+    """The one before is gone on from, and the end has the same bits."""
     folder = tmp_path / "run"
     shutil.copytree(whole.folder, folder)
+    shutil.rmtree(folder / "model")
     path = folder / "checkpoints" / "checkpoint-12" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(RunFolderError, match=r"Expected a sound .*checkpoint-12, found: "):
-        train(corpus, folder, resume=True)
+    told: list[str] = []
+    resumed = train(corpus, folder, resume=True, tell=told.append)
+    assert "checkpoint-12, whose weights cannot be read" in told[0]
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "which has no optimizer.pt": lambda p: (p / "optimizer.pt").unlink(),
+    "which has no scheduler.pt": lambda p: (p / "scheduler.pt").unlink(),
+    "whose optimizer.pt cannot be read": lambda p: (p / "optimizer.pt").write_bytes(
+        (p / "optimizer.pt").read_bytes()[:3000]
+    ),
+    "whose rng_state.pth cannot be read": lambda p: (p / "rng_state.pth").write_bytes(b""),
+    "whose optimizer.pt is another's": lambda p: torch.save({"a": 1}, p / "optimizer.pt"),
+    "which has no model.norm.weight of shape": lambda p: change(p, "model.norm.weight", None),
+    "which has no model.layers.0": lambda p: change(
+        p, "model.layers.0.mlp.down_proj.weight", torch.ones(3)
+    ),
+    "whose trainer_state.json has no log": lambda p: state(p, log_history="text"),
+    "which was not written to its end": lambda p: state(p, more=3),
+    "whose trainer_state.json is another's": lambda p: state(p, global_step=3),
+    "whose weights cannot be read": lambda p: (p / "config.json").write_text("{}"),
+}
+
+
+def change(path: Path, name: str, value: torch.Tensor | None) -> None:
+    weights = load_file(path / "model.safetensors")
+    weights.pop(name)
+    if value is not None:
+        weights[name] = value
+    save_file(weights, path / "model.safetensors", {"format": "pt"})
+
+
+def state(path: Path, **more: object) -> None:
+    content = json.loads((path / "trainer_state.json").read_text())
+    (path / "trainer_state.json").write_text(json.dumps({**content, **more}))
+
+
+@pytest.mark.parametrize("reason", DAMAGES)
+def test_every_damage_is_named(
+    corpus: TokenStore, whole: Trained, tmp_path: Path, reason: str
+) -> None:
+    shutil.copytree(whole.folder / "checkpoints", tmp_path / "checkpoints")
+    DAMAGES[reason](tmp_path / "checkpoints" / "checkpoint-12")
+    told: list[str] = []
+    found = last_checkpoint(tmp_path / "checkpoints", corpus.vocabulary, told.append)
+    assert found == tmp_path / "checkpoints" / "checkpoint-8"
+    assert len(told) == 1
+    assert f"checkpoint-12, {reason}" in told[0]
 
 
 def test_other_sizes_of_a_device_see_the_same(
@@ -202,6 +260,11 @@ def test_folders_that_cannot_be_used(corpus: TokenStore, whole: Trained, tmp_pat
         train(corpus, whole.folder)
     with pytest.raises(RunFolderError, match="Expected a training to go on with"):
         train(corpus, tmp_path, resume=True)
+    for name in ("model", "checkpoints", "tensorboard"):
+        (tmp_path / name / name).mkdir(parents=True)
+        with pytest.raises(RunFolderError, match=f"new output folder, found {name} in"):
+            train(corpus, tmp_path / name)
+        assert [p.name for p in (tmp_path / name).iterdir()] == [name]
 
 
 def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
@@ -230,6 +293,7 @@ Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
 # Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
 SHARDED = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 import accelerate.state, torch
 from accelerate.utils import DistributedType

@@ -88,7 +88,7 @@ def test_several_processes(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) 
         plan(corpus)
 
 
-def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:
+def test_going_on(corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = MixtureSchedule.constant(mixture_for(corpus))
     write_run(tmp_path, corpus, schedule, tiny_config())
     told: list[str] = []
@@ -98,7 +98,7 @@ def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:
     shape = tiny_shape()
     shape.num_hidden_layers = 3
     shape.save_pretrained(checkpoint)
-    (checkpoint / "trainer_state.json").write_text('{"global_step": 8}')
+    monkeypatch.setattr(training_plan, "last_checkpoint", lambda *_, **__: checkpoint)
     found = plan(corpus, told, resumed=tmp_path)
     assert found.checkpoint == checkpoint
     assert found.model.num_hidden_layers == 3, "the checkpoint's own shape"

@@ -13,7 +13,7 @@ from bydore_pyro.data.pile import PILE_DOMAINS
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.published import pile_weights
-from bydore_pyro.weights_files import LARGEST, mixture_from, read_mixture
+from bydore_pyro.weights_files import LARGEST, mixture_from, normalised, read_mixture
 
 OURS = Mixture(
     names=("arxiv", "pile_cc"),
@@ -272,3 +272,14 @@ def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
                 assert sum(mixture.weights) == pytest.approx(1)
                 assert all(isinstance(name, str) and name for name in mixture.names)
     assert min(read, refused) > 200
+
+
+def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="here: the weights sum to 4; they were normalised"):
+        assert normalised({"a": 3, "b": "1"}, "here").as_dict() == {"a": 0.75, "b": 0.25}
+    (tmp_path / "run").mkdir()
+    with pytest.raises(DataError, match=r"Expected a mixture file, found .*mixture\.json"):
+        read_mixture(tmp_path / "run")
+    mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5), standard_deviation=(0.1, 0.1))
+    (tmp_path / "run" / "mixture.json").write_text(mixture.to_json())
+    assert mixture_from(str(tmp_path / "run")) == mixture

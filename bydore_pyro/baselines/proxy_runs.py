@@ -186,7 +186,7 @@ def _train(problem: Problem, run: PlannedRun, place: Path, advance: Callable[[],
                 f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
                 "--learning_rate may help"
             )
-    with appearing_folder(place) as aside:
+    with appearing_folder(place, first_wins=True) as aside:
         if run.keep_tokens:
             save_file({n: v.contiguous() for n, v in losses.items()}, aside / "tokens.safetensors")
         if run.keep_model:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.command_line import one_line_errors, parse_options, tell
-from bydore_pyro.errors import RunFolderError
 from bydore_pyro.evaluation import EvaluationConfig, evaluate_model, scores_table
-from bydore_pyro.files import appearing_file
+from bydore_pyro.files import appearing_file, require_new_file
 from bydore_pyro.run_folder import provenance
 
 __all__ = ["EvaluateOptions", "ScoresConfig", "evaluate_command"]
@@ -56,7 +54,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         options = parse_options(given, name, evaluate_command.__doc__ or "", EvaluateOptions)
         folder = Path(first)
         out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
-        _require_new(out)
+        require_new_file(out)
         begun = time.perf_counter()
         scores = evaluate_model(folder, options.evaluation, tell=tell)
         seconds, made_by = time.perf_counter() - begun, provenance()
@@ -65,15 +63,6 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         _write(out, {"model": str(folder), **scores, "seconds": seconds, **made_by})
         print(scores_table(scores))
         print(f"\nIn {out}.")
-
-
-def _require_new(path: Path) -> None:
-    """Checks before anything long starts that a file can be written and is not there yet."""
-    if path.exists():
-        raise RunFolderError(f"Expected a new file for the scores, found {path}: name it by --out")
-    existing = next(p for p in path.absolute().parents if p.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise RunFolderError(f"Expected a folder to write to, found {existing}")
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

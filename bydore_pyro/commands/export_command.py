@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bydore_pyro.command_line import fail, one_line_errors, parse_options, tell
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.export.formats import FORMATS, ExportConfig
-from bydore_pyro.files import appearing_file
+from bydore_pyro.files import appearing_file, require_new_file
 from bydore_pyro.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def _export(run: str, options: ExportOptions) -> None:
     from bydore_pyro.export.shares import tokens_per_document
 
     config, files = options.export, options.files
+    if files.out is not None:
+        require_new_file(Path(files.out))
     mixture = _mixture(run)
     store = None if files.data is None else open_store(Path(files.data))
     lengths = None

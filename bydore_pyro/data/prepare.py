@@ -113,7 +113,7 @@ def _check_plan(partial: Path, plan: Plan) -> None:
 def _make_tokenizer(folder: Path, plan: Plan, progress: Callable[[str], None]) -> None:
     if folder.is_dir():
         return
-    with appearing_folder(folder) as aside:
+    with appearing_folder(folder, first_wins=True) as aside:
         if plan.tokenizer.tokenizer is not None:
             save_tokenizer(plan.tokenizer.tokenizer, aside)
         else:

@@ -70,6 +70,8 @@ class ExportConfig:
             )
         if self.prefix == "":
             raise ValueError("Expected a folder or a template for prefix, found an empty one")
+        if any(brace in (self.prefix or "").replace(DOMAIN, "") for brace in "{}"):
+            raise ValueError(f"Expected no braces in prefix but {DOMAIN}, found '{self.prefix}'")
         if not 1 <= self.digits <= 12:
             raise ValueError(f"Expected digits in [1, 12], actual {self.digits}")
         if self.max_repetition_ratio < 1:

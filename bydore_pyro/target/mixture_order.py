@@ -56,7 +56,8 @@ class MixtureOrder:
     def __init__(self, schedule: MixtureSchedule, sequences: int) -> None:
         if not len(schedule.ends) <= sequences <= 2**40:
             raise ValueError(
-                f"Expected sequences in [{len(schedule.ends)}, 2**40], actual {sequences}"
+                f"Expected a sequence for each of {len(schedule.ends)} stages and at most 2^40, "
+                f"actual {sequences}"
             )
         self.names = schedule.names
         self.sequences = sequences

@@ -11,6 +11,7 @@ last stage reaches to the end and need not say so. Files are named relative to t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from bydore_pyro.config_checks import number_of_tokens
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import yaml_or_json
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.options import number_of_tokens
-from bydore_pyro.weights_files import mixture_from
+from bydore_pyro.weights_files import mixture_from, normalised
 
 __all__ = ["MixtureSchedule", "read_schedule"]
 
@@ -106,8 +107,6 @@ def read_schedule(source: str, tokens: float, trajectory_stages: int = 20) -> Mi
     if trajectory_stages < 1:
         raise ValueError(f"Expected trajectory_stages >= 1, actual {trajectory_stages}")
     path = Path(source)
-    if path.is_dir():
-        return MixtureSchedule.constant(mixture_from(str(path / "mixture.json")))
     if path.suffix == ".nc":
         return _trajectory(path, trajectory_stages)
     stages = _list_in(path)
@@ -158,11 +157,8 @@ def _stage_mixture(stage: Mapping[str, Any], folder: Path) -> Mixture:
         return mixture_from(str(here) if here.exists() else found)
     if not isinstance(found, dict):
         raise ValueError(f"mixture: {found!r:.80} instead of a file or names with weights")
-    for name, weight in found.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise ValueError(f"{weight!r:.40} instead of a number as the weight of {name!r}")
-    weights = tuple(float(weight) for weight in found.values())
-    return Mixture(names=tuple(map(str, found)), weights=weights, tokenizer=tokenizer)
+    mixture = normalised({str(name): weight for name, weight in found.items()}, "a stage")
+    return dataclasses.replace(mixture, tokenizer=tokenizer)
 
 
 def _trajectory(path: Path, most: int) -> MixtureSchedule:

@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bydore_pyro.config_checks import require_finite
-from bydore_pyro.options import number_of_tokens
+from bydore_pyro.config_checks import number_of_tokens, require_finite
 
 __all__ = ["TargetConfig"]
+
+
+MOST_WORKERS = 64  # for each device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,10 @@ class TargetConfig:
         for name, smallest in least.items():
             if not smallest <= getattr(self, name) < 2**31:
                 raise ValueError(f"Expected {name} >= {smallest}, actual {getattr(self, name)}")
+        if self.loader_workers > MOST_WORKERS:
+            raise ValueError(
+                f"Expected loader_workers <= {MOST_WORKERS}, actual {self.loader_workers}"
+            )
         for name in ("learning_rate", "max_gradient_norm", "max_epochs"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")

@@ -13,9 +13,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+from safetensors import safe_open
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import RunFolderError
+from bydore_pyro.proxy import build_language_model
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.target_config import TargetConfig
 
@@ -47,29 +52,88 @@ def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def last_checkpoint(folder: Path, tell: Callable[[str], None]) -> Path | None:
-    """Returns the newest checkpoint that is whole, None where there is none.
-
-    The Trainer writes `trainer_state.json` last: a checkpoint without it was being written when the
-    process ended.
+def last_checkpoint(
+    folder: Path, vocabulary: int, tell: Callable[[str], None], *, fsdp: bool = False
+) -> Path | None:
+    """Returns the newest checkpoint that a run can go on from with the same bits, None without one.
 
     Args:
         folder: Holds `checkpoint-N`.
+        vocabulary: Tokens that the model knows.
         tell: Is given a line for each that is passed over.
+        fsdp: Whether weights and optimiser are FSDP's, which are not looked into.
     """
     found = {}
     for path in folder.glob("checkpoint-*"):
         number = path.name.removeprefix("checkpoint-")
         if number.isdecimal():
             found[int(number)] = path
-    for step, path in sorted(found.items(), reverse=True):
+    for _, path in sorted(found.items(), reverse=True):
+        reason = _damage_of_state(path)
+        if reason is None and not fsdp:
+            reason = _damage_of_pickles(path) or _damage_of_weights(path, vocabulary)
+        if reason is None:
+            return path
+        tell(f"passing over {path}, {reason}")
+    return None
+
+
+def _damage_of_state(path: Path) -> str | None:
+    """What is wrong with the Trainer's record, which it writes last."""
+    from transformers import TrainerState
+
+    name = "trainer_state.json"
+    try:
+        state = TrainerState.load_from_json(str(path / name))
+        if state.global_step != checkpoint_step(path):
+            return f"whose {name} is another's"
+        if not all(isinstance(entry, dict) for entry in state.log_history):
+            return f"whose {name} has no log"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return "which was not written to its end"
+    return None
+
+
+def _damage_of_pickles(path: Path) -> str | None:
+    """What is wrong with optimiser, schedule and random states; only tensors are unpickled."""
+    from transformers.trainer_pt_utils import safe_globals
+
+    keys = {"optimizer.pt": {"state", "param_groups"}, "scheduler.pt": {"last_epoch"}}
+    # Of each process; one more than there were begins with its own.
+    random = [file.name for file in path.glob("rng_state*.pth")]
+    for name in (*keys, *random):
+        if not (path / name).is_file():
+            return f"which has no {name}"
         try:
-            state = json.loads((path / "trainer_state.json").read_text("utf-8"))
-            if state["global_step"] == step:
-                return path
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        tell(f"passing over {path}, which was not written to its end")
+            with safe_globals():
+                content = torch.load(path / name, weights_only=True, map_location="cpu", mmap=True)
+            if not keys.get(name, set()) <= content.keys():
+                return f"whose {name} is another's"
+        except UnpicklingError:
+            return f"whose {name} holds more than tensors, which is not read"
+        except Exception as error:  # whatever torch makes of a damaged file
+            return f"whose {name} cannot be read ({type(error).__name__})"
+    return None
+
+
+def _damage_of_weights(path: Path, vocabulary: int) -> str | None:
+    """What is wrong with the weights: one is missing, or has another shape."""
+    try:
+        shapes: dict[str, list[int]] = {}
+        for file in path.glob("*.safetensors"):
+            with safe_open(file, "pt") as stored:
+                shapes |= {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118
+        with torch.device("meta"):
+            model = build_language_model(path, vocabulary)
+    except Exception as error:  # whatever a damaged file makes of it
+        return f"whose weights cannot be read ({type(error).__name__})"
+    tied: dict[int, list[str]] = {}  # of tied weights one is stored
+    for name, value in model.state_dict(keep_vars=True).items():
+        tied.setdefault(id(value), []).append(name)
+    values = model.state_dict(keep_vars=True)
+    for names in tied.values():
+        if not any(shapes.get(name) == list(values[name].shape) for name in names):
+            return f"which has no {names[0]} of shape {tuple(values[names[0]].shape)}"
     return None
 
 

@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import RunFolderError
 from bydore_pyro.files import appearing_folder
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
@@ -33,7 +34,7 @@ from bydore_pyro.target.trainer_checkpoints import (
     copy_tokenizer,
     tensors_only,
 )
-from bydore_pyro.target.training_plan import TrainingPlan, plan_training
+from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, TrainerCallback
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TargetConfig", "Trained", "train_target"]
 
-MODEL = "model"
+MODEL, METRICS = "model", "metrics.json"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
 
 
@@ -103,6 +104,7 @@ def train_target(
             batch cannot be shared among the processes.
     """
     folder = RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0")
+    _check_folder(out, resume)
     plan = plan_training(model, store, schedule, config, out if resume else None, tell)
     if not resume:
         parts = {**(options or {}), "target": dataclasses.asdict(config)}
@@ -120,8 +122,25 @@ def train_target(
     _save_model(trainer, store, folder)
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     metrics = _metrics(trainer, plan, seconds, log)
-    folder.write_json("metrics.json", metrics)
+    folder.write_json(METRICS, metrics)
     return Trained(out, log, metrics)
+
+
+def _check_folder(out: Path, resume: bool) -> None:
+    """Checks that nothing in the folder would be overwritten, or done again.
+
+    Raises:
+        RunFolderError: When it would.
+    """
+    if resume:
+        if (out / MODEL).is_dir() and (out / METRICS).is_file():
+            raise RunFolderError(
+                f"Expected a training to go on with, found a finished one in {out}"
+            )
+        return
+    for name in (MODEL, CHECKPOINTS, METRICS, "schedule.json", "manifest.json", "tensorboard"):
+        if (out / name).exists():
+            raise RunFolderError(f"Expected a new output folder, found {name} in {out}")
 
 
 def _save_model(trainer: SequentialTrainer, store: TokenStore, folder: RunFolder) -> None:
@@ -130,7 +149,7 @@ def _save_model(trainer: SequentialTrainer, store: TokenStore, folder: RunFolder
     if not folder.writes:
         trainer.save_model(str(folder.path / MODEL))  # writes nothing
         return
-    with appearing_folder(folder.path / MODEL) as aside:
+    with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
         copy_tokenizer(store.tokenizer, aside)
@@ -152,6 +171,7 @@ def _metrics(
         "epochs": plan.dataset.epochs(),
         "final_loss": log[-1]["loss"] if log else None,
         "log": log,
+        "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
         "parameters": _size(model),
         "embedding_parameters": _size(model.get_input_embeddings()),
         "processes": plan.processes,

@@ -102,7 +102,9 @@ def plan_training(
     checkpoint = None
     if resumed is not None:
         check_same_run(resumed, store, schedule, config)
-        checkpoint = last_checkpoint(resumed / CHECKPOINTS, tell)
+        checkpoint = last_checkpoint(
+            resumed / CHECKPOINTS, store.vocabulary, tell, fsdp=config.fsdp
+        )
         tell(f"going on from {checkpoint}" if checkpoint else "no checkpoint: beginning anew")
     with torch.device("meta"):
         empty = build_language_model(checkpoint or model, store.vocabulary)
