@@ -1,6 +1,6 @@
 # make case1   sets everything up in .venv and runs the main job
 # make test    sets everything up in .venv and runs the tests
-# make docs    sets everything up in .venv and builds the documentation in site/
+# make docs    sets everything up in .venv and builds the documentation in build/site/
 # make figures runs the study's experiments, going on where they stopped, and draws all figures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin

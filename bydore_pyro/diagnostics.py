@@ -16,7 +16,7 @@ from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import mixture_model
 from bydore_pyro.learner import BayesianLearner
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search import SearchState, StepRecord, averaged_window
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import xarray
 
 __all__ = [
-    "HDI_PROBABILITY",
     "GuideFit",
     "domain_summary",
     "guide_fit",
@@ -37,7 +36,6 @@ __all__ = [
     "trajectory_of",
 ]
 
-HDI_PROBABILITY = 0.94
 BY_DOMAIN = (
     "weights",
     "mean",

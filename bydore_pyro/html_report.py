@@ -1,4 +1,4 @@
-"""Runs' folders as one self-contained HTML page: `bydore report`, and the end of every search."""
+"""Runs' folders as one self-contained HTML page: what `bydore report` writes."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from bydore_pyro.files import unique_keys
 __all__ = ["Mixture"]
 
 FORMAT = "bydore_pyro.mixture/1"
+HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
 
 
@@ -46,7 +47,7 @@ class Mixture:
     weights: tuple[float, ...]
     standard_deviation: tuple[float, ...] | None = None
     hdi: tuple[tuple[float, float], ...] | None = None
-    hdi_probability: float = 0.94
+    hdi_probability: float = HDI_PROBABILITY
     tokenizer: str | None = None
     data_sha256: str | None = None
     free_weights: tuple[float, ...] | None = None
@@ -196,7 +197,7 @@ class Mixture:
             weights=tuple(float(w) for w in content["weights"].values()),
             standard_deviation=numbers("standard_deviation"),
             hdi=None if hdi is None else tuple((float(low), float(high)) for low, high in hdi),
-            hdi_probability=float(content.get("hdi_probability", 0.94)),
+            hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),
             free_weights=numbers("free_weights"),

@@ -33,7 +33,6 @@ SMOKE = {
     "steps": 6,
     "guide_warmup": 1,
     "batch_sequences": 8,
-    "signal_sequences": 1,
     "validation_batch": 8,
     "validation_sequences": 32,
 }

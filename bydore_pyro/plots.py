@@ -8,7 +8,7 @@ import numpy as np
 
 from bydore_pyro.arviz_import import plot_forest
 from bydore_pyro.colours import domain_colours
-from bydore_pyro.diagnostics import HDI_PROBABILITY
+from bydore_pyro.mixture import HDI_PROBABILITY
 
 if TYPE_CHECKING:
     import arviz

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from common import CaseOptions, case, run_main
+from cases import CaseOptions, case
+from common import run_main
+from paper_scale import PAPER
 
 ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn
 from held-out docstrings (the paper's, and that of --data pile:FOLDER, is drawn from Pile-CC), then
@@ -13,5 +15,13 @@ alone, and compare."""
 PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    run = partial(case, "case1")
-    run_main(run, "case1", ABOUT, CaseOptions, pile=PILE, resumable=True, steps=250)
+    run_main(
+        partial(case, "case1"),
+        "case1",
+        ABOUT,
+        CaseOptions,
+        pile=PILE,
+        presets={"--scale=paper": PAPER},
+        resumable=True,
+        steps=250,
+    )

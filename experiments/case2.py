@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from common import CaseOptions, case, run_main
+from cases import CaseOptions, case
+from common import run_main
+from paper_scale import PAPER
 
 ABOUT = """Case 2, after the paper's: train on two unlike domains only (Python source and licences;
 GitHub and Enron Emails, as in the paper, with --data pile:FOLDER), with the same validation set as
@@ -19,6 +21,7 @@ if __name__ == "__main__":
         ABOUT,
         CaseOptions,
         pile=PILE,
+        presets={"--scale=paper": PAPER},
         resumable=True,
         domains=DOMAINS,
         steps=250,

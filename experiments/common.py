@@ -1,4 +1,4 @@
-"""What the experiments share: verification by fresh models, and the whole of a case."""
+"""What the experiments share: a command line, fresh models on mixtures, variants of a search."""
 
 from __future__ import annotations
 
@@ -7,57 +7,32 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper_scale import PAPER, ScaleConfig, paper_case
 from tqdm import tqdm
 
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run, tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
-from bydore_pyro.domains import Domains
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files import appearing_file
-from bydore_pyro.html_report import add_html_report
-from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import SMOKE, Options
 from bydore_pyro.parallel import number_of_processes
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.report import report_text
 from bydore_pyro.resuming import begin_run, resumed_options
-from bydore_pyro.run import search, search_in
-from bydore_pyro.run_data import domains_of, load_domains, uniform_weights
+from bydore_pyro.run import search_in
+from bydore_pyro.run_data import domains_of
 from bydore_pyro.run_folder import RunFolder, provenance
-from bydore_pyro.search_results import Found, search_metrics
+from bydore_pyro.search_results import Found
 from bydore_pyro.verification import train_on_mixture
-from bydore_pyro.weights_files import mixture_from
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
 # What --smoke presets beside a search's options, in the experiments that have such.
 SMALL = {"vectors": 4, "longest": 256, "repeats": 2}
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerificationConfig:
-    """What the learned weights are held against, beside uniform ones and the validation's own."""
-
-    compare: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Mixture files on whose weights fresh models are trained too."},
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseOptions(Options):
-    """The options of a search and of its verification."""
-
-    verification: VerificationConfig
-    scale: ScaleConfig
 
 
 def run_main(
@@ -66,6 +41,7 @@ def run_main(
     about: str,
     kind: type = Options,
     pile: dict[str, Any] | None = None,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
     resumable: bool = False,
     **defaults: Any,
 ) -> None:
@@ -78,6 +54,7 @@ def run_main(
         about: The text of `--help`.
         kind: The class of the options: a dataclass whose fields are dataclasses of options.
         pile: Its defaults on top of those where the data is the Pile.
+        presets: Of `parse_options`, beside that of `--smoke`.
         resumable: Whether it takes `--resume RUN`.
         defaults: The experiment's own defaults of options.
     """
@@ -93,8 +70,9 @@ def run_main(
             if resume is not None:
                 experiment(resumed_options(resume, name, kind), resume)
                 return
-        presets: dict[str, dict[str, Any]] = {"--scale=paper": PAPER, "--smoke": {**SMOKE, **SMALL}}
-        options: Any = parse_options(arguments, name, about, kind, defaults, presets)
+        smoke = {"--smoke": {**SMOKE, **SMALL}}
+        all_presets = {**(presets or {}), **smoke}
+        options: Any = parse_options(arguments, name, about, kind, defaults, all_presets)
         if isinstance(options, Options):
             options = options.resolved()
         experiment(options, None) if resumable else experiment(options)
@@ -171,65 +149,6 @@ def fresh_model(
             "a smaller --learning_rate may help"
         )
     return {"loss": found, "cost": proxy.cost.report()["parts"]}
-
-
-def learned_mixtures(mixture: Mixture) -> dict[str, dict[str, float]]:
-    """Returns the learned weights, and what they were before they were capped."""
-    found = {"learned": mixture.as_dict()}
-    if mixture.free_weights is not None:
-        found["learned, not capped"] = dict(zip(mixture.names, mixture.free_weights, strict=True))
-    return found
-
-
-def compared_mixtures(options: CaseOptions, domains: Domains) -> dict[str, dict[str, float]]:
-    """Reads the mixtures that the learned one is held against, by their files' names."""
-    found = {}
-    for place in options.verification.compare:
-        mixture = mixture_from(place)
-        mixture.check(domains.trainable, domains.corpus.tokenizer_sha256, place)
-        found[place] = mixture.as_dict()
-    return found
-
-
-def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
-    """Returns what the learned weights are held against: uniform, the validation's own domain."""
-    shares = domains.validation_shares
-    uniform = uniform_weights(domains)
-    own = max(shares, key=lambda name: shares[name])
-    if own not in domains.trainable:
-        return {"uniform": uniform}
-    return {"uniform": uniform, f"only {own}": {own: 1.0}}
-
-
-def case(name: str, options: CaseOptions, resume: Path | None) -> None:
-    """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
-    if options.scale.scale == "paper":
-        paper_case(name, options, options.scale, resume)
-        return
-    folder = begin_run(options, name, resume)
-    domains = load_domains(options)
-    compared = compared_mixtures(options, domains)
-    found = search(options, domains, folder, name)
-    mixtures = {**learned_mixtures(found.mixture), **fixed_mixtures(domains), **compared}
-    cost, steps, seed = Cost(), len(found.state.records), options.run.seed
-    known = folder.path / "verification.json"
-    losses = verify(options, domains.corpus, mixtures, steps, cost, seed, known)
-    finish(folder, options, found, losses, cost)
-    tell(add_html_report(folder))
-    print(report_text(folder.path))
-
-
-def finish(
-    folder: RunFolder, options: Options, found: Found, losses: dict[str, float], cost: Cost
-) -> dict[str, Any]:
-    """Writes and returns `metrics.json`: what the run cost and what it reached."""
-    metrics = {
-        **search_metrics(options, found),
-        "verification": cost.report(),
-        "validation_loss_nats_per_token": losses,
-    }
-    folder.write_json("metrics.json", metrics)
-    return metrics
 
 
 def results_of(options: Options, **content: Any) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from bydore_pyro.arviz_import import inference_data, plot_forest
-from bydore_pyro.diagnostics import HDI_PROBABILITY
 from bydore_pyro.guide import MixtureGuide
+from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.prior_net import FreeConcentrations
 from bydore_pyro.run_folder import RunFolder, provenance
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import NullFormatter
 from study_figure import FAINT, PAGE, domain_legend, domain_lines, figure_main, panel
 
 LAWS = 3  # of the domains where a law errs most
@@ -48,6 +49,7 @@ def draw(results: Mapping[str, Any]) -> Any:
     panel(d, "d", "the same laws, extrapolated; their errors")
     for axes in (a, b, c, d):
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     for axes in (c, d):
         axes.axvline(tokens[small - 1], color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_xlabel("training tokens")

@@ -13,8 +13,8 @@ import xarray
 from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_main, panel
 
 from bydore_pyro.arviz_import import hdi, import_arviz
-from bydore_pyro.diagnostics import HDI_PROBABILITY
 from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.plots import plain
 
 BANDS = 4  # domains whose spread is drawn: more bands hide each other

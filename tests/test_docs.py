@@ -33,7 +33,7 @@ TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING}
 SECTIONS = dict(re.findall(r"^## bydore (\w+)\n(.*?)(?=^## |\Z)", PAGES["cli.md"], re.M | re.S))
 CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
 # Of the experiments, of every command, and of pytest.
-OTHER_OPTIONS = {"--compare", "--help", "--numprocesses"}
+OTHER_OPTIONS = {"--compare", "--help", "--numprocesses", "--folder", "--first", "--plants"}
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -84,7 +84,9 @@ def test_links_between_pages_resolve(page: str) -> None:
             f"{target}: pages load and link nothing from elsewhere"
         )
         name, _, anchor = target.partition("#")
-        path = folder / name if name else folder / page
+        # A hook of mkdocs puts the pictures there.
+        here = ROOT if name.startswith("figures/") else folder
+        path = here / name if name else folder / page
         assert path.is_file(), target
         if anchor and not anchor.startswith("bydore_pyro."):
             assert anchor in heading_ids(path.read_text(encoding="utf-8")), target
@@ -158,10 +160,12 @@ def test_commands_exist(page: str) -> None:
             assert re.search(rf"^[\w ]*\b{words[1]}\b[\w ]*:", makefile, re.M), words
         elif words[0] == "pip":
             assert words[1:4] == ["install", "-c", "constraints.txt"]
+        elif words[0] == "python":
+            assert (ROOT / words[1]).is_file(), words
         else:
             assert words[:3] == [".venv/bin/python", "-m", "pytest"], words
             assert all((ROOT / w).exists() for w in words if w.startswith("tests/"))
-    for script in re.findall(r"python ((?:experiments|benchmarks)/\w+\.py)", TEXTS[page]):
+    for script in re.findall(r"python ((?:experiments|benchmarks|figures)/\w+\.py)", TEXTS[page]):
         assert (ROOT / script).is_file(), script
 
 

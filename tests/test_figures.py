@@ -83,9 +83,15 @@ def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_pictures_beside_the_scripts_are_those_of_the_results(name: str) -> None:
+def test_every_picture_lies_beside_its_script(name: str) -> None:
     for kind in ("pdf", "png"):
         assert (FIGURES / f"{name}.{kind}").is_file()
+
+
+def test_the_study_draws_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    drawn = runpy.run_path(str(ROOT / "experiments" / "study.py"))["FIGURES"]
+    assert sorted(drawn) == sorted([*SCRIPTS, "tables"])
 
 
 def test_the_comparison_shows_the_means_in_order(drawn: Callable[[str, Any], Any]) -> None:

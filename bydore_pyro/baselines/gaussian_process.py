@@ -14,6 +14,7 @@ from bydore_pyro.baselines.regression_input import (
     normal_quantile,
 )
 from bydore_pyro.extras import require
+from bydore_pyro.mixture import HDI_PROBABILITY
 
 __all__ = ["GaussianProcess", "fit_gaussian_process"]
 
@@ -71,7 +72,7 @@ class GaussianProcess:
         return np.hypot(deviation, self.noise) if new_run else deviation
 
     def predict_interval(
-        self, weights: np.ndarray, *, probability: float = 0.94, new_run: bool = False
+        self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = False
     ) -> np.ndarray:
         """Returns the central intervals (low, high) of the losses, ``(S, 2)``, nats per token.
 

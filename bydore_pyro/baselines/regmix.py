@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from bydore_pyro.baselines.regression_input import normal_quantile
 from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.config_checks import require_finite
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.weights_files import mixture_from
 
 __all__ = [
@@ -161,7 +161,7 @@ class SimulatedOptimum:
     loss_interval: np.ndarray | None = None
     weights_interval: np.ndarray | None = None
     weights_draws: np.ndarray | None = None
-    probability: float = 0.94
+    probability: float = HDI_PROBABILITY
 
 
 def simulated_optimum(
@@ -171,7 +171,7 @@ def simulated_optimum(
     draws: int = 100_000,
     best: int = BEST,
     seed: int = 42,
-    probability: float = 0.94,
+    probability: float = HDI_PROBABILITY,
 ) -> SimulatedOptimum:
     """Returns the mean of those simulated mixtures whose predicted loss is least.
 
@@ -229,7 +229,7 @@ class RegMixConfig:
     """RegMix's settings; its authors train 512 proxies and regress with LightGBM."""
 
     regmix_proxies: int = field(default=24, metadata={"help": "Proxies on random mixtures."})
-    regmix_regression: Literal["linear", "lightgbm", "gaussian_process"] = field(
+    regmix_regression: Kind = field(
         default="gaussian_process",
         metadata={
             "help": "From weights to losses; LightGBM needs 40 proxies, only the Gaussian process "
@@ -237,7 +237,7 @@ class RegMixConfig:
         },
     )
     regmix_draws: int = field(
-        default=100_000, metadata={"help": "Simulated mixtures; the best 128 are averaged."}
+        default=100_000, metadata={"help": f"Simulated mixtures; the best {BEST} are averaged."}
     )
 
     def __post_init__(self) -> None:

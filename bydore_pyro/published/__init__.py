@@ -67,7 +67,7 @@ def pile_weights() -> dict[str, dict[str, float]]:
 
 
 def benchmark_scores(case: int) -> dict[str, dict[str, float]]:
-    """Returns the paper's zero-shot scores of 1B models: method, then task, then score in percent.
+    """Returns the paper's scores of 1B models: method, then task, then score in percent.
 
     Args:
         case: 1 (all 17 domains) or 2 (trained on GitHub and Enron Emails).
