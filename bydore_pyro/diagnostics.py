@@ -213,7 +213,7 @@ def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit
     answers to the weights, which the frozen model cannot know.
 
     Raises:
-        DataError: When the search has no step.
+        DataError: When the search has no step, or did not learn a posterior.
     """
     learner, window = state.learner, _window(state)
     if not isinstance(learner, BayesianLearner):

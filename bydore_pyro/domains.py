@@ -74,6 +74,7 @@ class Domains:
     Raises:
         DataError: Fewer than two domains, an unknown domain, one shorter than one sequence, or a
             validation set that is too small.
+        ValueError: When `sequence_length` is below 2.
     """
 
     def __init__(

@@ -30,6 +30,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
 
     Raises:
         DataError: When the run that is continued was begun on other tokens.
+        RunFolderError: When it does not tell on which.
     """
     if folder.resumed:
         path = folder.path / "manifest.json"

@@ -19,7 +19,7 @@ from bydore_pyro.run_folder import RunFolder
 
 ABOUT = """Run the study's experiments one after the other, each in a folder of its own, keep of
 their results what the figures need, and draw every figure and table. Goes on where it stopped:
-what is finished is not run again. About an hour and a half on 2 cores."""
+what is finished is not run again. Under two hours on 2 cores, by the times of its steps."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {
@@ -34,7 +34,7 @@ EXPERIMENTS = {
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "appendix_loss", "planted_mixtures",
            "comparison", "tables")  # fmt: skip
-DIGITS = 5
+DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 
 

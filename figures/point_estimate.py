@@ -13,7 +13,7 @@ import numpy as np
 from study_figure import PAGE, domain_legend, draw_weights, figure_main, panel
 
 LABELS = {
-    "bayesian": "ByDoRe: the posterior's mean",
+    "bayesian": "the posterior's mean",
     "point": "a point, same network",
     "exponentiated": "a point, DoReMi's update",
 }
@@ -25,14 +25,14 @@ def draw(results: Mapping[str, Any]) -> Any:
 
     learners = results["learners"]
     figure, panels = plt.subplots(
-        1, len(LABELS), figsize=(PAGE, 2.8), sharey=True, layout="constrained"
+        1, len(LABELS), figsize=(PAGE, 2.9), sharey=True, layout="constrained"
     )
     panels[0].set_ylim(0, 1)
     for axes, letter, (name, label) in zip(panels, "abc", LABELS.items(), strict=True):
         row = learners[name]
         draw_weights(axes, np.array(row["trajectory"]), list(row["weights"]), labelled=1.0)
         fresh = row["validation_loss_of_a_fresh_model"]
-        told = f"jitter {row['jitter_second_half']:.4f}, fresh model {fresh:.3f}"
+        told = f"jitter {row['jitter_second_half']:.4f}\nfresh model {fresh:.3f}"
         panel(axes, letter, f"{label}\n{told}")
     panels[0].set_ylabel("weight (share of training tokens)")
     domain_legend(figure, list(learners["bayesian"]["weights"]))

@@ -90,7 +90,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_run(folder: Path, seed: int) -> None:
-    assert {p.name for p in folder.iterdir()} - {"verification.json"} == RUN_FILES
+    beside = {"verification.json", *(f"fresh-{seed}.json" for seed in range(3))}
+    assert {p.name for p in folder.iterdir()} - beside == RUN_FILES
     mixture = Mixture.from_json(folder / "mixture.json")
     metrics = json.loads((folder / "metrics.json").read_text())
     config = json.loads((folder / "config.json").read_text())
@@ -103,8 +104,9 @@ def check_run(folder: Path, seed: int) -> None:
     search = config["search"]
     batch_tokens = search["batch_sequences"] * config["run"]["sequence_length"]
     assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
-    assert metrics["verification"]["flops"] > 0
-    assert "uniform" in metrics["validation_loss_nats_per_token"]
+    if folder.name == "run":  # a case
+        assert metrics["verification"]["flops"] > 0
+        assert "uniform" in metrics["validation_loss_nats_per_token"]
     posterior = import_arviz().from_netcdf(folder / "posterior.nc")["posterior"]
     assert posterior["domain"].values.tolist() == list(mixture.names)
 
@@ -117,7 +119,10 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
     done = run(script, *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if script == "planted":
-        seeds = json.loads((out / "results.json").read_text())["seeds"]
+        results = json.loads((out / "results.json").read_text())
+        seeds = results["seeds"]
+        assert results["verification"]["flops"] > 0
+        assert (results["seed"], results["config"]["run"]["seed"]) == (3, 3)
         assert [row["seed"] for row in seeds] == [3, 4, 5]
         assert (out / "table.md").read_text() in done.stdout
         for row in seeds:

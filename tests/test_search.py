@@ -10,6 +10,7 @@ import pyro
 import pytest
 import torch
 from conftest import ALPHABETS, Bigram
+from torch import Tensor
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
@@ -93,6 +94,27 @@ def test_two_searches_of_one_process_share_nothing(corpus: TokenStore) -> None:
     assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
     np.testing.assert_array_equal(means(left), means(alone))
     assert list(pyro.get_param_store().keys()) == keys
+
+
+def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
+    """It sees g and the KL's weight without a unit; the record holds nats per token."""
+    state, seen = state_of(corpus), []
+    plain = state.learner.update
+
+    def update(signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
+        loss = plain(signals, g, kl_weight, learn=learn)
+        seen.append((g.clone(), kl_weight, loss))
+        return loss
+
+    state.learner.update = update  # type: ignore[method-assign]
+    for record in run_search(state):
+        g, kl_weight, loss = seen[-1]
+        spread = state.g_spread
+        assert spread is not None
+        np.testing.assert_allclose(g * spread, record.g, rtol=1e-5)
+        assert record.kl_weight == pytest.approx(kl_weight * spread)
+        assert kl_weight == pytest.approx(state.config.kl_weight)
+        assert record.loss == pytest.approx(loss * spread)
 
 
 def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
