@@ -16,9 +16,10 @@ from common import markdown, run_main
 from tqdm import tqdm
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.baselines.regmix import SimulatedOptimum, prior_of, simulated_optimum
+from bydore_pyro.baselines.regmix import prior_of
 from bydore_pyro.baselines.regression import PointRegression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs
+from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum, simulated_optimum
 from bydore_pyro.command_line import tell
 from bydore_pyro.run_folder import RunFolder, provenance
 

@@ -48,8 +48,8 @@ ALLOWED: dict[str, set[str]] = {
     "prior_net": set(),
     "report_page.page_frame": {"report_page.words"},
     "search_config": {"scheduling"},
+    "target.target_config": set(),
     "task_files": set(),
-    "baselines.gaussian_process": {"baselines.regression_input"},
     "command_line": {"files"},
     "data.documents": {"data.rows"},
     "data.encode": {"data.tokenizer"},
@@ -63,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     "parallel": set(),
     "run_folder": {"files"},
     "agreement": {"mixture"},
-    "baselines.regression": {"baselines.gaussian_process", "baselines.regression_input"},
+    "baselines.gaussian_process": {"baselines.regression_input", "mixture"},
     "cli": {"command_line"},
     "data.environment": {"data.documents", "data.rows"},
     "domains": {"data.permutation", "data.store"},
@@ -77,6 +77,7 @@ ALLOWED: dict[str, set[str]] = {
     "weights_files": {"data.pile", "files", "mixture", "published"},
     "__main__": {"cli"},
     "baselines.problem": {"cost", "data.store", "domains", "mixture", "proxy"},
+    "baselines.regression": {"baselines.gaussian_process", "baselines.regression_input"},
     "colours": {"data.environment", "data.pile"},
     "data.sources": {"data.documents", "data.environment", "data.pile", "data.rows", "files"},
     "evaluation": {
@@ -93,10 +94,15 @@ ALLOWED: dict[str, set[str]] = {
     "report_page.verdicts": {
         *("report_page.run_record", "report_page.thresholds", "report_page.words"),
     },
+    "target.mixture_schedule": {"files", "mixture", "weights_files"},
     "verification": {"domains", "proxy", "scheduling"},
     "baselines.fixed": {"baselines.problem", "mixture", "weights_files"},
     "baselines.proxy_runs": {
         *("baselines.problem", "domains", "files", "parallel", "proxy", "verification"),
+    },
+    "baselines.simulated_optimum": {
+        *("baselines.gaussian_process", "baselines.regression"),
+        *("baselines.regression_input", "mixture"),
     },
     "commands.evaluate_command": {"command_line", "evaluation", "files", "run_folder"},
     "commands.export_command": {
@@ -107,20 +113,23 @@ ALLOWED: dict[str, set[str]] = {
     "data.plan": {
         *("data.documents", "data.rows", "data.sources", "data.store", "data.tokenizer"),
     },
+    "plots": {"arviz_import", "colours", "mixture"},
     "point_learners": {"learner", "prior_net", "search_config"},
     "report_page.drawing": {"colours", "report_page.words"},
     "resuming": {"command_line", "options", "run_folder"},
-    "target.mixture_schedule": {"files", "mixture", "weights_files"},
-    "target.target_config": set(),
+    "target.mixture_order": {"target.mixture_schedule"},
+    "target.trainer_checkpoints": {
+        *("data.store", "proxy", "target.mixture_schedule", "target.target_config"),
+    },
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
     },
     "baselines.doremi": {"baselines.problem", "baselines.proxy_runs", "proxy", "scheduling"},
     "baselines.mde": {"baselines.problem", "baselines.proxy_runs"},
     "baselines.regmix": {
-        *("arviz_import", "baselines.gaussian_process", "baselines.problem"),
-        *("baselines.proxy_runs", "baselines.regression", "baselines.regression_input"),
-        *("baselines.runs_table", "mixture", "weights_files"),
+        *("arviz_import", "baselines.problem", "baselines.proxy_runs"),
+        *("baselines.regression", "baselines.runs_table", "baselines.simulated_optimum"),
+        *("mixture", "weights_files"),
     },
     "data.build": {
         *("data.documents", "data.encode", "data.plan", "data.sources", "data.store"),
@@ -141,9 +150,8 @@ ALLOWED: dict[str, set[str]] = {
         *("domains", "evidence", "hypergradient", "learner", "point_learners", "prior_net"),
         *("proxy", "scheduling", "search_config"),
     },
-    "target.mixture_order": {"target.mixture_schedule"},
-    "target.trainer_checkpoints": {
-        *("data.store", "proxy", "target.mixture_schedule", "target.target_config"),
+    "target.mixture_dataset": {
+        *("data.store", "domains", "target.mixture_order", "target.mixture_schedule"),
     },
     "checkpoint": {"files", "search", "tensor_tree"},
     "data.prepare": {
@@ -160,8 +168,8 @@ ALLOWED: dict[str, set[str]] = {
         *("report_page.run_record", "report_page.run_sections", "report_page.verdicts"),
         *("report_page.words",),
     },
-    "target.mixture_dataset": {
-        *("data.store", "domains", "target.mixture_order", "target.mixture_schedule"),
+    "target.training_checks": {
+        *("data.store", "target.mixture_dataset", "target.mixture_schedule"),
     },
     "commands.prepare_command": {
         *("command_line", "data.documents", "data.plan", "data.prepare", "data.rows"),
@@ -171,50 +179,46 @@ ALLOWED: dict[str, set[str]] = {
         *("data.documents", "data.plan", "data.prepare", "data.rows", "data.store"),
         *("data.tokenizer",),
     },
-    "plots": {"arviz_import", "colours", "diagnostics"},
     "report_page.comparison_page": {
         *("report_page.comparison", "report_page.comparison_figures"),
         *("report_page.drawing", "report_page.page_frame", "report_page.run_record"),
         *("report_page.verdicts", "report_page.words"),
     },
-    "target.training_checks": {
-        *("data.store", "target.mixture_dataset", "target.mixture_schedule"),
+    "target.training_plan": {
+        *("data.store", "data.tokenizer", "parallel", "proxy", "target.mixture_dataset"),
+        *("target.mixture_schedule", "target.target_config", "target.trainer_checkpoints"),
+        *("target.training_checks",),
     },
     "html_report": {
         *("report_page.comparison_page", "report_page.page_frame", "report_page.run_page"),
         *("report_page.run_record", "run_folder"),
     },
     "run_data": {"command_line", "data.store", "data.tokens", "domains", "mixture", "options"},
-    "target.training_plan": {
-        *("data.store", "data.tokenizer", "parallel", "proxy", "target.mixture_dataset"),
-        *("target.mixture_schedule", "target.target_config", "target.trainer_checkpoints"),
-        *("target.training_checks",),
+    "target.sequential_trainer": {
+        *("data.store", "proxy", "run_folder", "target.trainer_checkpoints"),
+        *("target.training_plan",),
     },
     "commands.report_command": {"command_line", "files", "html_report", "report"},
     "search_results": {
         *("diagnostics", "domains", "mixture", "options", "plots", "run_data"),
         *("run_folder", "search"),
     },
-    "target.sequential_trainer": {
-        *("data.store", "proxy", "run_folder", "target.trainer_checkpoints"),
-        *("target.training_plan",),
-    },
-    "run": {
-        *("checkpoint", "command_line", "data.store", "domains", "files", "options"),
-        *("proxy", "run_data", "run_folder", "search", "search_results"),
-    },
     "target.training": {
         *("data.store", "files", "run_folder", "target.mixture_schedule"),
         *("target.sequential_trainer", "target.target_config"),
         *("target.trainer_checkpoints", "target.training_plan"),
     },
-    "commands.search_command": {
-        *("agreement", "command_line", "html_report", "mixture", "options", "parallel"),
-        *("report", "resuming", "run", "run_data", "search_results"),
-    },
     "commands.train_command": {
         *("command_line", "data.store", "options", "parallel", "target.mixture_schedule"),
         *("target.target_config", "target.training"),
+    },
+    "run": {
+        *("checkpoint", "command_line", "data.store", "domains", "files", "options"),
+        *("proxy", "run_data", "run_folder", "search", "search_results"),
+    },
+    "commands.search_command": {
+        *("agreement", "command_line", "html_report", "mixture", "options", "parallel"),
+        *("report", "resuming", "run", "run_data", "search_results"),
     },
     "methods": {
         *("baselines.autoscale", "baselines.doremi", "baselines.fixed", "baselines.mde"),

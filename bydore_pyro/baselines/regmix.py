@@ -19,209 +19,27 @@ from typing import get_args
 import numpy as np
 
 from bydore_pyro.arviz_import import hdi, inference_data
-from bydore_pyro.baselines.gaussian_process import GaussianProcess
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.baselines.regression import Kind, Regression, fit_regression
-from bydore_pyro.baselines.regression_input import normal_quantile
+from bydore_pyro.baselines.regression import Kind, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable
-from bydore_pyro.config_checks import require_finite
+from bydore_pyro.baselines.simulated_optimum import (
+    BEST,
+    SimulatedOptimum,
+    sample_mixtures,
+    simulated_optimum,
+)
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.weights_files import mixture_from
 
 __all__ = [
     "RegMixConfig",
-    "SamplingConfig",
-    "SimulatedOptimum",
     "fit_regmix",
     "fit_runs",
     "prior_of",
-    "sample_mixtures",
-    "simulated_optimum",
     "with_intervals",
 ]
-
-BEST = 128  # simulated mixtures that are averaged
-# Of 100,000 simulated mixtures so many are drawn jointly; see `simulated_optimum`.
-CONTENDERS, POSTERIOR_DRAWS = 4000, 400
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
-    """How the mixtures of the proxies are drawn; the defaults are RegMix's.
-
-    Args:
-        temperature: Exponent of the prior, in (0, 1]: below 1 small domains are drawn more often.
-        lowest_strength: Least total concentration of the Dirichlet distributions, > 0.
-        highest_strength: Largest one.
-        strengths: Number of total concentrations, log-spaced between the two.
-        most: No weight is above so many times its prior, > 1.
-        least: Smaller weights are set to 0; in [0, 1).
-    """
-
-    temperature: float = 0.5
-    lowest_strength: float = 0.1
-    highest_strength: float = 5.0
-    strengths: int = 15
-    most: float = 15.0
-    least: float = 2e-4
-
-    def __post_init__(self) -> None:
-        require_finite(self)
-        if not 0 < self.temperature <= 1:
-            raise ValueError(f"Expected temperature in (0, 1], actual {self.temperature}")
-        if not 0 < self.lowest_strength <= self.highest_strength:
-            raise ValueError(
-                "Expected 0 < lowest_strength <= highest_strength, actual "
-                f"{self.lowest_strength} and {self.highest_strength}"
-            )
-        if self.strengths < 1:
-            raise ValueError(f"Expected strengths >= 1, actual {self.strengths}")
-        if self.most <= 1:
-            raise ValueError(f"Expected most > 1, actual {self.most}")
-        if not 0 <= self.least < 1:
-            raise ValueError(f"Expected least in [0, 1), actual {self.least}")
-
-
-def sample_mixtures(
-    prior: np.ndarray,
-    count: int,
-    seed: int | np.random.Generator,
-    config: SamplingConfig | None = None,
-) -> np.ndarray:
-    """Draws the mixtures that the proxies are trained on.
-
-        w ~ Dirichlet(c p),   p_k = prior_k^temperature / sum_j prior_j^temperature,
-
-    with a total concentration c chosen anew for each draw. Weights under `least` become 0, the
-    others are normalised, and draws with a weight above `most` times its prior are rejected.
-
-    Args:
-        prior: Shares of tokens ``(K,)``, not negative, summing to 1. A share of 0 is a
-            weight of 0 in every mixture.
-        count: Number of mixtures ``N``.
-        seed: A seed, or a generator, which is used up.
-        config: Temperature, concentrations and limits.
-
-    Returns:
-        Weights ``(N, K)``, each row on the simplex.
-
-    Raises:
-        ValueError: When the prior is not on the simplex, the count is not positive, or `least` is
-            so large that it could set all weights to 0.
-        DataError: When fewer than one draw in 1,000 keeps within the limit.
-    """
-    config = config or SamplingConfig()
-    prior = _on_simplex(prior)
-    if count < 1:
-        raise ValueError(f"Expected count >= 1, actual {count}")
-    if config.least * len(prior) > 1:
-        raise ValueError(f"Expected least <= 1 / {len(prior)} domains, actual {config.least}")
-    rng = np.random.default_rng(seed)
-    has = prior > 0
-    tempered = prior[has] ** config.temperature
-    tempered /= tempered.sum()
-    strengths = np.geomspace(config.lowest_strength, config.highest_strength, config.strengths)
-    limit, block = config.most * prior, max(count, 1000)
-    kept, tried = np.empty((0, len(prior))), 0
-    while len(kept) < count:
-        if tried > 10_000 + 1000 * count:
-            raise DataError(
-                f"Expected mixtures with no weight above {config.most:g} times its prior, found "
-                f"{len(kept)} among {tried} draws; a larger limit or a larger strength gives more"
-            )
-        chosen = rng.choice(config.strengths, size=block)
-        drawn = np.zeros((block, len(prior)))
-        for number, strength in enumerate(strengths):
-            rows = np.flatnonzero(chosen == number)
-            drawn[np.ix_(rows, has)] = rng.dirichlet(strength * tempered, size=len(rows))
-        drawn[drawn < config.least] = 0
-        drawn /= drawn.sum(1, keepdims=True)
-        kept = np.concatenate([kept, drawn[(drawn <= limit).all(1)]])
-        tried += block
-    return kept[:count]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SimulatedOptimum:
-    """The mixture that a regression finds best, and how sure it is of it.
-
-    Args:
-        weights: Mean of the best simulated mixtures ``(K,)``, on the simplex.
-        loss: Predicted for these weights, nats per token.
-        loss_interval: Low and high of that loss ``(2,)``, None without uncertainty.
-        weights_interval: Low and high of every weight ``(K, 2)``, None without uncertainty.
-        weights_draws: Optimum of each posterior draw ``(draws, K)``, None without uncertainty.
-        probability: The mass of the intervals, which are central.
-    """
-
-    weights: np.ndarray
-    loss: float
-    loss_interval: np.ndarray | None = None
-    weights_interval: np.ndarray | None = None
-    weights_draws: np.ndarray | None = None
-    probability: float = HDI_PROBABILITY
-
-
-def simulated_optimum(
-    model: Regression,
-    prior: np.ndarray,
-    *,
-    draws: int = 100_000,
-    best: int = BEST,
-    seed: int = 42,
-    probability: float = HDI_PROBABILITY,
-) -> SimulatedOptimum:
-    """Returns the mean of those simulated mixtures whose predicted loss is least.
-
-    The mixtures are drawn from Dirichlet(prior), as the authors do, with NumPy's generator of their
-    seed.
-
-    A Gaussian process also gives intervals. That of the loss is of the loss at the returned
-    weights. Those of the weights come from 400 functions drawn from the posterior, each with an
-    optimum of its own, the mean of its own best mixtures. Such draws need the covariance of all
-    mixtures, 80 GB for 100,000, so they are made for the contenders only: the 4,000 mixtures with
-    the least mean - 2 standard deviations. On the runs that RegMix published, functions drawn on
-    all 100,000 (by random Fourier features, conditioned on the runs) had 98 % of their best 128
-    among the contenders, and the ends of their intervals were within 0.01.
-
-    Args:
-        model: What predicts losses.
-        prior: Shares of tokens ``(K,)``, not negative, summing to 1. A share of 0 is a weight of 0.
-        draws: Simulated mixtures.
-        best: How many of them are averaged; with a Gaussian process at most 4,000.
-        seed: Of the mixtures and of the posterior's draws.
-        probability: The mass of the intervals, in (0, 1).
-
-    Raises:
-        ValueError: When the prior is not on the simplex, or a number is out of its range.
-    """
-    prior = _on_simplex(prior)
-    if not 1 <= best <= draws:
-        raise ValueError(f"Expected best in [1, draws], actual {best} of {draws}")
-    if isinstance(model, GaussianProcess) and best > CONTENDERS:
-        raise ValueError(f"Expected best <= {CONTENDERS} with a Gaussian process, actual {best}")
-    normal_quantile(probability)
-    mixtures = np.zeros((draws, len(prior)))
-    # The stream of the authors' np.random.seed(42); the newer generators give other mixtures.
-    legacy = np.random.RandomState(seed)
-    mixtures[:, prior > 0] = legacy.dirichlet(prior[prior > 0], size=draws)
-    predicted = model.predict(mixtures)  # (S,)
-    weights = mixtures[np.argsort(predicted, kind="stable")[:best]].mean(0)
-    loss = float(model.predict(weights[None])[0])
-    if not isinstance(model, GaussianProcess):
-        return SimulatedOptimum(weights=weights, loss=loss, probability=probability)
-    optima = _own_best(model, mixtures, predicted, best, seed)
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    return SimulatedOptimum(
-        weights=weights,
-        loss=loss,
-        loss_interval=model.predict_interval(weights[None], probability=probability)[0],
-        weights_interval=np.quantile(optima, tails, axis=0).T,
-        weights_draws=optima,
-        probability=probability,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,24 +176,3 @@ def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, s
         mean = table.weights.mean(0)
         return mean / mean.sum(), "the mean of the runs' mixtures, which are not of the Pile"
     return np.array([shares[n] for n in table.domains]), source or "the Pile's token shares"
-
-
-def _own_best(
-    model: GaussianProcess, mixtures: np.ndarray, predicted: np.ndarray, best: int, seed: int
-) -> np.ndarray:
-    """Returns the optimum of each function drawn from the posterior, ``(draws, K)``."""
-    lower = predicted - 2 * model.standard_deviation(mixtures)
-    contenders = mixtures[np.argsort(lower, kind="stable")[:CONTENDERS]]
-    losses = model.sample(contenders, POSTERIOR_DRAWS, seed)  # (draws, S)
-    own = np.argsort(losses, axis=1, kind="stable")[:, :best]
-    return contenders[own].mean(1)
-
-
-def _on_simplex(prior: np.ndarray) -> np.ndarray:
-    """Returns a prior ``(K,)`` that sums to 1 to the last digit."""
-    prior = np.asarray(prior, float)
-    if prior.ndim != 1 or not np.isfinite(prior).all() or (prior < 0).any():
-        raise ValueError(f"Expected a prior (K,) of shares >= 0, actual {prior}")
-    if abs(prior.sum() - 1) > 1e-3:
-        raise ValueError(f"Expected a prior that sums to 1, actual {prior.sum()}")
-    return prior / prior.sum()
