@@ -15,7 +15,9 @@ for nothing, and are one step older.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +44,8 @@ __all__ = [
     "run_search",
     "search_step",
 ]
+
+TRIM_EVERY = 20  # steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,18 @@ def run_search(state: SearchState) -> Iterator[StepRecord]:
     """
     while len(state.records) < state.config.steps and not _converged(state):
         yield search_step(state)
+        if len(state.records) % TRIM_EVERY == 0:
+            _return_freed_memory()
+
+
+def _return_freed_memory() -> None:
+    """Gives the system what has been freed, where the C library is glibc.
+
+    The density's arrays grow with the posterior's range, so that glibc finds no room for them in
+    what the smaller ones before them left: a search of 200 steps held 1.6 GB instead of 0.6.
+    """
+    with suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def search_step(state: SearchState) -> StepRecord:
