@@ -165,7 +165,7 @@ def convergence(options: ConvergenceOptions) -> None:
         "bias_slope": slope([e for e, _ in truncated], [r for _, r in truncated]),
         "stationarity": approach,
         "stationarity_slope": slope(approach["steps"], approach["mean_squared_gradient"]),
-        "config": dataclasses.asdict(options),
+        "config": {k: v for k, v in dataclasses.asdict(config).items() if k != "out"},
         "seconds": time.perf_counter() - begun,
         **provenance(),
     }

@@ -28,7 +28,7 @@ EXPERIMENTS = {
     "probabilistic": [],
     "convergence": [],
     "assumptions": [],
-    "plants": ["--plants", "5", "--first", "5"],
+    "plants": ["--plants", "3", "--first", "5"],
     "compare": ["--budget", "6"],
 }
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
