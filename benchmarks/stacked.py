@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from bydore_pyro.command_line import one_line_errors, parse_options
-from bydore_pyro.options import PROJECT
-from bydore_pyro.proxy import build_language_model
+from bydore_pyro.proxy import build_language_model, model_source
 from bydore_pyro.token_losses import TokenLosses
 
 ABOUT = """Compute the gradients of several proxies on a batch of their own each, one proxy after
@@ -52,7 +51,7 @@ class StackedOptions:
 def compare(config: StackedConfig, count: int) -> tuple[float, float]:
     """Returns the medians of the seconds one after another, and stacked."""
     device = torch.device(config.device)
-    folder = str(PROJECT / config.proxy)
+    folder = model_source(config.proxy)
     modules = [
         TokenLosses(build_language_model(folder, config.vocabulary).eval()).to(device)
         for _ in range(count)

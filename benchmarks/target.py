@@ -24,11 +24,11 @@ import numpy as np
 import torch
 
 from bydore_pyro.command_line import one_line_errors, parse_options
-from bydore_pyro.commands.train_command import PROJECT
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256, train_tokenizer
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.parallel import number_of_processes
+from bydore_pyro.proxy import model_source
 from bydore_pyro.run_folder import provenance
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training import TargetConfig, Trained, train_target
@@ -118,7 +118,7 @@ def measure(options: BenchmarkOptions) -> tuple[Trained, list[float]]:
                 torch.cuda.synchronize()
             ends.append(time.perf_counter())
 
-    named = PROJECT / benchmark.model
+    named = Path(model_source(benchmark.model))
     mixture = Mixture(names=("large", "small"), weights=(0.7, 0.3))
     with tempfile.TemporaryDirectory(prefix="bydore-benchmark-") as place:
         trained = train_target(
@@ -138,7 +138,7 @@ def report(options: BenchmarkOptions, trained: Trained, seconds: Sequence[float]
     from transformers import AutoConfig
 
     config, metrics = options.target, trained.metrics
-    named = PROJECT / options.benchmark.model
+    named = Path(model_source(options.benchmark.model))
     shape = AutoConfig.from_pretrained(str(named if named.is_dir() else options.benchmark.model))
     matrices = metrics["parameters"] - metrics["embedding_parameters"]
     attention = 12 * shape.num_hidden_layers * shape.hidden_size * config.sequence_length

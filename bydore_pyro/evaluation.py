@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from bydore_pyro.devices import device_named
 from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation_data import PILE13
 from bydore_pyro.evaluation_scores import kept_random_state, quiet, score_task, wrapped
@@ -200,15 +201,7 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        if torch.device(device).type not in ("cpu", "cuda"):
-            raise RuntimeError("neither 'cpu' nor 'cuda'")
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"Expected a device, found '{device}': {reason}") from None
+    place = device_named(device)
     if (folder / "model" / "config.json").is_file():
         raise DataError(f"Expected the folder of a model, found a run's: try {folder / 'model'}")
     if not (folder / "config.json").is_file():
@@ -248,4 +241,4 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
             f"Expected a tokenizer of at most the model's {vocabulary} tokens in {folder}, found "
             f"one of {len(tokenizer)}"
         )
-    return model.to(device), tokenizer
+    return model.to(place), tokenizer

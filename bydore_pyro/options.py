@@ -7,7 +7,6 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
@@ -16,14 +15,14 @@ from bydore_pyro.config_checks import number_of_tokens
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.devices import device_named
 from bydore_pyro.parallel import Parallel
 from bydore_pyro.prior_net import PriorNetworkConfig
-from bydore_pyro.proxy import ProxyConfig, build_language_model
+from bydore_pyro.proxy import ProxyConfig, build_language_model, model_source
 from bydore_pyro.search_config import SearchConfig
 
 __all__ = ["SMOKE", "Options", "RunConfig"]
 
-PROJECT = Path(__file__).resolve().parents[1]  # where models/ lies in a checkout
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
 SMOKE = {
@@ -162,20 +161,7 @@ class Options:
     @property
     def device(self) -> torch.device:
         """The device that `--device` names."""
-        name = self.run.device
-        if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(name)
-            if device.type not in ("cpu", "cuda"):
-                raise RuntimeError("neither 'cpu' nor 'cuda'")
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(
-                f"Expected a device of this machine, found '{name}': {reason}"
-            ) from None
-        return device
+        return device_named(self.run.device)
 
     @property
     def run_tokens(self) -> float:
@@ -217,14 +203,9 @@ class Options:
         """Returns the processes among which the batches are split."""
         return Parallel(cpu=self.device.type == "cpu")
 
-    def proxy_source(self) -> str:
-        """The proxy's folder, also when it is named relative to the project, or its hub name."""
-        named = Path(self.run.proxy)
-        return str(next((p for p in (named, PROJECT / named) if p.is_dir()), named))
-
     def language_model(self, vocabulary: int, seed: int) -> torch.nn.Module:
         """Builds the proxy with fresh weights."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = build_language_model(self.proxy_source(), vocabulary)
+            model = build_language_model(model_source(self.run.proxy), vocabulary)
         return model.to(self.device)

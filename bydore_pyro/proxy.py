@@ -23,7 +23,9 @@ from bydore_pyro.token_losses import TokenLosses
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["Proxy", "ProxyConfig", "build_language_model"]
+__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source"]
+
+PROJECT = Path(__file__).resolve().parents[1]  # where models/ lies in a checkout
 
 
 LARGEST_STEP = 1e30  # what float32 can still hold with a margin
@@ -46,6 +48,13 @@ class ProxyConfig:
     max_gradient_norm: float = field(
         default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
     )
+    torch_compile: bool = field(
+        default=False,
+        metadata={
+            "help": "Compile the passes of which gradients are taken; the perturbed ones run as "
+            "they are."
+        },
+    )
 
     def __post_init__(self) -> None:
         require_finite(self)
@@ -65,6 +74,11 @@ class ProxyConfig:
             raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
         if self.optimizer == "sgd":
             warn_idle(self, ("weight_decay",), "optimizer sgd")
+
+
+def model_source(named: str) -> str:
+    """Returns a model's folder, also when it is named relative to the checkout, or its hub name."""
+    return str(next((p for p in (Path(named), PROJECT / named) if p.is_dir()), named))
 
 
 def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) -> nn.Module:
@@ -119,6 +133,9 @@ class Proxy:
         parallel: Parallel | None = None,
     ) -> None:
         self._losses = TokenLosses(model)
+        self._trained: Callable[[Tensor], Tensor] = (
+            torch.compile(self._losses) if config.torch_compile else self._losses
+        )
         self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
         self.decay_steps = decay_steps
         self.parallel = parallel or Parallel(alone=True)
@@ -192,7 +209,7 @@ class Proxy:
         """The token losses of this process's rows, of which a gradient will be taken."""
         self._charge(part, batch, passes=3)
         with self._precision(batch.device, full=False):
-            return self._losses(self.parallel.own(batch))
+            return self._trained(self.parallel.own(batch))
 
     def _charge(self, part: str, batch: Tensor, passes: int) -> None:
         """Counts a forward pass over a whole batch as 1, one with a backward pass as 3."""

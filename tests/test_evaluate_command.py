@@ -149,7 +149,10 @@ def test_mistakes_are_one_line(
         ([str(model), "--out", ""], "Expected a value for --out"),
         ([str(model), "--tusks", "x"], "unrecognized arguments: --tusks x"),
         ([str(model), "--out", "/dev/null/x.json"], "Expected a folder to write to"),
-        ([str(model), "--out", out, "--device", "tpu9"], "Expected a device, found 'tpu9'"),
+        (
+            [str(model), "--out", out, "--device", "tpu9"],
+            "Expected a device of this machine, found 'tpu9'",
+        ),
         (
             [
                 str(model),

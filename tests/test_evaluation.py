@@ -228,7 +228,7 @@ def test_weights_that_are_not_all_there_are_not_scored(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=rf"no weights for {name}"):
         load_model(tmp_path / "model")
     for device in ("meta", "cpus"):
-        with pytest.raises(ValueError, match=f"a device, found '{device}'"):
+        with pytest.raises(ValueError, match=f"a device of this machine, found '{device}'"):
             load_model(tmp_path / "model", device)
 
 
@@ -263,7 +263,7 @@ def test_what_an_evaluation_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     require_lm_eval()
     with pytest.raises(ValueError, match="a tokenizer with a model, found none"):
         evaluate_model(KnownAnswers([]), EvaluationConfig())
-    with pytest.raises(ValueError, match="a device, found 'cpus'"):
+    with pytest.raises(ValueError, match="a device of this machine, found 'cpus'"):
         load_model(tmp_path, "cpus")
     with monkeypatch.context() as patch:
         patch.setenv("WORLD_SIZE", "2")

@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "data.permutation": set(),
     "data.pile": set(),
     "density": set(),
+    "devices": set(),
     "errors": set(),
     "hypergradient": set(),
     "published": set(),
@@ -81,15 +82,15 @@ ALLOWED: dict[str, set[str]] = {
     "colours": {"data.environment", "data.pile"},
     "data.sources": {"data.documents", "data.environment", "data.pile", "data.rows", "files"},
     "evaluation": {
-        *("evaluation_data", "evaluation_scores", "evaluation_table", "evaluation_tasks"),
-        *("parallel", "task_files"),
+        *("devices", "evaluation_data", "evaluation_scores", "evaluation_table"),
+        *("evaluation_tasks", "parallel", "task_files"),
     },
     "evidence": {"domains", "hypergradient", "proxy", "search_config"},
     "export.export": {"export.formats", "export.shares", "mixture"},
     "learner": {"distribution", "elbo", "guide", "prior_net", "search_config"},
     "options": {
-        *("data.documents", "data.rows", "data.tokenizer", "parallel", "prior_net"),
-        *("proxy", "search_config"),
+        *("data.documents", "data.rows", "data.tokenizer", "devices", "parallel"),
+        *("prior_net", "proxy", "search_config"),
     },
     "report_page.verdicts": {
         *("report_page.run_record", "report_page.thresholds", "report_page.words"),
@@ -209,8 +210,8 @@ ALLOWED: dict[str, set[str]] = {
         *("target.trainer_checkpoints", "target.training_plan"),
     },
     "commands.train_command": {
-        *("command_line", "data.store", "options", "parallel", "target.mixture_schedule"),
-        *("target.target_config", "target.training"),
+        *("command_line", "data.store", "options", "parallel", "proxy"),
+        *("target.mixture_schedule", "target.target_config", "target.training"),
     },
     "run": {
         *("checkpoint", "command_line", "data.store", "domains", "files", "options"),

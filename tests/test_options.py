@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
@@ -60,9 +59,3 @@ def test_bad_numbers_of_tokens(text: str) -> None:
 def test_bad_run_options_are_refused(options: dict) -> None:
     with pytest.raises(ValueError, match="Expected"):
         RunConfig(**options)
-
-
-def test_the_models_folder_is_found_from_anywhere() -> None:
-    assert parse().proxy_source().endswith("models/proxy-tiny")
-    run = dataclasses.replace(parse().run, proxy="owner/name")
-    assert dataclasses.replace(parse(), run=run).proxy_source() == "owner/name"

@@ -6,12 +6,13 @@ import contextlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from conftest import Bigram
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model, model_source
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -101,6 +102,28 @@ def test_training_lowers_the_loss(tiny: torch.nn.Module, batch: torch.Tensor) ->
     assert losses[-1] < losses[0] - 1
 
 
+def test_compiled_it_takes_the_same_steps(
+    batch: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the backend that generates no code: what is tried is what is compiled."""
+    plain, compiled = torch.compile, []
+
+    def quickly(module: torch.nn.Module) -> object:
+        compiled.append(module)
+        return plain(module, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", quickly)
+    losses = []
+    for wanted in (False, True):
+        torch.manual_seed(0)
+        model = build_language_model(MODELS / "proxy-tiny", 50)
+        proxy = Proxy(model, ProxyConfig(torch_compile=wanted))
+        losses.append([proxy.step(batch).tolist() for _ in range(3)])
+        losses[-1].append(proxy.losses(batch, "test").tolist())
+    assert len(compiled) == 1
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
 def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
@@ -137,6 +160,16 @@ def test_the_shipped_models_have_the_stated_shapes() -> None:
     assert large.max_position_embeddings == 2048
     assert large.vocab_size == 2048
     assert not large.tie_word_embeddings
+
+
+def test_the_models_folder_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Path(model_source("models/proxy-tiny")) == MODELS / "proxy-tiny"
+    (tmp_path / "models" / "proxy-tiny").mkdir(parents=True)
+    assert model_source("models/proxy-tiny") == "models/proxy-tiny", "what lies here comes first"
+    assert model_source("owner/name") == "owner/name"
 
 
 def test_missing_models_are_refused(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run, tell
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.parallel import quiet_unless_main
+from bydore_pyro.proxy import model_source
 from bydore_pyro.target.target_config import TargetConfig
 
 __all__ = ["TrainConfig", "TrainOptions", "train_command"]
 
-PROJECT = Path(__file__).resolve().parents[2]  # where models/ lies in a checkout
 
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
@@ -106,7 +106,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     store = open_store(Path(given.data))
     try:
         trained = train_target(
-            _model_source(given.model),
+            model_source(given.model),
             store,
             schedule,
             config,
@@ -120,12 +120,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             tell(f"Go on from the last checkpoint with --resume {out}")
         raise
     print(_told(trained.metrics, trained.model))
-
-
-def _model_source(model: str) -> str:
-    """The model's folder, also when it is named relative to the project, or its hub name."""
-    named = Path(model)
-    return str(next((p for p in (named, PROJECT / named) if p.is_dir()), named))
 
 
 def _resumed_options(folder: Path) -> TrainOptions:
