@@ -72,7 +72,8 @@ def summary(
 
 def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Returns Pareto-smoothed log weights that sum to 1, and the tail's shape k-hat."""
-    smoothed, khat = import_arviz().psislw(log_weights)
+    with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
+        smoothed, khat = import_arviz().psislw(log_weights)
     return smoothed, float(khat)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,10 @@ from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
 from bydore_pyro.data.tokens import load_tokens
 from bydore_pyro.domains import Domains
 from bydore_pyro.proxy import ProxyConfig
+
+# Begun in the background of a shell, tests ignore Ctrl-C, and so would all that they start.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test that reaches for a hub must fail at once
