@@ -11,6 +11,7 @@ import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -85,8 +86,7 @@ def _is_set(flag: str, arguments: Sequence[str]) -> bool:
     """Whether a flag is given, and not as false; or an option, with the value behind its "="."""
     option, wants_value, wanted = flag.partition("=")
     if wants_value:
-        pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-        return flag in arguments or (option, wanted) in pairs
+        return flag in arguments or (option, wanted) in pairwise(arguments)
     found = False  # the last one wins
     for place, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")

@@ -174,6 +174,7 @@ def test_a_file_says_no_and_the_last_word_wins(tmp_path: Path) -> None:
 def test_a_preset_of_an_options_value_applies_to_that_value_alone() -> None:
     presets = {"--name=big": {"steps": 99}}
     for given, steps in (
+        ([], 3),
         (["--name", "big"], 99),
         (["--name=big"], 99),
         (["--name", "small"], 3),
