@@ -16,11 +16,19 @@ import numpy as np
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import unique_keys
 
-__all__ = ["Mixture"]
+__all__ = ["Mixture", "total_variation"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
+
+
+def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> float:
+    """Returns ``sum_k |l_k - r_k| / 2``, the share that lies elsewhere, in [0, 1] for weights.
+
+    A domain that one of them lacks has no weight there.
+    """
+    return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
 
 
 @dataclass(frozen=True, kw_only=True)

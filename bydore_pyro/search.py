@@ -123,8 +123,9 @@ def run_search(state: SearchState) -> Iterator[StepRecord]:
 def _return_freed_memory() -> None:
     """Gives the system what has been freed, where the C library is glibc.
 
-    The density's arrays grow with the posterior's range, so that glibc finds no room for them in
-    what the smaller ones before them left: a search of 200 steps held 1.6 GB instead of 0.6.
+    From about step 80 on a search's memory grew by 8 MB a step, to 1.6 GB instead of 0.8 after 200
+    steps, all of it free: no tensor is kept. Which allocations scatter it has not been found out;
+    with the KL's bound, without the density's arrays, it grows as fast.
     """
     with suppress(OSError, AttributeError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)

@@ -145,12 +145,13 @@ def findings(
         names: The labels that are domains alone; the others are mixtures.
     """
     small = int(np.searchsorted(tokens, tokens[-1] / TENTH * 1.001))  # measurements up to a tenth
-    laws, errors, rises = {}, {}, {}
+    laws, foretold, errors, rises = {}, {}, {}, {}
     for label, values in curves.items():
         losses = np.array(values)
         law = fit_power_law(tokens[:small], losses[:small])
-        laws[label] = law
-        errors[label] = None if law is None else float(power_law(tokens[-1], *law) - losses[-1])
+        predicted = None if law is None else power_law(tokens, *law).tolist()
+        laws[label], foretold[label] = law, predicted
+        errors[label] = None if predicted is None else float(predicted[-1] - losses[-1])
         rises[label] = float(losses[-1] - losses.min())
 
     def ranks(labels: Sequence[str]) -> dict[str, Any]:
@@ -176,6 +177,7 @@ def findings(
     return {
         "small_scale_measurements": small,
         "power_laws": laws,
+        "foretold_by_the_laws": foretold,
         "extrapolation_error": errors,
         "rise_from_the_least": rises,
         "ranks": {name: ranks(labels) for name, labels in groups.items() if len(labels) > 1},

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from cases import CaseOptions, case
-from common import run_main
-from paper_scale import PAPER
+from cases import case_main
 
 ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn
 from held-out docstrings (the paper's, and that of --data pile:FOLDER, is drawn from Pile-CC), then
@@ -15,13 +11,4 @@ alone, and compare."""
 PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    run_main(
-        partial(case, "case1"),
-        "case1",
-        ABOUT,
-        CaseOptions,
-        pile=PILE,
-        presets={"--scale=paper": PAPER},
-        resumable=True,
-        steps=250,
-    )
+    case_main("case1", ABOUT, PILE)

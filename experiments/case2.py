@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from cases import CaseOptions, case
-from common import run_main
-from paper_scale import PAPER
+from cases import case_main
 
 ABOUT = """Case 2, after the paper's: train on two unlike domains only (Python source and licences;
 GitHub and Enron Emails, as in the paper, with --data pile:FOLDER), with the same validation set as
@@ -15,14 +11,4 @@ DOMAINS = ["python", "licences"]
 PILE = {"domains": ["github", "enron_emails"], "validation": ["pile_cc"]}
 
 if __name__ == "__main__":
-    run_main(
-        partial(case, "case2"),
-        "case2",
-        ABOUT,
-        CaseOptions,
-        pile=PILE,
-        presets={"--scale=paper": PAPER},
-        resumable=True,
-        domains=DOMAINS,
-        steps=250,
-    )
+    case_main("case2", ABOUT, PILE, domains=DOMAINS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from common import verify
-from paper_scale import ScaleConfig, paper_case
+from common import run_main, verify
+from paper_scale import PAPER, ScaleConfig, paper_case
 
 from bydore_pyro.command_line import tell
 from bydore_pyro.cost import Cost
@@ -66,6 +69,28 @@ def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
     if own not in domains.trainable:
         return {"uniform": uniform}
     return {"uniform": uniform, f"only {own}": {own: 1.0}}
+
+
+def case_main(name: str, about: str, pile: Mapping[str, Any], **defaults: Any) -> None:
+    """Runs a case as the command line asks.
+
+    Args:
+        name: `case1` or `case2`.
+        about: The text of `--help`.
+        pile: Defaults on top of the others where the data is the Pile.
+        defaults: The case's own defaults of options.
+    """
+    run_main(
+        partial(case, name),
+        name,
+        about,
+        CaseOptions,
+        pile=dict(pile),
+        presets={"--scale=paper": PAPER},
+        resumable=True,
+        steps=250,
+        **defaults,
+    )
 
 
 def case(name: str, options: CaseOptions, resume: Path | None) -> None:

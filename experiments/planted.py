@@ -14,7 +14,7 @@ from bydore_pyro.command_line import tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.html_report import add_html_report
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.options import Options
 from bydore_pyro.resuming import begin_run
 from bydore_pyro.run import is_finished, search_in
@@ -104,11 +104,6 @@ def gap_closed(losses: dict[str, float]) -> float | None:
     """Returns the share of the gap from uniform to planted weights that the learned ones close."""
     gap = losses["uniform"] - losses["planted"]
     return (losses["uniform"] - losses["learned"]) / gap if gap > 0 else None
-
-
-def total_variation(left: dict[str, float], right: dict[str, float]) -> float:
-    """Returns ``sum_k |l_k - r_k| / 2``; a domain that is missing has no weight."""
-    return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
 
 
 def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from common import drawn_by, markdown, results_of, run_main, verify
-from planted import gap_closed, total_variation
+from planted import gap_closed
 
 from bydore_pyro.command_line import tell
 from bydore_pyro.cost import Cost
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.options import Options
 from bydore_pyro.resuming import begin_run
 from bydore_pyro.run import is_finished, search_in

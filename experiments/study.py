@@ -120,9 +120,10 @@ def keep(name: str, run: Path, results: Path) -> None:
         keep_run(run, RunFolder(results / "case1"))
         return
     content = rounded(json.loads((run / "results.json").read_text(encoding="utf-8")))
-    texts = {".json": json.dumps(content, separators=(",", ":")) + "\n"}
-    if (run / "table.md").exists():
-        texts[".md"] = (run / "table.md").read_text(encoding="utf-8")
+    texts = {
+        ".json": json.dumps(content, separators=(",", ":")) + "\n",
+        ".md": (run / "table.md").read_text(encoding="utf-8"),
+    }
     for suffix, text in texts.items():
         with appearing_file(results / f"{name}{suffix}") as aside:
             aside.write_text(text, encoding="utf-8")

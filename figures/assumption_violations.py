@@ -21,7 +21,7 @@ def draw(results: Mapping[str, Any]) -> Any:
 
     tokens, small = np.array(results["tokens"], float), results["small_scale_measurements"]
     names, losses = results["domains"], results["losses"]
-    errors, laws = results["extrapolation_error"], results["power_laws"]
+    errors, laws = results["extrapolation_error"], results["foretold_by_the_laws"]
     ranks = results["ranks"]["domains alone"]
     lines = domain_lines(names)
     fitted = [name for name in names if errors[name] is not None]
@@ -32,11 +32,10 @@ def draw(results: Mapping[str, Any]) -> Any:
         for name in names:
             axes.plot(tokens[:until], losses[name][:until], **lines[name])
     for axes, until in ((b, small), (d, len(tokens))):
-        fine = np.geomspace(tokens[0], tokens[until - 1], 200)
         for name in worst:
             colour = lines[name]["color"]
             axes.plot(tokens[:until], losses[name][:until], "o", ms=3, color=colour)
-            axes.plot(fine, power_law(fine, *laws[name]), "--", color=colour)
+            axes.plot(tokens[:until], laws[name][:until], "--", color=colour)
             if axes is d:
                 axes.annotate(
                     f"{errors[name]:+.2f}", (tokens[-1], losses[name][-1]), xytext=(4, 0),
@@ -57,11 +56,6 @@ def draw(results: Mapping[str, Any]) -> Any:
         axes.set_ylabel("validation loss (nats per token)")
     domain_legend(figure, names)
     return figure
-
-
-def power_law(tokens: np.ndarray, scale: float, exponent: float, floor: float) -> np.ndarray:
-    """Returns the law of `experiments/assumptions.py`, nats per token."""
-    return floor + scale * (tokens / 1e5) ** -exponent
 
 
 if __name__ == "__main__":

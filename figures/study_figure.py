@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -130,6 +131,26 @@ def draw_weights(axes: Any, path: np.ndarray, names: Sequence[str], labelled: fl
     label_ends(axes, len(path) - 1, ends, {name: lines[name]["color"] for name in ends})
     axes.set_xlim(0, len(path) - 1)
     axes.set_xlabel("step")
+
+
+def weight_panels(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Any:
+    """Draws a panel of weights over the steps for each row, with one legend.
+
+    Args:
+        rows: Titles, and results with `trajectory` ``(T, K)`` and `weights` by domain.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(
+        1, len(rows), figsize=(PAGE, 2.9), sharey=True, layout="constrained"
+    )
+    panels[0].set_ylim(0, 1)
+    for axes, letter, (title, row) in zip(panels, "abcdefgh", rows, strict=False):
+        draw_weights(axes, np.array(row["trajectory"]), list(row["weights"]), labelled=math.inf)
+        panel(axes, letter, title)
+    panels[0].set_ylabel("weight (share of training tokens)")
+    domain_legend(figure, list(rows[0][1]["weights"]))
+    return figure
 
 
 def label_ends(axes: Any, x: float, ends: Mapping[str, float], colours: Mapping[str, str]) -> None:

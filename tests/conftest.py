@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.cli import main
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
@@ -95,6 +96,16 @@ def folder_content(folder: Path) -> dict[str, bytes]:
     """Returns every file of a folder."""
     files = (p for p in folder.rglob("*") if p.is_file())
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(files)}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A token store of three small domains, as `bydore prepare` leaves it."""
+    folder = tmp_path_factory.mktemp("store")
+    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+    main(["prepare", "--data", str(text), "--out", str(folder / "store"), "--vocabulary", "280",
+          "--processes", "0"])  # fmt: skip
+    return folder / "store"
 
 
 @pytest.fixture(scope="session")

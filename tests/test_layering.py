@@ -161,8 +161,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "diagnostics": {"arviz_import", "distribution", "guide", "learner", "mixture", "search"},
     "report_page.comparison": {
-        *("report_page.drawing", "report_page.run_record", "report_page.run_sections"),
-        *("report_page.verdicts", "report_page.words"),
+        *("mixture", "report_page.drawing", "report_page.run_record"),
+        *("report_page.run_sections", "report_page.verdicts", "report_page.words"),
     },
     "report_page.run_page": {
         *("report_page.drawing", "report_page.page_frame", "report_page.report_figures"),

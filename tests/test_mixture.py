@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, total_variation
 
 FULL = Mixture(
     names=("a", "b"),
@@ -125,3 +125,9 @@ def test_a_mixture_is_held_against_the_data() -> None:
         one.check(["a"], "t", "x.json")
     with pytest.warns(UserWarning, match="x.json: the weights are shares of the tokens of another"):
         one.check(["a", "b"], "other", "x.json")
+
+
+def test_total_variation_counts_what_lies_elsewhere() -> None:
+    assert total_variation({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5}) == 0
+    assert total_variation({"a": 1.0}, {"b": 1.0}) == 1
+    assert total_variation({"a": 0.75, "b": 0.25}, {"b": 0.5, "a": 0.5}) == 0.25

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import xarray
-from conftest import folder_content, write_domains
+from conftest import folder_content
 
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.checkpoint import save_checkpoint
@@ -26,15 +26,6 @@ from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
 
 KILLS = 20
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
-    main(["prepare", "--data", str(text), "--out", str(folder / "store"), "--vocabulary", "280",
-          "--processes", "0"])  # fmt: skip
-    return folder / "store"
 
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:

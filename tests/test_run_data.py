@@ -7,23 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import write_domains
 
-from bydore_pyro.cli import main
 from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.errors import DataError
 from bydore_pyro.options import SMOKE
 from bydore_pyro.run_data import domains_of, largest_weights, load_domains, uniform_weights
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
-    main(["prepare", "--data", str(text), "--out", str(folder / "store"), "--vocabulary", "280",
-          "--processes", "0"])  # fmt: skip
-    return folder / "store"
 
 
 def options(store: Path, *more: str) -> SearchOptions:

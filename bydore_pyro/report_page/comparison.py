@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from bydore_pyro.mixture import total_variation
 from bydore_pyro.report_page.drawing import Look
 from bydore_pyro.report_page.run_record import RunRecord
 from bydore_pyro.report_page.run_sections import PARTS
@@ -99,8 +100,7 @@ def distances(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
     for one, other in combinations(records, 2):
         if one.mixture is None or other.mixture is None:
             continue
-        a, b = one.mixture.as_dict(), other.mixture.as_dict()
-        apart = 0.5 * sum(abs(a.get(n, 0.0) - b.get(n, 0.0)) for n in {*a, *b})
+        apart = total_variation(one.mixture.as_dict(), other.mixture.as_dict())
         rows.append((one.label, other.label, number(apart)))
     return rows
 
