@@ -197,7 +197,7 @@ def fail(name: str, message: str, code: int = 2) -> NoReturn:
 
 def tell(line: str) -> None:
     """Prints a line of progress."""
-    print(line, file=sys.stderr)
+    print(f"{line}\n", end="", file=sys.stderr)  # at once: threads tell too
 
 
 @contextmanager

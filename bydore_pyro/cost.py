@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["Cost"]
 
@@ -33,7 +34,13 @@ class Cost:
         self.tokens[name] += tokens
         self.flops[name] += flops
 
-    def report(self) -> dict:
+    def add(self, parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> None:
+        """Adds what another counter reported as its `parts`, under their names after a prefix."""
+        for name, spent in parts.items():
+            self.count(prefix + name, int(spent["tokens"]), spent["flops"])
+            self.seconds[prefix + name] += spent["seconds"]
+
+    def report(self) -> dict[str, Any]:
         """Returns the totals and the parts as plain JSON values."""
         parts = {
             name: {

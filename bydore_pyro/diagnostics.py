@@ -135,7 +135,7 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
     import xarray
 
     records = state.records
-    columns: dict[str, tuple[Sequence[str], np.ndarray, dict]] = {}
+    columns: dict[str, tuple[Sequence[str], np.ndarray, dict[str, str]]] = {}
     for name in BY_DOMAIN:
         values = [getattr(record, name) for record in records]
         array = np.stack(values) if values else np.empty((0, len(state.domains.names)))
@@ -167,8 +167,8 @@ class GuideFit:
 
 
 def guide_fit(
-    model: Callable,
-    guide: Callable,
+    model: Callable[..., Any],
+    guide: Callable[..., Any],
     *args: Any,
     num_samples: int = 1000,
     max_plate_nesting: int = 0,

@@ -23,6 +23,7 @@ from bydore_pyro.guide import WEIGHTS
 
 __all__ = ["HypergradientELBO"]
 
+Program = Callable[..., Any]  # a model or a guide
 SMALLEST_BETA = 1e-3  # both divergences grow as 1 / beta
 
 
@@ -68,7 +69,7 @@ class HypergradientELBO(ELBO):
         self.num_samples = num_samples
 
     def differentiable_loss(
-        self, model: Callable, guide: Callable, signals: Tensor, g: Tensor, kl_weight: float
+        self, model: Program, guide: Program, signals: Tensor, g: Tensor, kl_weight: float
     ) -> Tensor:
         """Returns the loss, a scalar in nats per token, minimised; `g` is taken as a constant."""
         if not kl_weight > 0:
@@ -77,12 +78,12 @@ class HypergradientELBO(ELBO):
         mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
         return -(g.detach() * mean).sum() + kl_weight * self._divergence(q, p)
 
-    def loss(self, model: Callable, guide: Callable, *args: Any) -> float:
+    def loss(self, model: Program, guide: Program, *args: Any) -> float:
         """Returns the loss as a float, without gradients (`SVI.evaluate_loss`)."""
         with torch.no_grad():
             return self.differentiable_loss(model, guide, *args).item()
 
-    def loss_and_grads(self, model: Callable, guide: Callable, *args: Any) -> float:
+    def loss_and_grads(self, model: Program, guide: Program, *args: Any) -> float:
         """Returns the loss as a float and adds its gradients to the parameters (`SVI.step`)."""
         loss = self.differentiable_loss(model, guide, *args)
         loss.backward()
@@ -95,7 +96,11 @@ class HypergradientELBO(ELBO):
         return estimate(p.concentration, self.num_samples, SMALLEST_BETA).sum()
 
     def _get_trace(
-        self, model: Callable, guide: Callable, args: tuple, kwargs: dict
+        self,
+        model: Program,
+        guide: Program,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[torch.distributions.Distribution, Dirichlet]:
         """Runs the guide, then the model on its sample; returns the weights' two distributions."""
         guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)

@@ -148,27 +148,11 @@ def evaluate_model(
             model, tokenizer = load_model(Path(model), config.device)
     elif tokenizer is None:
         raise ValueError("Expected a tokenizer with a model, found none")
-    tasks: dict[str, Any] = {}
-    templates = nullcontext if config.allow_task_code else sandboxed_templates
     training = model.training
-    with tempfile.TemporaryDirectory(prefix="bydore-evaluation-") as cache, kept_random_state():
-        try:
-            with quiet(), templates():
-                ready = load_tasks(
-                    config.tasks,
-                    config.num_fewshot,
-                    None if config.include_path is None else Path(config.include_path),
-                    None if config.data_dir is None else Path(config.data_dir),
-                    Path(cache),
-                    allow_code=config.allow_task_code,
-                )
-                scored = wrapped(model, tokenizer, config.batch_size)
-            for task in ready:
-                with quiet() as log, templates():
-                    tasks[task.label] = score_task(scored, task, config.limit, config.seed, log)
-                tell(score_line(task.label, tasks[task.label]))
-        finally:
-            model.train(training)
+    try:
+        tasks = _scores(model, tokenizer, config, tell)
+    finally:
+        model.train(training)
     return {
         "tasks": tasks,
         "average": average_of(tasks),
@@ -176,6 +160,30 @@ def evaluate_model(
         "config": dataclasses.asdict(config),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
+
+
+def _scores(
+    model: Any, tokenizer: Any, config: EvaluationConfig, tell: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """Returns what `score_task` says of every task, by the task's label."""
+    templates = nullcontext if config.allow_task_code else sandboxed_templates
+    tasks = {}
+    with tempfile.TemporaryDirectory(prefix="bydore-evaluation-") as cache, kept_random_state():
+        with quiet(), templates():
+            ready = load_tasks(
+                config.tasks,
+                config.num_fewshot,
+                None if config.include_path is None else Path(config.include_path),
+                None if config.data_dir is None else Path(config.data_dir),
+                Path(cache),
+                allow_code=config.allow_task_code,
+            )
+            scored = wrapped(model, tokenizer, config.batch_size)
+        for task in ready:
+            with quiet() as log, templates():
+                tasks[task.label] = score_task(scored, task, config.limit, config.seed, log)
+            tell(score_line(task.label, tasks[task.label]))
+    return tasks
 
 
 def require_lm_eval() -> None:

@@ -106,7 +106,6 @@ def score_task(
     Raises:
         DataError: When lm-eval cannot make requests of the data, or not score the answers.
     """
-    from jinja2 import TemplateError
     from lm_eval.api.metrics import mean
 
     rows: list[Mapping[str, Any]] = []  # of each run, lm-eval's scores by "metric,filter"
@@ -114,14 +113,7 @@ def score_task(
     requests = 0
     key = ""
     for number in task.num_fewshot:
-        try:
-            row, samples = _run(model, task.task, number, limit, seed)
-        except (*FAILURES, TemplateError) as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise DataError(
-                f"Expected questions of {task.label} that lm-eval can ask with {number} examples: "
-                f"{reason}"
-            ) from error
+        row, samples = _run(model, task, number, limit, seed)
         key = _reported(row, task.metric)
         metric, _, filtered = key.partition(",")
         samples = [sample for sample in samples if sample["filter"] == filtered]
@@ -154,9 +146,24 @@ def score_task(
 
 
 def _run(
+    model: Any, task: EvaluationTask, num_fewshot: int, limit: int | None, seed: int
+) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """Returns lm-eval's scores of a task, and what it knows of each question; or says why not."""
+    from jinja2 import TemplateError
+
+    try:
+        return _evaluate(model, task.task, num_fewshot, limit, seed)
+    except (*FAILURES, TemplateError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise DataError(
+            f"Expected questions of {task.label} that lm-eval can ask with {num_fewshot} examples: "
+            f"{reason}"
+        ) from error
+
+
+def _evaluate(
     model: Any, task: Any, num_fewshot: int, limit: int | None, seed: int
 ) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """Returns lm-eval's scores of a task, and what it knows of each question."""
     from lm_eval import evaluator
     from lm_eval.tasks import TaskManager
 

@@ -71,8 +71,7 @@ def load_tasks(
         refuse_code(include_path)
     if data_dir is not None and not data_dir.is_dir():
         raise DataError(f"Expected a folder of data, found {data_dir}")
-    wanted = [n for name in names for n in (BY_TASK if name == "pile13" else (name,))]
-    wanted = list(dict.fromkeys(PILE13[name].task if name in PILE13 else name for name in wanted))
+    wanted = _expanded(names)
     manager = _task_manager(wanted, include_path)
     loaded: list[EvaluationTask] = []
     missing: list[str] = []
@@ -82,9 +81,8 @@ def load_tasks(
             config = manager.task_index[name].cfg or {}
             numbers = _numbers(name, config.get("num_fewshot"), num_fewshot)
             needed = needed_splits(config, numbers)
-            folder = (
-                data_dir / name if data_dir is not None and (data_dir / name).is_dir() else None
-            )
+            folder = None if data_dir is None else data_dir / name
+            folder = folder if folder is not None and folder.is_dir() else None
             overrides = local_data(name, config, needed, folder, cache) if folder else {}
             if overrides is None:
                 missing.append(wanted_files(name, config, needed))
@@ -93,15 +91,10 @@ def load_tasks(
             try:
                 tasks = _load(manager, name, overrides)
             except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                if folder or not _is_absence(error, config):
-                    raise DataError(
-                        f"Expected a task that lm-eval can load, found {name}: {reason}"
-                    ) from error
+                missing.append(wanted_files(name, config, needed))
+                reasons.append(_reason_of_absence(error, name, config, folder))
                 if isinstance(error, ConnectionError):
                     _go_offline(offline)
-                missing.append(wanted_files(name, config, needed))
-                reasons.append(reason)
                 continue
             for task in tasks:  # a group's may stand beside it
                 if task.task_name not in [other.task.task_name for other in loaded]:
@@ -109,6 +102,12 @@ def load_tasks(
     if missing:
         raise DataError(missing_data(missing, reasons[0], data_dir))
     return loaded
+
+
+def _expanded(names: Sequence[str]) -> list[str]:
+    """Returns lm-eval's names, each once."""
+    single = [n for name in names for n in (BY_TASK if name == "pile13" else (name,))]
+    return list(dict.fromkeys(PILE13[name].task if name in PILE13 else name for name in single))
 
 
 def _task_manager(names: Sequence[str], include_path: Path | None) -> Any:
@@ -152,12 +151,17 @@ def _load(manager: Any, name: str, overrides: Mapping[str, Any]) -> list[Any]:
     return list(manager.load([spec])["tasks"].values())
 
 
-def _is_absence(error: Exception, config: Mapping[str, Any]) -> bool:
-    """Whether a task failed because its data set is neither on this machine nor to be had."""
-    if config.get("dataset_path") in ("json", "csv", "parquet", "text", "arrow"):
-        return False
+def _reason_of_absence(
+    error: Exception, name: str, config: Mapping[str, Any], folder: Path | None
+) -> str:
+    """Returns why a data set is not on this machine, or raises what else went wrong."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     texts = ("find cache", "Dataset scripts are no longer supported")
-    return isinstance(error, OSError) or any(text in str(error) for text in texts)
+    absent = isinstance(error, OSError) or any(text in str(error) for text in texts)
+    of_files = config.get("dataset_path") in ("json", "csv", "parquet", "text", "arrow")
+    if folder is not None or of_files or not absent:
+        raise DataError(f"Expected a task that lm-eval can load, found {name}: {reason}") from error
+    return reason
 
 
 def _go_offline(stack: ExitStack) -> None:

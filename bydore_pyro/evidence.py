@@ -89,7 +89,8 @@ class Measure:
                 epsilon = self._epsilon(losses, theta, direction, eta)
                 found, g = finite_difference(losses, theta, direction, eta, epsilon)
         self.count += 1
-        return Evidence(found.cpu().float(), g.cpu().float(), validation_loss)
+        found, g = torch.stack((found, g)).cpu().float()  # read at once
+        return Evidence(found, g, validation_loss)
 
     def state(self) -> dict[str, Any]:
         """Returns what the next measurement depends on."""

@@ -106,19 +106,25 @@ def problem_of(
 
 
 def bydore_steps(problem: Problem, options: Options) -> int:
-    """Returns how many steps of the search the budget allows."""
+    """Returns how many steps of the search the budget allows, at least 2.
+
+    Raises:
+        DataError: When it does not reach for one.
+    """
     search = options.search
     measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
     # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
     passes = 3 if search.hypergradient == "forward_mode" else 2
     update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
-    return max(2, int(problem.budget_steps / (1 + update / search.update_every)))
+    step = 1 + update / search.update_every  # in training steps
+    return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
 
 
 def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     """Searches the posterior, within the budget; the run stays in `folder` and is continued.
 
     Raises:
+        DataError: When the budget does not reach.
         NonFiniteError: See `bydore_pyro.search.search_step`.
     """
     import xarray
@@ -131,9 +137,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
         varied = dataclasses.replace(options, search=search, run=run)
         search_in(varied, folder, "bydore", domains_of(varied, problem.corpus, problem.seed))
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    for part, spent in metrics["search"]["parts"].items():
-        problem.cost.count(part, spent["tokens"], spent["flops"])
-        problem.cost.seconds[part] += spent["seconds"]
+    problem.cost.add(metrics["search"]["parts"])
     with xarray.open_dataset(folder / "trajectory.nc", engine="h5netcdf") as trajectory:
         means = trajectory["mean"].values
     details = {"steps": steps, "last_weights": metrics["last_weights"]}

@@ -121,6 +121,42 @@ class Mixture:
         feasible = tuple((weights / weights.sum()).tolist())
         return dataclasses.replace(self, weights=feasible, free_weights=self.weights)
 
+    def verdicts(self) -> dict[str, str]:
+        """Returns "above", "below" or "undecided" by name: each interval against ``1 / K``.
+
+        An interval that holds the uniform share leaves a domain undecided. Without intervals
+        nothing is known, and nothing is returned.
+        """
+        uniform = 1 / len(self.names)
+        return {
+            name: "above" if low > uniform else "below" if high < uniform else "undecided"
+            for name, (low, high) in zip(self.names, self.hdi or (), strict=bool(self.hdi))
+        }
+
+    def pruned(self) -> Mixture:
+        """Returns the mixture without the domains whose whole interval lies below ``1 / K``.
+
+        They keep their names and have no weight; the ratios of the others stay. What it says of
+        uncertainty is left out, for it was the whole mixture's.
+
+        Raises:
+            DataError: When there are no intervals, the weights are capped, or all intervals lie
+                below, as where the draws lie near different vertices.
+        """
+        if self.hdi is None:
+            raise DataError("Expected weights with intervals to prune, found none")
+        if self.free_weights is not None:
+            raise DataError("Expected free weights to prune, found some that --max_epochs capped")
+        kept = [
+            0.0 if verdict == "below" else weight
+            for weight, verdict in zip(self.weights, self.verdicts().values(), strict=True)
+        ]
+        total = math.fsum(kept)
+        if total == 0:
+            raise DataError("Expected an interval that reaches equal shares, found all below them")
+        weights = tuple(weight / total for weight in kept)
+        return dataclasses.replace(self, weights=weights, standard_deviation=None, hdi=None)
+
     def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
         """Holds a mixture that is to be used against the data it is to be used on.
 
@@ -152,7 +188,7 @@ class Mixture:
     def to_json(self) -> str:
         """Returns the mixture as JSON, one object a quantity, keyed by domain."""
 
-        def by_name(values: tuple | None) -> dict | None:
+        def by_name(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
             return None if values is None else dict(zip(self.names, values, strict=True))
 
         content = {
@@ -191,7 +227,7 @@ class Mixture:
     def _from_content(cls, content: dict[str, Any]) -> Mixture:
         names = tuple(content["weights"])
 
-        def values(key: str) -> tuple | None:
+        def values(key: str) -> tuple[Any, ...] | None:
             column = content.get(key)
             return None if column is None else tuple(column[name] for name in names)
 

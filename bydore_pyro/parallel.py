@@ -39,7 +39,7 @@ class Parallel:
             work.
 
     Raises:
-        ValueError: When several processes were started and Accelerate is not installed.
+        DataError: When several processes were started and Accelerate is not installed.
     """
 
     def __init__(self, *, cpu: bool = True, alone: bool = False) -> None:

@@ -20,11 +20,14 @@ T = TypeVar("T", bound=Options)
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
     """Returns the run's folder, checked but not made; with `resume` the one that is continued."""
-    writes = options.parallel().is_main
+    parallel = options.parallel()
+    writes = parallel.is_main
     if resume is not None:
         return RunFolder(resume, resume=True, writes=writes)
     path = Path(options.run.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return RunFolder(path, writes=writes)
+    folder = RunFolder(path, writes=writes)
+    parallel.wait()  # nobody writes before everybody has seen what is there
+    return folder
 
 
 def resumed_options(folder: Path, name: str, kind: type[T]) -> T:

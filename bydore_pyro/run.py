@@ -149,6 +149,7 @@ def search_in(options: Options, path: Path, name: str, domains: Domains | None =
     parallel.wait()  # nobody writes before everybody has seen what is there
     found = search(options, domains or load_domains(options), folder, name)
     folder.write_json("metrics.json", search_metrics(options, found))
+    parallel.wait()  # until everybody can read it
     return found
 
 

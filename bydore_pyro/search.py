@@ -182,7 +182,7 @@ def search_step(state: SearchState) -> StepRecord:
 
 def _check_parameters(state: SearchState, theta: Parameters) -> None:
     """Refuses NaN and infinity in the proxy, by the domain that shows them where one does."""
-    if all(bool(torch.isfinite(p).all()) for p in theta.values()):
+    if torch.stack([torch.isfinite(p).all() for p in theta.values()]).all():  # read once
         return
     step, names = len(state.records), state.domains.names
     _check("signal", state.measure.losses(names), step, names)

@@ -15,6 +15,7 @@ from scipy.stats import spearmanr
 from tqdm import tqdm
 
 from bydore_pyro.command_line import tell
+from bydore_pyro.cost import Cost
 from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.resuming import begin_run
@@ -67,13 +68,15 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
         drawn = rng.dirichlet(np.ones(count))
         mixtures[f"mixture {number + 1}"] = dict(zip(names, drawn.tolist(), strict=True))
     steps = measured_steps(options.search.steps)
-    curves = {}
+    curves, cost = {}, Cost()
     for number, (label, weights) in enumerate(mixtures.items()):
         noted = folder.path / "curves" / f"{number}.json"
         if not noted.exists():
-            losses = curve(options, label, weights, steps)
-            folder.write_json(f"curves/{noted.name}", {"label": label, "losses": losses})
-        curves[label] = json.loads(noted.read_text(encoding="utf-8"))["losses"]
+            found = curve(options, label, weights, steps)
+            folder.write_json(f"curves/{noted.name}", {"label": label, **found})
+        known = json.loads(noted.read_text(encoding="utf-8"))
+        curves[label] = known["losses"]
+        cost.add(known["cost"])
     tokens = [step * options.batch_tokens for step in steps]
     results = {
         "tokens": tokens,
@@ -81,6 +84,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
         "domains": list(names),
         "mixtures": mixtures,
         "losses": curves,
+        "cost": cost.report(),
         **findings(np.array(tokens, float), curves, list(names)),
     }
     results = results_of(options, **results)
@@ -101,8 +105,8 @@ def measured_steps(steps: int) -> list[int]:
 
 def curve(
     options: Options, label: str, weights: Mapping[str, float], steps: Sequence[int]
-) -> list[float]:
-    """Trains one model with a constant step size; returns its validation losses at `steps`."""
+) -> dict[str, Any]:
+    """Trains one model with a constant step size; returns its losses at `steps`, and its cost."""
     domains = domains_of(options, load_domains(options).corpus, options.run.seed)
     model = options.language_model(domains.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
@@ -113,8 +117,9 @@ def curve(
     bar = tqdm(training, total=steps[-1], desc=label, unit="step", mininterval=0.5)
     for done, _ in enumerate(bar, start=1):
         if done in steps:
-            losses.append(proxy.evaluate(domains.validation, "evaluate"))
-    return losses
+            with proxy.cost.part("evaluate"):
+                losses.append(proxy.evaluate(domains.validation, "evaluate"))
+    return {"losses": losses, "cost": proxy.cost.report()["parts"]}
 
 
 def power_law(tokens: np.ndarray, scale: float, exponent: float, floor: float) -> np.ndarray:

@@ -20,7 +20,7 @@ from bydore_pyro.diagnostics import jitter
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.files import appearing_file
 from bydore_pyro.options import SMOKE, Options
-from bydore_pyro.parallel import number_of_processes
+from bydore_pyro.parallel import number_of_processes, quiet_unless_main
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.resuming import begin_run, resumed_options
 from bydore_pyro.run import search_in
@@ -32,7 +32,7 @@ from bydore_pyro.verification import train_on_mixture
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
 # What --smoke presets beside a search's options, in the experiments that have such.
-SMALL = {"vectors": 4, "longest": 256, "repeats": 2}
+SMALL = {"vectors": 4, "longest": 256, "repeats": 2, "estimates": 8}
 
 
 def run_main(
@@ -43,6 +43,7 @@ def run_main(
     pile: dict[str, Any] | None = None,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
     resumable: bool = False,
+    several: bool = False,
     **defaults: Any,
 ) -> None:
     """Parses the command line and runs an experiment; what a user can mend ends with exit code 2.
@@ -56,13 +57,15 @@ def run_main(
         pile: Its defaults on top of those where the data is the Pile.
         presets: Of `parse_options`, beside that of `--smoke`.
         resumable: Whether it takes `--resume RUN`.
+        several: Whether several processes may share its work.
         defaults: The experiment's own defaults of options.
     """
     arguments = sys.argv[1:]
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
+    quiet_unless_main()
     with one_line_errors(name):
-        if number_of_processes() > 1:
+        if number_of_processes() > 1 and not several:
             raise ValueError("Expected one process, found several; bydore search runs on them")
         if resumable:
             about += " --resume RUN goes on with a run that was stopped."
@@ -116,9 +119,7 @@ def verify(
                 with appearing_file(known) as aside:
                     aside.write_text(json.dumps(noted), encoding="utf-8")
         losses[label] = noted[label]["loss"]
-        for part, spent in noted[label]["cost"].items():
-            cost.count(f"verify_{part}", spent["tokens"], spent["flops"])
-            cost.seconds[f"verify_{part}"] += spent["seconds"]
+        cost.add(noted[label]["cost"], prefix="verify_")
     return losses
 
 

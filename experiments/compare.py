@@ -22,6 +22,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
 from bydore_pyro.errors import DataError
 from bydore_pyro.methods import METHODS, MethodOptions, fit, problem_of
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.published import average_score, benchmark_scores
 from bydore_pyro.resuming import begin_run
 from bydore_pyro.run_data import domains_of, load_domains
@@ -32,7 +33,7 @@ ABOUT = """Find a mixture by every method for four targets, and train fresh mode
 the planted mixture (validation in known shares), and a target of three domains that are scarce in
 training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
 trainings of the proxy). Finished proxies are shared among the methods that can use them, and
-charged to each. --resume RUN goes on where a run stopped."""
+charged to each; `torchrun --nproc_per_node N` trains them on N processes."""
 
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", "bydore": "ByDoRe"}  # fmt: skip
@@ -142,7 +143,10 @@ def one_target(
             place = folder.path / f"search-{name}"
             chosen = dataclasses.replace(own, single=SingleConfig(single=single))
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
+        own.parallel().wait()  # until it is there for all processes
         found[label] = json.loads(noted.read_text(encoding="utf-8"))
+        if method == "bydore":
+            found |= pruned(found[label], folder.path / f"search-{name}" / "mixture.json")
     judged = {k: v["weights"] for k, v in found.items()}
     if (
         set(target.validation) <= set(domains_of(own, corpus, 0).names)
@@ -180,6 +184,16 @@ def one_fit(
         "trajectory": None if path is None else np.round(path, 5).tolist(),
         "details": dict(found.details),
     }
+
+
+def pruned(found: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Returns ByDoRe's mixture without the domains that its intervals put below equal shares, or
+    nothing where it cannot be pruned."""
+    try:
+        weights = Mixture.from_json(path).pruned().as_dict()
+    except DataError:  # such as capped weights
+        return {}
+    return {"bydore, pruned": {**found, "weights": weights, "trajectory": None}}
 
 
 def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -> Problem:
@@ -283,6 +297,8 @@ if __name__ == "__main__":
         ABOUT,
         CompareOptions,
         resumable=True,
+        several=True,
+        budget=6.0,
         steps=160,
         batch_sequences=16,
     )

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from bydore_pyro.arviz_import import inference_data, plot_forest
+from bydore_pyro.cost import Cost
 from bydore_pyro.guide import MixtureGuide
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.prior_net import FreeConcentrations
@@ -155,7 +156,7 @@ def draw(
 def reuse_guide(options: ReuseOptions) -> None:
     """Fits, compares, draws, and writes the results."""
     run = options.run
-    steps, vectors, start = run.steps, run.vectors, time.perf_counter()
+    steps, vectors, cost = run.steps, run.vectors, Cost()
     path = Path(run.out or f"runs/reuse_guide-{time.strftime('%Y%m%d-%H%M%S')}")
     folder = RunFolder(path)
     folder.write_json("config.json", {"name": "reuse_guide", "run": dataclasses.asdict(run)})
@@ -165,7 +166,8 @@ def reuse_guide(options: ReuseOptions) -> None:
     counts = Multinomial(200, shares).sample()
     network = FreeConcentrations(len(SHARES), initial_shape=5.0)
     single = MixtureGuide(network.double(), name="shares")
-    fit(one_vector, single, counts, steps, "one vector", particles=8)
+    with cost.part("one_vector"):
+        fit(one_vector, single, counts, steps, "one vector", particles=8)
 
     each = Dirichlet(torch.full((len(SHARES),), ALPHA, dtype=torch.float64)).sample((vectors,))
     totals = torch.randint(20, 200, (vectors,))
@@ -176,13 +178,14 @@ def reuse_guide(options: ReuseOptions) -> None:
         with pyro.plate("documents", len(counts)):
             return amortised(counts)
 
-    fit(many_vectors, in_plate, many, steps, "many vectors")
+    with cost.part("many_vectors"):
+        fit(many_vectors, in_plate, many, steps, "many vectors")
 
     results = {
         "one_vector": {"counts": counts.tolist(), **compare(single, counts)},
         "many_vectors": {"vectors": vectors, **compare(amortised, many)},
     }
-    spent = {"seed": run.seed, "seconds": time.perf_counter() - start}
+    spent = {"seed": run.seed, "cost": cost.report(), "config": dataclasses.asdict(run)}
     folder.write_json("results.json", {**results, **spent, **provenance()})
     predictive = Predictive(one_vector, guide=single, num_samples=DRAWS, return_sites=["shares"])
     samples = {

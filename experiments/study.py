@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,19 +20,19 @@ from bydore_pyro.files import appearing_file
 from bydore_pyro.run import is_finished
 from bydore_pyro.run_folder import RunFolder
 
-ABOUT = """Run the study's experiments one after the other, each in a folder of its own, keep of
+ABOUT = """Run the study's experiments, --jobs at once and each in a folder of its own, keep of
 their results what the figures need, and draw every figure and table. Goes on where it stopped:
-what is finished is not run again. Under two hours on 2 cores, by the times of its steps."""
+what is finished is not run again. About two hours on 2 cores, an estimate by its parts."""
 
 ROOT = Path(__file__).resolve().parents[1]
-EXPERIMENTS = {
-    "case1": [],
-    "scheduling": [],
-    "probabilistic": [],
-    "convergence": [],
+EXPERIMENTS = {  # the longest first
+    "compare": [],
     "assumptions": [],
     "plants": ["--plants", "3", "--first", "5"],
-    "compare": ["--budget", "6"],
+    "probabilistic": [],
+    "scheduling": [],
+    "case1": [],
+    "convergence": [],
 }
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "appendix_loss", "planted_mixtures",
@@ -56,6 +59,13 @@ class StudyConfig:
     only: list[str] = field(
         default_factory=lambda: list(EXPERIMENTS), metadata={"help": "The experiments to run."}
     )
+    jobs: int = field(
+        default=2,
+        metadata={
+            "help": "Experiments that run at once, each on its share of the cores; what they say "
+            "goes to NAME.log beside their folders where there are several."
+        },
+    )
     cache: str | None = field(default=None, metadata={"help": "Where tokens are cached."})
     smoke: bool = field(
         default=False, metadata={"help": "A run of seconds that shows nothing but that it works."}
@@ -65,6 +75,8 @@ class StudyConfig:
         for name in self.only:
             if name not in EXPERIMENTS:
                 raise ValueError(f"Expected one of {', '.join(EXPERIMENTS)}, found '{name}'")
+        if not 1 <= self.jobs <= 64:
+            raise ValueError(f"Expected jobs in [1, 64], actual {self.jobs}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +90,13 @@ def study(config: StudyConfig) -> None:
     """Runs, keeps, draws."""
     out = Path(config.out or ("runs/study-smoke" if config.smoke else "runs/study"))
     figures = Path(config.figures or (out / "figures" if config.smoke else ROOT / "figures"))
-    for name in config.only:
+
+    def run_and_keep(name: str) -> None:
         run_experiment(name, out / name, config)
         keep(name, out / name, figures / "results")
+
+    with ThreadPoolExecutor(config.jobs) as pool:
+        list(pool.map(run_and_keep, config.only))  # raises what one of them raised
     print(f"In {figures / 'results'}: {', '.join(config.only)}.")
     if set(config.only) == set(EXPERIMENTS):
         for name in FIGURES:
@@ -97,21 +113,39 @@ def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
     if name == "convergence":  # too short to go on with
         shutil.rmtree(run, ignore_errors=True)
     if (run / "config.json").exists():
-        call("experiments", name, ["--resume", str(run)])
-        return
-    given = [*EXPERIMENTS[name], "--out", str(run)]
-    if config.cache and name != "convergence":
-        given += ["--cache", config.cache]
-    call("experiments", name, [*given, *(["--smoke"] if config.smoke else [])])
+        given = ["--resume", str(run)]
+    else:
+        given = [*EXPERIMENTS[name], "--out", str(run), *(["--smoke"] if config.smoke else [])]
+        given += ["--cache", config.cache] if config.cache else []
+    call("experiments", name, given, config.jobs, run.with_suffix(".log"))
 
 
-def call(folder: str, name: str, arguments: list[str]) -> None:
-    """Runs a script of the repository; its lines go where this one's go."""
-    script = ROOT / folder / f"{name}.py"
+def call(
+    folder: str, name: str, arguments: list[str], jobs: int = 1, log: Path | None = None
+) -> None:
+    """Runs a script of the repository, where others run beside it with its lines in a file."""
+    command = [sys.executable, str(ROOT / folder / f"{name}.py"), *arguments]
     tell(f"{folder}/{name}.py {' '.join(arguments)}")
-    done = subprocess.run([sys.executable, str(script), *arguments])
-    if done.returncode:
-        raise SystemExit(done.returncode)  # it has said why
+    begun = time.perf_counter()
+    if jobs == 1 or log is None:
+        code = subprocess.run(command).returncode
+    else:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        threads = str(max(1, (os.cpu_count() or 1) // jobs))
+        with log.open("a", encoding="utf-8") as lines:
+            code = subprocess.run(
+                command,
+                stdout=lines,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OMP_NUM_THREADS": threads},
+            ).returncode
+        if code:
+            said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            tell(f"{name}: {said[-1] if said else 'no word'} (all of it in {log})")
+    if code:
+        raise SystemExit(code)  # it has said why
+    if folder == "experiments":
+        tell(f"{name}: done, {(time.perf_counter() - begun) / 60:.1f} minutes")
 
 
 def keep(name: str, run: Path, results: Path) -> None:

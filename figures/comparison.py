@@ -38,7 +38,7 @@ def draw(results: Mapping[str, Any]) -> Any:
         means = [statistics.mean(losses[label]) for label in order]
         most = edge(means)
         for row, (label, mean) in enumerate(zip(order, means, strict=True)):
-            colour = OWN if label == "bydore" else "0.25"
+            colour = OWN if label.startswith("bydore") else "0.25"
             if mean > most:  # off the scale: an arrow at its edge
                 axes.plot(most, row, ">", color=colour, ms=4.5)
             else:

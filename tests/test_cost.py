@@ -24,6 +24,16 @@ def test_parts_add_up() -> None:
     assert json.loads(json.dumps(report)) == report
 
 
+def test_what_another_counter_reported_is_added_under_a_prefix() -> None:
+    other, cost = Cost(), Cost()
+    other.count("train", 3, 30.0)
+    other.seconds["train"] = 0.5
+    cost.count("verify_train", 1, 10.0)
+    for _ in range(2):
+        cost.add(other.report()["parts"], prefix="verify_")
+    assert cost.report()["parts"] == {"verify_train": {"tokens": 7, "flops": 70.0, "seconds": 1.0}}
+
+
 def test_time_is_counted_also_when_the_part_fails() -> None:
     cost = Cost()
     with pytest.raises(RuntimeError), cost.part("train"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -34,6 +35,12 @@ def test_domains_look_as_in_the_pictures_and_differ() -> None:
     assert len({look.key for look in looks.values()}) == 22
     assert looks["domain 03"].colour == domain_colours(names)["domain 03"]
     assert isinstance(looks["domain 03"], Look)
+
+
+def test_without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    with pytest.raises(ImportError, match="plotly"):
+        figure_of([], height=100, xaxis={}, yaxis={})
 
 
 def test_runs_differ() -> None:

@@ -29,8 +29,8 @@ from bydore_pyro.proxy import Proxy
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = ["plants", "compare", "assumptions"]
-OTHERS = ["convergence", "reuse_guide", "regmix_pile"]  # those without a language model
+COMPARISONS = ["plants", "compare", "assumptions", "convergence"]
+OTHERS = ["reuse_guide", "regmix_pile"]  # those without a language model
 ALL_OF_THEM = "study"
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
@@ -150,6 +150,7 @@ def test_every_experiment_is_run_here() -> None:
     found = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {
         "cases",
         "common",
+        "convergence_problems",
         "paper_scale",
     }
     assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS, ALL_OF_THEM}
@@ -222,13 +223,28 @@ def test_compare_in_smoke_size(tmp_path: Path, cache: Path) -> None:
     targets = smoke("compare", tmp_path / "run", cache, *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
-    assert set(found) == {"uniform", "only python", "only licences", "doremi", "regmix", "bydore"}
+    labels = {"uniform", "only python", "only licences", "doremi", "regmix", "bydore"}
+    assert set(found) == {*labels, "bydore, pruned"}
     assert set(targets["case2"]["losses"]) == set(found)
     assert found["doremi"]["jitter"] > 0
     flops = [found[name]["cost"]["flops"] for name in ("doremi", "regmix", "bydore")]
     assert max(flops) < 1.15 * min(flops), "all spend the same budget"
     assert sum(found["bydore"]["weights"].values()) == pytest.approx(1)
     draw("comparison", tmp_path / "run")
+    # Two processes find what one finds.
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    script = [str(ROOT / "experiments" / "compare.py"), "--smoke", *given, *methods, *small]
+    done = subprocess.run(
+        [sys.executable, *launcher, *script, "--cache", str(cache), "--out", str(tmp_path / "two")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("validation text docstrings") == 1, "one process prints"
+    shared = json.loads((tmp_path / "two" / "results.json").read_text())["targets"]["case2"]
+    for label, losses in targets["case2"]["losses"].items():
+        np.testing.assert_allclose(losses, shared["losses"][label], rtol=1e-3)
 
 
 @pytest.mark.slow
@@ -242,6 +258,7 @@ def test_assumptions_in_smoke_size(tmp_path: Path, cache: Path) -> None:
         *(f"mixture {i}" for i in (1, 2, 3)),
     }
     assert results["tokens"][-1] == 20 * 8 * 32
+    assert results["cost"]["parts"]["train"]["tokens"] == (3 + 3) * 20 * 8 * 32
     assert results["ranks"]["domains alone"]["pairs"] == 3
     draw("assumption_violations", tmp_path / "run")
     draw("appendix_loss", tmp_path / "run")
@@ -250,15 +267,20 @@ def test_assumptions_in_smoke_size(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_convergence_in_smoke_size(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    done = run("convergence", "--smoke", "--out", str(out), cwd=tmp_path)
+def test_convergence_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+    given = ["--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache)]
+    done = run("convergence", *given, "--domains", "python", "licences", "text", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    results = json.loads((out / "results.json").read_text())
-    assert results["bias_slope"] == pytest.approx(2, abs=0.05)
-    assert -0.9 < results["stationarity_slope"] < -0.2
-    draw("convergence_rates", out)
-    again = run("convergence", "--smoke", "--out", str(out), cwd=tmp_path)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    for name in ("known gradients", "the proxy"):
+        found = results["problems"][name]
+        assert found["bias"]["slope"] == pytest.approx(2, abs=0.05)
+        assert -0.9 < found["stationarity"]["slope"] < -0.2
+    assert results["problems"]["known gradients"]["stationarity"]["noise"] == 3
+    assert results["problems"]["the proxy"]["stationarity"]["noise"] > 0
+    assert set(results["cost"]["parts"]) == {"train", "validation", "hypergradient", "guide"}
+    draw("convergence_rates", tmp_path / "run")
+    again = run("convergence", *given, cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     for wrong in (["--longest", "3"], ["--repeats", "0"], ["--noise", "-1"]):
         assert run("convergence", *wrong).returncode == 2
@@ -332,6 +354,8 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path) -> None:
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
     assert {"one_vector", "many_vectors"} <= set(results)
+    assert set(results["cost"]["parts"]) == {"one_vector", "many_vectors"}
+    assert results["config"]["vectors"] == 4
     for name in ("one-vector", "many-vectors"):
         assert (out / f"{name}.png").stat().st_size > 0
         shares = import_arviz().from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
@@ -560,7 +584,9 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(tmp_path: Path, cach
     assert kept.keys() == found.keys()
     path = kept["strategies"]["intra_sampling"]["trajectory"]
     np.testing.assert_allclose(path, found["strategies"]["intra_sampling"]["trajectory"], rtol=1e-4)
-    assert (figures / "results" / "scheduling.md").read_text() in done.stdout
+    told = (runs / "scheduling.log").read_text()
+    assert (figures / "results" / "scheduling.md").read_text() in told
+    assert "scheduling: done, " in done.stderr
     posterior = import_arviz().from_netcdf(figures / "results" / "case1" / "posterior.nc")
     whole = import_arviz().from_netcdf(runs / "case1" / "posterior.nc")
     np.testing.assert_allclose(
@@ -572,5 +598,10 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(tmp_path: Path, cach
     assert "--resume" in again.stderr
     assert "case1: finished before" in again.stderr
     assert json.loads((figures / "results" / "scheduling.json").read_text()) == kept
+    (runs / "plants").mkdir()
+    (runs / "plants" / "config.json").write_text("{}")
+    failed = run("study", *given, "--only", "plants", "case1")
+    assert failed.returncode == 2
+    assert "plants: plants: error: Expected a run of plants in" in failed.stderr
     refused = run("study", "--only", "nothing")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -82,6 +82,24 @@ def test_what_is_written_can_be_read(
     assert again == out.read_text()
 
 
+def test_pruned_domains_are_left_out_by_name(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hdi = ((0.3, 0.7), (0.2, 0.4), (0.1, 0.24), (0.0, 0.01))
+    mixture = Mixture(names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()), hdi=hdi)
+    place = tmp_path / "intervals.json"
+    place.write_text(mixture.to_json())
+    text, said = exported(capsys, place, "--to", "doremi", "--prune")
+    assert json.loads(text)["train_domain_weights"] == {
+        "birds": 0.625,
+        "digits": 0.375,
+        "greek": 0.0,
+        "upper": 0.0,
+    }
+    assert said.startswith("Pruned, the whole interval below equal shares: greek, upper.\n")
+    assert "intervals to prune, found none" in refused(capsys, run, "--to", "doremi", "--prune")
+
+
 @pytest.mark.filterwarnings("always")
 def test_documents_are_counted_by_the_run_or_the_store(
     run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]

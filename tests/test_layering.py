@@ -125,7 +125,13 @@ ALLOWED: dict[str, set[str]] = {
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
     },
-    "baselines.doremi": {"baselines.problem", "baselines.proxy_runs", "proxy", "scheduling"},
+    "baselines.doremi": {
+        "baselines.problem",
+        "baselines.proxy_runs",
+        "parallel",
+        "proxy",
+        "scheduling",
+    },
     "baselines.mde": {"baselines.problem", "baselines.proxy_runs"},
     "baselines.regmix": {
         *("arviz_import", "baselines.problem", "baselines.proxy_runs"),

@@ -10,6 +10,7 @@ from conftest import write_domains
 from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.fit_command import SMALL
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.methods import (
     METHODS,
     BudgetConfig,
@@ -76,6 +77,27 @@ def test_unknown_methods_and_bad_budgets(text: Path, tmp_path: Path) -> None:
     for wrong in ({"budget": 0}, {"budget": float("nan")}, {"evaluation_sequences": 1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             BudgetConfig(**wrong)
+
+
+TRAINED = ("doremi", "regmix", "autoscale", "mde", "bydore")
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_a_loss_that_is_no_number_stops_every_method(
+    method: str, text: Path, tmp_path: Path
+) -> None:
+    options = options_for(text, "--budget", "24", "--learning_rate", "1e30")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    with pytest.raises(NonFiniteError, match=r"nan|inf|NaN"):
+        fit(method, problem, options, tmp_path / "search")
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_a_budget_that_does_not_reach(method: str, text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "0.01")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    with pytest.raises(DataError, match="budget"):
+        fit(method, problem, options, tmp_path / "search")
 
 
 def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:

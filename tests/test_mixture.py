@@ -79,6 +79,29 @@ def mixture(**weights: float) -> Mixture:
     return Mixture(names=tuple(weights), weights=tuple(weights.values()), tokenizer="t")
 
 
+def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
+    found = Mixture(
+        names=("a", "b", "c", "d"),
+        weights=(0.6, 0.2, 0.15, 0.05),
+        standard_deviation=(0.1,) * 4,
+        hdi=((0.4, 0.8), (0.05, 0.4), (0.1, 0.25), (0.0, 0.24)),
+    )
+    assert found.verdicts() == {"a": "above", "b": "undecided", "c": "undecided", "d": "below"}
+    pruned = found.pruned()
+    assert pruned.names == found.names
+    assert pruned.weights == pytest.approx((0.6 / 0.95, 0.2 / 0.95, 0.15 / 0.95, 0.0))
+    assert pruned.hdi is None
+    assert pruned.standard_deviation is None
+    assert mixture(a=1.0).verdicts() == {}
+    with pytest.raises(DataError, match="Expected weights with intervals to prune, found none"):
+        mixture(a=1.0).pruned()
+    vertices = Mixture(names=("a", "b"), weights=(0.5, 0.5), hdi=((0.0, 0.1), (0.0, 0.1)))
+    with pytest.raises(DataError, match="found all below"):
+        vertices.pruned()
+    with pytest.raises(DataError, match="capped"):
+        found.capped(dict.fromkeys("abcd", 0.5)).pruned()
+
+
 def test_caps_keep_the_ratios_of_the_others() -> None:
     free = mixture(a=0.6, b=0.3, c=0.1, d=0.0)
     capped = free.capped({"a": 0.4, "b": 1.0, "c": 1.0, "d": 1.0})

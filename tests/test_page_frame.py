@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import sys
 
 import pytest
 from plotly.offline import get_plotlyjs
@@ -32,6 +33,16 @@ def test_the_library_is_plotlys_own() -> None:
     packed = packed_library()
     assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
     assert len(packed) < 2_200_000
+
+
+def test_without_the_packages_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    packed_library.cache_clear()
+    with pytest.raises(ImportError, match="jinja2"):
+        templates()
+    with pytest.raises(ImportError, match="plotly"):
+        packed_library()
 
 
 def test_what_templates_show_is_cleaned_and_escaped() -> None:

@@ -15,6 +15,7 @@ import torch
 import xarray
 from conftest import write_domains
 
+from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.parallel import Parallel, number_of_processes, quiet_unless_main
 
@@ -27,6 +28,14 @@ def test_one_process_does_everything() -> None:
     assert torch.equal(alone.own_factors(rows), rows)
     assert torch.equal(alone.gather(rows, 5), rows)
     assert alone.sum([rows])[0] is rows
+
+
+def test_several_processes_need_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    with pytest.raises(DataError, match="package accelerate, found none"):
+        Parallel()
+    assert Parallel(alone=True).is_main
 
 
 @pytest.mark.parametrize(("rank", "heard"), [(None, True), ("0", True), ("1", False)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyro
@@ -11,6 +12,8 @@ import pytest
 import torch
 from conftest import ALPHABETS, Bigram
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
@@ -80,6 +83,34 @@ def test_same_seed_same_weights_bit_for_bit(corpus: TokenStore) -> None:
     other = state_of(corpus, seed=1)
     list(run_search(other))
     assert not np.array_equal(means(other), means(runs[0]))
+
+
+class CountReads(TorchDispatchMode):
+    """Counts the values that Python reads from tensors: on a GPU it waits for each of them."""
+
+    reads = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.reads += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_a_step_reads_from_the_device_does_not_grow_with_the_model(
+    corpus: TokenStore,
+) -> None:
+    counts = []
+    for layers in (1, 4):
+        shape = AutoConfig.from_pretrained(MODELS / "proxy-tiny")
+        shape.num_hidden_layers = layers
+        domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+        # On a CPU Adam reads the count of steps of each parameter.
+        proxy = Proxy(build_language_model(shape, corpus.vocabulary), ProxyConfig(optimizer="sgd"))
+        state = init_search(domains, proxy, CONFIG)
+        search_step(state)
+        with CountReads() as counter:
+            search_step(state)
+        counts.append(counter.reads)
+    assert counts[0] == counts[1] > 0
 
 
 def test_two_searches_of_one_process_share_nothing(corpus: TokenStore) -> None:

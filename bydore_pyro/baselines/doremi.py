@@ -13,6 +13,7 @@ from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.config_checks import require_finite
 from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.parallel import Parallel
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.scheduling import systematic_counts
 
@@ -130,9 +131,10 @@ def fit_doremi(problem: Problem, config: DoReMiConfig) -> Fit:
     base = dict(zip(problem.names, problem.token_shares.tolist(), strict=True))
     planned = PlannedRun(weights=base, steps=steps, seed=problem.seed, keep_model=True)
     (finished,) = train_runs(problem, [planned], "doremi: reference")
-    reference = load_model(problem, finished, planned.seed)
-    # Not split among processes: every one of them finds the same.
-    proxy = Proxy(problem.build(problem.seed), problem.proxy, problem.cost)
+    parallel = Parallel(cpu=problem.device.type == "cpu")
+    reference = load_model(problem, finished, planned.seed, parallel)
+    model = problem.build(problem.seed)
+    proxy = Proxy(model, problem.proxy, problem.cost, parallel=parallel)
     domains = problem.domains(problem.seed)
     generator = torch.Generator().manual_seed(problem.seed)
     count = len(problem.names)

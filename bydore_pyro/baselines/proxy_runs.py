@@ -106,23 +106,24 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     parallel.wait()
     finished = [_read(place) for place in places]
     for done in finished:
-        for part, spent in done.cost.items():
-            problem.cost.count(part, int(spent["tokens"]), spent["flops"])
-            problem.cost.seconds[part] += spent["seconds"]
+        problem.cost.add(done.cost)
     return finished
 
 
-def load_model(problem: Problem, run: FinishedRun, seed: int) -> Proxy:
+def load_model(
+    problem: Problem, run: FinishedRun, seed: int, parallel: Parallel | None = None
+) -> Proxy:
     """Returns the proxy that a run kept.
 
     Args:
         problem: That the run was trained for.
         run: Planned with `keep_model`.
         seed: Of the run.
+        parallel: The processes that share its batches; this one alone when None.
     """
     from safetensors.torch import load_file
 
-    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost)
+    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=parallel)
     proxy.model.load_state_dict(load_file(run.folder / "model.safetensors"))
     return proxy
 

@@ -127,32 +127,8 @@ def read_runs(
         UserWarning: When weights are normalised that do not sum to 1; by more than 0.01 is refused.
     """
     weights_path, losses_path = _find(folder, split, scale)
-    if weights_path.name in OLMIX:
-        key, weights, losses = "run", _Csv(weights_path, "run"), _Csv(losses_path, "run")
-        domains, targets = weights.numeric(), losses.numeric()
-        short_domains, short_targets = domains, targets
-    else:
-        key, weights, losses = "index", _Csv(weights_path, "index"), _Csv(losses_path, "index")
-        domains = [name for name in weights.columns if name.startswith("train_")]
-        targets = [n for n in losses.columns if n.startswith("metric/") or n.endswith("_val_loss")]
-        pile = all(name.startswith("train_the_pile_") for name in domains)
-        prefix = "train_the_pile_" if pile else "train_"
-        short_domains = [name.removeprefix(prefix) for name in domains]
-        short_targets = [
-            name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
-            for name in targets
-        ]
-    for table, names, wanted in (
-        (weights, short_domains, "domains (train_*)" if key == "index" else "domains"),
-        (losses, short_targets, "losses (metric/*_val_loss)" if key == "index" else "losses"),
-    ):
-        if not names:
-            raise DataError(
-                f"Expected columns of {wanted} in {table.path}, found {_some(table.columns)}"
-            )
-        _once(names, table.path, "name")
-        if "" in names:
-            raise DataError(f"Expected a name for every column of {table.path}, found none")
+    columns = _olmix_columns if weights_path.name in OLMIX else _regmix_columns
+    weights, domains, losses, targets = columns(weights_path, losses_path)
     for one, other in ((weights, losses), (losses, weights)):
         alone = [run for run in one.runs if run not in other.row]
         if alone:
@@ -162,10 +138,10 @@ def read_runs(
             )
     return RunsTable(
         runs=tuple(weights.runs),
-        domains=tuple(short_domains),
-        weights=_simplex(weights, domains, normalise),
-        targets=tuple(short_targets),
-        losses=losses.numbers(targets)[[losses.row[run] for run in weights.runs]],
+        domains=tuple(domains),
+        weights=_simplex(weights, list(domains.values()), normalise),
+        targets=tuple(targets),
+        losses=losses.numbers(list(targets.values()))[[losses.row[run] for run in weights.runs]],
     )
 
 
@@ -260,6 +236,47 @@ class _Csv:
                     )
                 values[row, place] = number
         return values
+
+
+_Columns = tuple["_Csv", dict[str, str], "_Csv", dict[str, str]]
+
+
+def _olmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
+    """Returns olmix's tables, and the column of each domain and of each target."""
+    weights, losses = _Csv(weights_path, "run"), _Csv(losses_path, "run")
+    domains, targets = weights.numeric(), losses.numeric()
+    return (
+        *(weights, _named(weights, domains, domains, "domains")),
+        *(losses, _named(losses, targets, targets, "losses")),
+    )
+
+
+def _regmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
+    """Returns RegMix's tables, and the column of each domain and of each target."""
+    weights, losses = _Csv(weights_path, "index"), _Csv(losses_path, "index")
+    domains = [name for name in weights.columns if name.startswith("train_")]
+    targets = [n for n in losses.columns if n.startswith("metric/") or n.endswith("_val_loss")]
+    pile = all(name.startswith("train_the_pile_") for name in domains)
+    prefix = "train_the_pile_" if pile else "train_"
+    short_domains = [name.removeprefix(prefix) for name in domains]
+    short_targets = [
+        name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
+        for name in targets
+    ]
+    return (
+        *(weights, _named(weights, short_domains, domains, "domains (train_*)")),
+        *(losses, _named(losses, short_targets, targets, "losses (metric/*_val_loss)")),
+    )
+
+
+def _named(table: _Csv, names: Sequence[str], columns: Sequence[str], what: str) -> dict[str, str]:
+    """Returns the columns by name, where there are some and every name is there once."""
+    if not names:
+        raise DataError(f"Expected columns of {what} in {table.path}, found {_some(table.columns)}")
+    _once(names, table.path, "name")
+    if "" in names:
+        raise DataError(f"Expected a name for every column of {table.path}, found none")
+    return dict(zip(names, columns, strict=True))
 
 
 def _number(cell: str) -> float | None:

@@ -24,9 +24,15 @@ __all__ = ["ExportOptions", "FilesConfig", "export_command"]
 
 @dataclass(frozen=True, kw_only=True)
 class FilesConfig:
-    """What is read beside the mixture, and where the file goes."""
+    """What is done to the mixture first, what is read beside it, and where the file goes."""
 
     out: str | None = field(default=None, metadata={"help": "File to write; printed if not given."})
+    prune: bool = field(
+        default=False,
+        metadata={
+            "help": "Leave out the domains whose whole interval lies below the uniform share."
+        },
+    )
     data: str | None = field(
         default=None,
         metadata={
@@ -87,7 +93,11 @@ def _export(run: str, options: ExportOptions) -> None:
     config, files = options.export, options.files
     if files.out is not None:
         require_new_file(Path(files.out))
-    mixture = _mixture(run)
+    mixture, pruned = _mixture(run), []
+    if files.prune:
+        below = [name for name, verdict in mixture.verdicts().items() if verdict == "below"]
+        pruned = [f"Pruned, the whole interval below equal shares: {', '.join(below) or 'none'}."]
+        mixture = mixture.pruned()
     store = None if files.data is None else open_store(Path(files.data))
     lengths = None
     if config.drawn == "documents":
@@ -113,7 +123,7 @@ def _export(run: str, options: ExportOptions) -> None:
     else:
         with appearing_file(Path(files.out)) as aside:
             aside.write_text(found.text, encoding="utf-8")
-    for note in found.notes:
+    for note in (*pruned, *found.notes):
         tell(note)
     tell(f"Next: {FORMATS[config.to].use.replace('{file}', files.out or 'FILE')}")
 

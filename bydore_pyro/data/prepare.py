@@ -163,7 +163,7 @@ def _build(
 
 
 def _leave_out(
-    partial: Path, plan: Plan, domains: dict, progress: Callable[[str], None]
+    partial: Path, plan: Plan, domains: dict[str, Any], progress: Callable[[str], None]
 ) -> dict[str, int]:
     """Takes domains out that are too small: the environment's, and the Pile's without any text."""
     least = 1.0

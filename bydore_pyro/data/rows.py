@@ -240,7 +240,7 @@ def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
             file = parquet.ParquetFile(source)
             total = file.metadata.num_rows
             columns = _needed(config, file.schema_arrow.names)
-            batches: Iterable = file.iter_batches(batch_size=256, columns=columns)
+            batches: Iterable[Any] = file.iter_batches(batch_size=256, columns=columns)
         else:
             total, batches = 0, _arrow_batches(source)
         done = 0

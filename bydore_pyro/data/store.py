@@ -45,7 +45,7 @@ class TokenStore:
     folder: Path
     train: dict[str, np.ndarray]
     validation: dict[str, np.ndarray]
-    index: dict = field(repr=False)
+    index: dict[str, Any] = field(repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     index = _read_index(folder)
     try:
         dtype = DTYPES[index["dtype"]]
-        sides: dict[str, dict[str, dict]] = {
+        sides: dict[str, dict[str, dict[str, Any]]] = {
             split: {name: index["domains"][name][split] for name in sorted(index["domains"])}
             for split in SPLITS
         }
@@ -145,7 +145,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     return TokenStore(folder, arrays["train"], arrays["validation"], index)
 
 
-def _read_index(folder: Path) -> dict:
+def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
@@ -175,7 +175,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sha256_of(domains: dict, tokenizer: str, vocabulary: int, dtype: str) -> str:
+def sha256_of(domains: dict[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:
     """Returns the hash that names a store: of its domains' entries and of its tokenizer."""
     content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -66,13 +66,7 @@ def decisions(record: RunRecord) -> dict[str, str]:
     noted = {n: v for n, v in record.noted_verdicts.items() if n in mixture.names}
     if noted:
         return noted
-    if mixture.hdi is None:
-        return {}
-    uniform = 1 / len(mixture.names)
-    return {
-        name: "above" if low > uniform else "below" if high < uniform else "undecided"
-        for name, (low, high) in zip(mixture.names, mixture.hdi, strict=True)
-    }
+    return mixture.verdicts()
 
 
 def clear_of_prior(record: RunRecord) -> set[str]:

@@ -21,7 +21,7 @@ __all__ = ["MixtureDataset"]
 STREAM = 5  # apart from the streams of a search on the same text
 
 
-class MixtureDataset(Dataset):
+class MixtureDataset(Dataset[dict[str, Tensor]]):
     """Sequence ``n`` of a run: of domain ``order[n]``, at that domain's own next position.
 
     It depends on `n` and on what is given here, not on what was read before or on who reads: any
@@ -80,7 +80,7 @@ class MixtureDataset(Dataset):
             for name, count, stream in zip(self.order.names, asked, self._streams, strict=True)
         }
 
-    def __reduce__(self) -> tuple[Any, tuple]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """A process that is spawned opens the store again instead of taking a copy of its text."""
         return _reopened, self._given
 

@@ -119,7 +119,7 @@ def read_schedule(source: str, tokens: float, trajectory_stages: int = 20) -> Mi
         raise DataError(f"Expected stages of mixtures in {path}, found: {reason}") from None
 
 
-def _list_in(path: Path) -> list | None:
+def _list_in(path: Path) -> list[Any] | None:
     """Returns a file's content when that is a list, None for whatever else there is or is not."""
     try:
         if path.stat().st_size > LARGEST:
@@ -130,7 +130,7 @@ def _list_in(path: Path) -> list | None:
     return found if isinstance(found, list) else None
 
 
-def _stages(stages: list, tokens: float, folder: Path) -> MixtureSchedule:
+def _stages(stages: list[Any], tokens: float, folder: Path) -> MixtureSchedule:
     ends, mixtures = [], []
     for number, stage in enumerate(stages):
         if not isinstance(stage, dict) or not {"mixture"} <= {*stage} <= FIELDS:

@@ -35,7 +35,7 @@ __all__ = [
 class SequentialTrainer(Trainer):
     """A `Trainer` that draws nothing: sequence after sequence."""
 
-    def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler:
+    def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler[int]:
         return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
 
 

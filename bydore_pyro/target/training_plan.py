@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from torch import nn
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import load_encoder
@@ -102,18 +103,10 @@ def plan_training(
     checkpoint = None
     if resumed is not None:
         check_same_run(resumed, store, schedule, config)
-        checkpoint = last_checkpoint(
-            resumed / CHECKPOINTS, store.vocabulary, tell, fsdp=config.fsdp
-        )
-        tell(f"going on from {checkpoint}" if checkpoint else "no checkpoint: beginning anew")
-    with torch.device("meta"):
-        empty = build_language_model(checkpoint or model, store.vocabulary)
-    shape: Any = empty.config
+        checkpoint = _checkpoint_of(resumed, store, config, tell)
+    empty = _empty_model(checkpoint or model, store)
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
-    check_positions(shape, config.sequence_length, named)
-    # Documents are joined by this token, so it is what a text begins with too.
-    _, shape.eos_token_id = load_encoder(store.tokenizer)
-    shape.bos_token_id = shape.eos_token_id
+    check_positions(empty.config, config.sequence_length, named)
     liger = config.liger and device.type == "cuda" and find_spec("liger_kernel") is not None
     needed = memory_needed(
         empty,
@@ -133,7 +126,7 @@ def plan_training(
     )
     return TrainingPlan(
         config=config,
-        model=shape,
+        model=cast("PretrainedConfig", empty.config),
         dataset=dataset,
         device=device,
         device_batch=each,
@@ -142,6 +135,25 @@ def plan_training(
         liger=liger,
         checkpoint=checkpoint,
     )
+
+
+def _checkpoint_of(
+    run: Path, store: TokenStore, config: TargetConfig, tell: Callable[[str], None]
+) -> Path | None:
+    found = last_checkpoint(run / CHECKPOINTS, store.vocabulary, tell, fsdp=config.fsdp)
+    tell(f"going on from {found}" if found else "no checkpoint: beginning anew")
+    return found
+
+
+def _empty_model(model: str | Path | PretrainedConfig, store: TokenStore) -> nn.Module:
+    """Returns the model without memory, its configuration with the text's vocabulary."""
+    with torch.device("meta"):
+        empty = build_language_model(model, store.vocabulary)
+    shape: Any = empty.config
+    # Documents are joined by this token, so it is what a text begins with too.
+    _, shape.eos_token_id = load_encoder(store.tokenizer)
+    shape.bos_token_id = shape.eos_token_id
+    return empty
 
 
 def _check_packages(config: TargetConfig, processes: int) -> None:
