@@ -274,9 +274,10 @@ def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
         train_target(tiny_shape(), corpus, schedule, config, tmp_path / "run")
 
 
-# Every process writes down the numbers of the sequences that it reads.
+# Every process writes down the numbers of the sequences that it reads. The second is so late that
+# it finds what the first has written.
 SCRIPT = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 import torch
 from bydore_pyro.data.store import open_store
@@ -286,7 +287,10 @@ from target_runs import train
 torch.set_num_threads(1)
 plain, seen = MixtureDataset.__getitem__, []
 MixtureDataset.__getitem__ = lambda self, n: (seen.append(n), plain(self, n))[1]
-train(open_store(Path(sys.argv[1])), Path(sys.argv[2]))
+run = Path(sys.argv[2])
+while os.environ["RANK"] == "1" and not (run / "config.json").exists():
+    time.sleep(0.05)
+train(open_store(Path(sys.argv[1])), run)
 Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
 """
 

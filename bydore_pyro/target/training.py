@@ -104,7 +104,8 @@ def train_target(
             batch cannot be shared among the processes.
     """
     folder = RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0")
-    _check_folder(out, resume)
+    if folder.writes:  # by the time another process looks, its first files may be there
+        _check_folder(out, resume)
     plan = plan_training(model, store, schedule, config, out if resume else None, tell)
     if not resume:
         parts = {**(options or {}), "target": dataclasses.asdict(config)}
