@@ -17,8 +17,9 @@ from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run
 from bydore_pyro.cost import Cost
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
-from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.errors import DataError, NonFiniteError
 from bydore_pyro.files import appearing_file
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import SMOKE, Options
 from bydore_pyro.parallel import number_of_processes, quiet_unless_main
 from bydore_pyro.proxy import Proxy
@@ -150,6 +151,15 @@ def fresh_model(
             "a smaller --learning_rate may help"
         )
     return {"loss": found, "cost": proxy.cost.report()["parts"]}
+
+
+def pruned(mixture: Mixture) -> dict[str, float] | None:
+    """Returns a search's weights without the domains that its intervals put below equal shares, or
+    None where it cannot be pruned: no domain reaches them, or the weights are capped."""
+    try:
+        return mixture.pruned().as_dict()
+    except DataError:
+        return None
 
 
 def results_of(options: Options, **content: Any) -> dict[str, Any]:

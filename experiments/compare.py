@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FRESH_SEED, drawn_by, markdown, results_of, run_main
+from common import FRESH_SEED, drawn_by, markdown, pruned, results_of, run_main
 
 from bydore_pyro.baselines.fixed import SingleConfig
 from bydore_pyro.baselines.problem import Fit, Problem
@@ -146,7 +146,10 @@ def one_target(
         own.parallel().wait()  # until it is there for all processes
         found[label] = json.loads(noted.read_text(encoding="utf-8"))
         if method == "bydore":
-            found |= pruned(found[label], folder.path / f"search-{name}" / "mixture.json")
+            search = folder.path / f"search-{name}"
+            weights = pruned(Mixture.from_json(search / "mixture.json"))
+            if weights is not None:
+                found["bydore, pruned"] = {**found[label], "weights": weights, "trajectory": None}
     judged = {k: v["weights"] for k, v in found.items()}
     if (
         set(target.validation) <= set(domains_of(own, corpus, 0).names)
@@ -184,16 +187,6 @@ def one_fit(
         "trajectory": None if path is None else np.round(path, 5).tolist(),
         "details": dict(found.details),
     }
-
-
-def pruned(found: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Returns ByDoRe's mixture without the domains that its intervals put below equal shares, or
-    nothing where it cannot be pruned."""
-    try:
-        weights = Mixture.from_json(path).pruned().as_dict()
-    except DataError:  # such as capped weights
-        return {}
-    return {"bydore, pruned": {**found, "weights": weights, "trajectory": None}}
 
 
 def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -> Problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,10 @@ def fresh_losses(
     return {label: [run[label] for run in runs] for label in mixtures}
 
 
-def gap_closed(losses: dict[str, float]) -> float | None:
-    """Returns the share of the gap from uniform to planted weights that the learned ones close."""
+def gap_closed(losses: Mapping[str, float], label: str = "learned") -> float | None:
+    """Returns the share of the gap from uniform to planted weights that those of `label` close."""
     gap = losses["uniform"] - losses["planted"]
-    return (losses["uniform"] - losses["learned"]) / gap if gap > 0 else None
+    return (losses["uniform"] - losses[label]) / gap if gap > 0 else None
 
 
 def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, markdown, results_of, run_main, verify
+from common import drawn_by, markdown, pruned, results_of, run_main, verify
 from planted import gap_closed
 
 from bydore_pyro.command_line import tell
@@ -28,7 +28,8 @@ ABOUT = """Draw plants: two to five domains with random shares, in every second 
 among them. Draw the validation set of each in these shares, search the weights of all domains, and
 report how near they come: total variation, also with alike domains taken together, where weight may
 rightly spread to the neighbour; the share of the gap in loss between uniform and planted weights
-that fresh models close on the learned ones; the jitter. Plants are numbered, so that designs can be
+that fresh models close on the learned ones; the jitter. The same of the pruned weights, which leave
+out the domains whose intervals lie below equal shares. Plants are numbered, so that designs can be
 chosen on some and judged on others."""
 
 ALIKE = (("python", "python_tests"), ("c_headers", "c_source"), ("docstrings", "text"))
@@ -124,15 +125,15 @@ def one_plant(
     seeded = dataclasses.replace(options, run=run)
     if not is_finished(path):
         search_in(seeded, path, "plants")
-    learned = Mixture.from_json(path / "mixture.json").as_dict()
+    mixture = Mixture.from_json(path / "mixture.json")
+    found = {"learned": mixture.as_dict()}
+    without = pruned(mixture)
+    if without is not None:
+        found["pruned"] = without
     metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
     domains = domains_of(seeded, load_domains(seeded).corpus, run.seed)
     truth = domains.validation_shares
-    mixtures = {
-        "learned": learned,
-        "planted": truth,
-        "uniform": uniform_weights(domains),
-    }
+    mixtures = {**found, "planted": truth, "uniform": uniform_weights(domains)}
     cost = Cost()
     losses = [
         verify(
@@ -145,14 +146,27 @@ def one_plant(
     return {
         "plant": number,
         "shares": truth,
-        "weights": learned,
+        "weights": found["learned"],
         "jitter_second_half": metrics["jitter_second_half"],
-        "total_variation": total_variation(learned, truth),
-        "total_variation_alike_merged": total_variation(merged(learned), merged(truth)),
+        **distances(found["learned"], truth),
         "losses": means,
         "search": metrics["search"],
         "verification": cost.report(),
         "gap_closed": gap_closed(means) if means else None,
+        "pruned": without
+        and {
+            "weights": without,
+            **distances(without, truth),
+            "gap_closed": gap_closed(means, "pruned") if means else None,
+        },
+    }
+
+
+def distances(weights: dict[str, float], truth: dict[str, float]) -> dict[str, float]:
+    """Returns the total variation to the planted shares, without and with alike ones merged."""
+    return {
+        "total_variation": total_variation(weights, truth),
+        "total_variation_alike_merged": total_variation(merged(weights), merged(truth)),
     }
 
 
@@ -172,7 +186,8 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
     def closed(row: dict[str, Any]) -> str:
         return "" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}"
 
-    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter", "gap closed"]
+    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter", "gap closed",
+              "pruned: TV", "gap closed"]  # fmt: skip
     body = [
         [
             str(row["plant"]),
@@ -182,6 +197,8 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['total_variation_alike_merged']:.3f}",
             f"{row['jitter_second_half']:.4f}",
             closed(row),
+            f"{row['pruned']['total_variation']:.3f}" if row["pruned"] else "not possible",
+            closed(row["pruned"]) if row["pruned"] else "",
         ]
         for row in rows
     ]

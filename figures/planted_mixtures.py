@@ -41,21 +41,28 @@ def draw(content: Mapping[str, Any]) -> Any:
     left.set_ylabel("learned weight")
     panel(left, "a", "every domain; a mark for each plant")
     x = np.arange(len(results))
-    right.bar(x - 0.2, [r["total_variation"] for r in results], 0.36, color="0.35", label="all")
     merged = [r["total_variation_alike_merged"] for r in results]
-    right.bar(
-        x + 0.2, merged, 0.36, color="white", edgecolor="0.35", hatch="////",
-        label="alike domains taken together",
+    pruned = [r["pruned"] and r["pruned"]["total_variation"] for r in results]
+    bars = (
+        ("learned", [r["total_variation"] for r in results], {"color": "0.35"}),
+        ("alike domains taken together", merged,
+         {"color": "white", "edgecolor": "0.35", "hatch": "////"}),
+        ("pruned", [np.nan if p is None else p for p in pruned], {"color": "0.75"}),
     )  # fmt: skip
-    for place, row in enumerate(results):
-        if row["gap_closed"] is not None:
-            right.annotate(
-                f"{row['gap_closed']:.0%}",
-                (place, max(row["total_variation"], merged[place])),
-                xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7,
-            )  # fmt: skip
+    for place, (label, values, style) in enumerate(bars):
+        right.bar(x + 0.27 * (place - 1), values, 0.25, label=label, **style)
+        if place == 1:
+            continue
+        rows = results if place == 0 else [r["pruned"] for r in results]
+        for number, row in enumerate(rows):
+            if row is not None and row["gap_closed"] is not None:
+                right.annotate(
+                    f"{row['gap_closed']:.0%}",
+                    (number + 0.27 * (place - 1), row["total_variation"]),
+                    xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7,
+                )  # fmt: skip
     right.set_xticks(x, [str(row["plant"]) for row in results])
-    right.set_xlabel("plant; above: gap in loss that is closed")
+    right.set_xlabel("plant; above the bars: gap in loss that is closed")
     right.set_ylabel("total variation")
     right.margins(y=0.3)
     right.legend(loc="upper left")

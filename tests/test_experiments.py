@@ -211,7 +211,12 @@ def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
         apart = sum(abs(row["weights"][n] - row["shares"].get(n, 0)) for n in everywhere)
         assert row["total_variation"] == pytest.approx(apart / 2)
         assert row["total_variation_alike_merged"] <= row["total_variation"] + 1e-9
-        assert set(row["losses"]) == {"learned", "planted", "uniform"}
+        assert set(row["losses"]) - {"pruned"} == {"learned", "planted", "uniform"}
+        assert ("pruned" in row["losses"]) == (row["pruned"] is not None)
+        if row["pruned"] is not None:
+            assert set(row["pruned"]["weights"]) == set(row["weights"])
+            for name, weight in row["pruned"]["weights"].items():
+                assert weight == 0 or weight >= row["weights"][name]
     draw("planted_mixtures", tmp_path / "run")
 
 
