@@ -27,6 +27,7 @@ __all__ = ["SMOKE", "Options", "RunConfig"]
 # Seconds instead of minutes; an option given beside --smoke wins over these.
 SMOKE = {
     "domain_megabytes": 0.15,
+    "tokenizer_megabytes": 1.0,
     "vocabulary": 300,
     "sequence_length": 32,
     "steps": 6,

@@ -55,6 +55,10 @@ class ProxyConfig:
             "they are."
         },
     )
+    liger: bool = field(
+        default=True,
+        metadata={"help": "liger-kernel's fused loss in these passes, on a GPU, if installed."},
+    )
 
     def __post_init__(self) -> None:
         require_finite(self)
@@ -132,7 +136,7 @@ class Proxy:
         decay_steps: int | None = None,
         parallel: Parallel | None = None,
     ) -> None:
-        self._losses = TokenLosses(model)
+        self._losses = TokenLosses(model, liger=config.liger)
         self._trained: Callable[[Tensor], Tensor] = (
             torch.compile(self._losses) if config.torch_compile else self._losses
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 from torch.utils.checkpoint import checkpoint
 
 __all__ = ["TokenLosses"]
@@ -21,13 +23,18 @@ class TokenLosses(nn.Module):
     That needs a Hugging Face model whose logits are its output embeddings of its last hidden state;
     whether they are is tried out once. Other models give all logits at once.
 
+    On a GPU, losses that a gradient will be taken of are computed by liger-kernel's fused kernel,
+    which leaves the gradient in the place of the logits, if it is installed.
+
     Args:
         language_model: Called with `input_ids`, it returns an object with `logits`, or logits.
+        liger: Whether the fused kernel may be used.
     """
 
-    def __init__(self, language_model: nn.Module) -> None:
+    def __init__(self, language_model: nn.Module, *, liger: bool = True) -> None:
         super().__init__()
         self.language_model: Any = language_model
+        self._liger = liger and find_spec("liger_kernel") is not None
         self._splits: bool | None = None  # whether the logits can be had from the hidden states
 
     def forward(self, input_ids: Tensor) -> Tensor:
@@ -41,7 +48,7 @@ class TokenLosses(nn.Module):
         else:
             output = self.language_model(input_ids=input_ids)
             logits = getattr(output, "logits", output)  # (B, T, V)
-            losses = _cross_entropy(logits.flatten(0, 1), targets)
+            losses = self._cross_entropy(logits.flatten(0, 1), targets)
         return losses.view(input_ids.shape)[:, :-1]
 
     def _in_chunks(self, input_ids: Tensor, targets: Tensor, chunk: int) -> Tensor:
@@ -58,7 +65,7 @@ class TokenLosses(nn.Module):
         return self.language_model.base_model(input_ids=input_ids).last_hidden_state
 
     def _of_hidden(self, states: Tensor, targets: Tensor) -> Tensor:
-        return _cross_entropy(self.language_model.get_output_embeddings()(states), targets)
+        return self._cross_entropy(self.language_model.get_output_embeddings()(states), targets)
 
     def _can_split(self, input_ids: Tensor) -> bool:
         """Whether the logits are the output embeddings of the last hidden state."""
@@ -73,11 +80,15 @@ class TokenLosses(nn.Module):
                 self._splits = logits.shape == again.shape and torch.equal(logits, again)
         return self._splits
 
+    def _cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        # Perturbed losses have no gradient and stay torch's own; a compiler fuses by itself.
+        if self._liger and logits.requires_grad and _on_gpu(logits) and not is_compiling():
+            from liger_kernel.transformers import LigerCrossEntropyLoss
 
-def _cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(
-        logits.to(torch.promote_types(logits.dtype, torch.float32)),
-        targets,
-        ignore_index=-100,
-        reduction="none",
-    )
+            return LigerCrossEntropyLoss(ignore_index=-100, reduction="none")(logits, targets)
+        return nn.functional.cross_entropy(logits, targets, ignore_index=-100, reduction="none")
+
+
+def _on_gpu(logits: Tensor) -> bool:
+    return logits.is_cuda

@@ -109,6 +109,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of token stores, one for all workers of a test run."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "tokens"
+
+
+@pytest.fixture(scope="session")
 def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_domains(tmp_path_factory.mktemp("text"), ALPHABETS)
 

@@ -41,6 +41,9 @@ RUN_FILES = {
 }
 
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
 def run(script: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "experiments" / f"{script}.py"), *arguments],
@@ -51,15 +54,6 @@ def run(script: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedP
     )
 
 
-def draw(figure: str, folder: Path) -> None:
-    """Draws a figure of the results in a folder, as the experiment's last line says."""
-    script = str(ROOT / "figures" / f"{figure}.py")
-    given = [str(folder / "results.json"), "--folder", str(folder)]
-    done = subprocess.run([sys.executable, script, *given], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(folder / f"{figure}.{kind}") for kind in ("pdf", "png")]
-
-
 def run_benchmark(script: str, *arguments: str) -> str:
     path = str(ROOT / "benchmarks" / f"{script}.py")
     done = subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True)
@@ -68,25 +62,38 @@ def run_benchmark(script: str, *arguments: str) -> str:
 
 
 @pytest.fixture
-def run_here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
-    """Runs a script in this process, which saves the imports; returns exit code and stderr."""
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Like `run`, but in this process, which saves the imports; also the scripts of `figures`."""
 
-    def run(script: str, *arguments: str) -> tuple[int, str]:
-        path = str(ROOT / "experiments" / f"{script}.py")
-        monkeypatch.setattr(sys, "argv", [path, *arguments])
-        monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-        with pytest.raises(SystemExit) as exit_:
-            runpy.run_path(path, run_name="__main__")
-        return int(exit_.value.code or 0), capsys.readouterr().err
+    def run(
+        script: str, *arguments: str, cwd: Path = ROOT, top: str = "experiments"
+    ) -> subprocess.CompletedProcess[str]:
+        path = ROOT / top / f"{script}.py"
+        code = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", [str(path), *arguments])
+            patch.syspath_prepend(str(path.parent))
+            patch.chdir(cwd)
+            try:
+                runpy.run_path(str(path), run_name="__main__")
+            except SystemExit as exit_:
+                code = int(exit_.code or 0)
+        return subprocess.CompletedProcess([script, *arguments], code, *capsys.readouterr())
 
     return run
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tokens")
+@pytest.fixture
+def draw(run_here: Run) -> Callable[[str, Path], None]:
+    """Draws a figure of the results in a folder, as the experiment's last line says."""
+
+    def draw(figure: str, folder: Path) -> None:
+        given = (str(folder / "results.json"), "--folder", str(folder))
+        done = run_here(figure, *given, top="figures")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [str(folder / f"{figure}.{kind}") for kind in ("pdf", "png")]
+
+    return draw
 
 
 def check_run(folder: Path, seed: int) -> None:
@@ -113,7 +120,7 @@ def check_run(folder: Path, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
+def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     out = tmp_path / "run"
     arguments = ("--smoke", "--seed", "3", "--out", str(out), "--cache", str(cache))
     done = run(script, *arguments, cwd=tmp_path)
@@ -139,7 +146,7 @@ def test_smoke(script: str, tmp_path: Path, cache: Path) -> None:
             assert name in done.stdout
     assert "Next:" in done.stdout
     assert "Warning" not in done.stderr
-    again = run(script, *arguments, cwd=tmp_path)
+    again = run_here(script, *arguments, cwd=tmp_path)
     assert again.returncode == 2
     assert again.stderr.strip().splitlines() == [
         f"{script}: error: Expected a new output folder, found a run in {out}"
@@ -158,7 +165,9 @@ def test_every_experiment_is_run_here() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", VARIANTS)
-def test_variants_in_smoke_size(script: str, tmp_path: Path, cache: Path) -> None:
+def test_variants_in_smoke_size(
+    script: str, tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
+) -> None:
     out = tmp_path / "run"
     done = run(script, "--smoke", "--out", str(out), "--cache", str(cache), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -178,32 +187,39 @@ def test_variants_in_smoke_size(script: str, tmp_path: Path, cache: Path) -> Non
     assert (out / "table.md").read_text() in done.stdout
     (out / "results.json").unlink()
     (out / sorted(rows)[0] / "variant.json").unlink()  # as if killed in its last variant
-    again = run(script, "--resume", str(out), cwd=tmp_path)
+    again = run_here(script, "--resume", str(out), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout
 
 
-def smoke(script: str, out: Path, cache: Path, *more: str) -> dict:
+@pytest.fixture
+def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
     """Runs an experiment and goes on with it as if it had been killed at its end; its results."""
-    given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
-    done = run(script, *given, cwd=out.parent)
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    results = json.loads((out / "results.json").read_text())
-    assert (out / "table.md").read_text() in done.stdout
-    (out / "results.json").unlink()
-    again = run(script, "--resume", str(out), cwd=out.parent)
-    assert again.returncode == 0, again.stderr
-    found = json.loads((out / "results.json").read_text())
-    if isinstance(found, dict):  # the source may have been committed between the two
-        found, results = {**found, "commit": ""}, {**results, "commit": ""}
-    assert found == results
-    return results
+
+    def smoke(script: str, *more: str) -> dict:
+        out = tmp_path / "run"
+        given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
+        done = run(script, *given, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr
+        results = json.loads((out / "results.json").read_text())
+        assert (out / "table.md").read_text() in done.stdout
+        (out / "results.json").unlink()
+        again = run_here(script, "--resume", str(out), cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        found = json.loads((out / "results.json").read_text())
+        # The source may have been committed between the two.
+        assert {**found, "commit": ""} == {**results, "commit": ""}
+        return results
+
+    return smoke
 
 
 @pytest.mark.slow
-def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
-    rows = smoke("plants", tmp_path / "run", cache, "--plants", "1", "--first", "3")["plants"]
+def test_plants_in_smoke_size(
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
+) -> None:
+    rows = smoke("plants", "--plants", "1", "--first", "3")["plants"]
     assert [row["plant"] for row in rows] == [3]
     for row in rows:
         assert sum(row["shares"].values()) == pytest.approx(1)
@@ -221,11 +237,13 @@ def test_plants_in_smoke_size(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_compare_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+def test_compare_in_smoke_size(
+    tmp_path: Path, cache: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
+) -> None:
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6")
     methods = ("--methods", "uniform", "single", "doremi", "regmix", "bydore")
     small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
-    targets = smoke("compare", tmp_path / "run", cache, *given, *methods, *small)["targets"]
+    targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
     labels = {"uniform", "only python", "only licences", "doremi", "regmix", "bydore"}
@@ -253,9 +271,11 @@ def test_compare_in_smoke_size(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_assumptions_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+def test_assumptions_in_smoke_size(
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
+) -> None:
     given = ("--steps", "20", "--mixtures", "3", "--domains", "python", "licences", "text")
-    results = smoke("assumptions", tmp_path / "run", cache, *given)
+    results = smoke("assumptions", *given)
     assert set(results["losses"]) == {
         "python",
         "licences",
@@ -267,12 +287,14 @@ def test_assumptions_in_smoke_size(tmp_path: Path, cache: Path) -> None:
     assert results["ranks"]["domains alone"]["pairs"] == 3
     draw("assumption_violations", tmp_path / "run")
     draw("appendix_loss", tmp_path / "run")
-    refused = run("assumptions", "--smoke", "--steps", "5")
+    refused = run_here("assumptions", "--smoke", "--steps", "5")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 @pytest.mark.slow
-def test_convergence_in_smoke_size(tmp_path: Path, cache: Path) -> None:
+def test_convergence_in_smoke_size(
+    tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
+) -> None:
     given = ["--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache)]
     done = run("convergence", *given, "--domains", "python", "licences", "text", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -285,10 +307,10 @@ def test_convergence_in_smoke_size(tmp_path: Path, cache: Path) -> None:
     assert results["problems"]["the proxy"]["stationarity"]["noise"] > 0
     assert set(results["cost"]["parts"]) == {"train", "validation", "hypergradient", "guide"}
     draw("convergence_rates", tmp_path / "run")
-    again = run("convergence", *given, cwd=tmp_path)
+    again = run_here("convergence", *given, cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     for wrong in (["--longest", "3"], ["--repeats", "0"], ["--noise", "-1"]):
-        assert run("convergence", *wrong).returncode == 2
+        assert run_here("convergence", *wrong).returncode == 2
 
 
 @pytest.mark.slow
@@ -352,7 +374,7 @@ def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reuse_guide_in_smoke_size(tmp_path: Path) -> None:
+def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     out = tmp_path / "run"
     done = run("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -365,9 +387,9 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path) -> None:
         assert (out / f"{name}.png").stat().st_size > 0
         shares = import_arviz().from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
         assert shares["kind"].values.tolist() == ["animal", "plant", "tool", "food", "place"]
-    again = run("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
+    again = run_here("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
-    assert run("reuse_guide", "--vectors", "1").returncode == 2
+    assert run_here("reuse_guide", "--vectors", "1").returncode == 2
 
 
 @pytest.mark.slow
@@ -382,8 +404,8 @@ def test_benchmark_in_smoke_size(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_help_explains_itself(script: str) -> None:
-    done = run(script, "--help")
+def test_help_explains_itself(script: str, run_here: Run) -> None:
+    done = run_here(script, "--help")
     assert done.returncode == 0
     for option in ("--data", "--smoke", "--seed", "--out", "--device", "--steps"):
         assert option in done.stdout
@@ -486,12 +508,13 @@ def test_bad_input_is_one_line_and_exit_code_2(
     folder: Path,
     tmp_path: Path,
     cache: Path,
-    run_here: Callable[..., tuple[int, str]],
+    run_here: Run,
 ) -> None:
     given = {"--data": str(folder), "--validation": "a", "--out": str(tmp_path / "run")}
     defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
-    code, stderr = run_here("case1", "--smoke", "--cache", str(cache), *defaults, *arguments)
-    assert code == 2, stderr
+    done = run_here("case1", "--smoke", "--cache", str(cache), *defaults, *arguments)
+    stderr = done.stderr
+    assert done.returncode == 2, stderr
     errors = [line for line in stderr.splitlines() if line.startswith("case1: error: ")]
     assert len(errors) == 1
     assert message in errors[0]
@@ -508,7 +531,7 @@ def test_a_loss_that_turns_nan_leaves_what_came_before(
     folder: Path,
     tmp_path: Path,
     cache: Path,
-    run_here: Callable[..., tuple[int, str]],
+    run_here: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sound = Proxy.step
@@ -523,9 +546,10 @@ def test_a_loss_that_turns_nan_leaves_what_came_before(
     monkeypatch.setattr(Proxy, "step", step)
     out = tmp_path / "run"
     arguments = ("--data", str(folder), "--validation", "a", "--out", str(out))
-    code, stderr = run_here("case1", "--smoke", "--cache", str(cache), *arguments)
-    assert code == 2
-    assert "case1: error: Step 2: the validation loss of domain 'validation' is nan" in stderr
+    done = run_here("case1", "--smoke", "--cache", str(cache), *arguments)
+    assert done.returncode == 2
+    named = "case1: error: Step 2: the validation loss of domain 'validation' is nan"
+    assert named in done.stderr
     assert {"a", "b"} <= set(Mixture.from_json(out / "mixture.json").names)
     posterior = import_arviz().from_netcdf(out / "posterior.nc")["posterior"]
     assert np.isfinite(posterior["w"].values).all()
@@ -534,16 +558,16 @@ def test_a_loss_that_turns_nan_leaves_what_came_before(
     assert np.isfinite(trajectory["g"].values).all()
 
 
-def test_a_folder_with_an_empty_domain_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_with_an_empty_domain_is_refused(tmp_path: Path, run_here: Run) -> None:
     own = write_domains(tmp_path / "own", {"a": "abcde", "b": "vwxyz"}, files=3)
     (own / "c").mkdir()
-    done = run("case1", "--smoke", "--data", str(own), "--validation", "a")
+    done = run_here("case1", "--smoke", "--data", str(own), "--validation", "a")
     assert done.returncode == 2
     assert done.stderr.strip() == f"case1: error: Expected text files, found none in {own / 'c'}"
 
 
 @pytest.mark.slow
-def test_a_case_at_the_papers_size_in_small(tmp_path: Path) -> None:
+def test_a_case_at_the_papers_size_in_small(tmp_path: Path, run_here: Run) -> None:
     """Search, target training and evaluation in a chain; goes on where it was broken off."""
     text = write_domains(tmp_path / "text", {"law": "abcde", "web": "vwxyz"}, files=30)
     write_benchmark(tmp_path / "benchmarks", "piqa")
@@ -558,7 +582,8 @@ def test_a_case_at_the_papers_size_in_small(tmp_path: Path) -> None:
         *("--precision", "float32", "--max_epochs", "50", "--target_model", "models/target-tiny"),
         *("--train_config", str(tmp_path / "train.json")),
     )
-    done = run("case1", *given, "--evaluate_config", str(tmp_path / "none.json"), "--out", str(out))
+    none = str(tmp_path / "none.json")
+    done = run_here("case1", *given, "--evaluate_config", none, "--out", str(out))
     assert done.returncode == 2
     assert "Expected a file of options, found none at" in done.stderr
     assert not out.exists()
@@ -571,14 +596,16 @@ def test_a_case_at_the_papers_size_in_small(tmp_path: Path) -> None:
     before = (out / "target" / "metrics.json").stat().st_mtime_ns
     assert "piqa" in scores.read_text()
     scores.unlink()
-    again = run("case1", "--resume", str(out))
+    again = run_here("case1", "--resume", str(out))
     assert again.returncode == 0, again.stderr
     assert scores.is_file()
     assert (out / "target" / "metrics.json").stat().st_mtime_ns == before
 
 
 @pytest.mark.slow
-def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(tmp_path: Path, cache: Path) -> None:
+def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
+    tmp_path: Path, cache: Path, run_here: Run
+) -> None:
     runs, figures = tmp_path / "runs", tmp_path / "figures"
     given = ("--smoke", "--out", str(runs), "--figures", str(figures), "--cache", str(cache))
     only = ("--only", "scheduling", "case1")
@@ -605,8 +632,8 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(tmp_path: Path, cach
     assert json.loads((figures / "results" / "scheduling.json").read_text()) == kept
     (runs / "plants").mkdir()
     (runs / "plants" / "config.json").write_text("{}")
-    failed = run("study", *given, "--only", "plants", "case1")
+    failed = run_here("study", *given, "--only", "plants", "case1")
     assert failed.returncode == 2
     assert "plants: plants: error: Expected a run of plants in" in failed.stderr
-    refused = run("study", "--only", "nothing")
+    refused = run_here("study", "--only", "nothing")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

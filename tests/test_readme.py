@@ -9,15 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.data.tokens import load_tokens
+from bydore_pyro.options import SMOKE
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SOURCES = [*ROOT.glob("experiments/*.py"), *ROOT.glob("bydore_pyro/**/*.py")]
+ENVIRONMENT = 'load_tokens("environment")'
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=range(len(PYTHON)))
-def test_python_blocks_run(block: str) -> None:
+def test_python_blocks_run(block: str, cache: Path) -> None:
+    """On less of the same text."""
+    if ENVIRONMENT in block:
+        given = (SMOKE[name] for name in ("domain_megabytes", "tokenizer_megabytes", "vocabulary"))
+        megabytes, sample, vocabulary = given
+        corpus = CorpusConfig(domain_megabytes=megabytes)
+        tokenizer = TokenizerConfig(vocabulary=vocabulary, tokenizer_megabytes=sample)
+        store = load_tokens("environment", corpus, tokenizer, cache=cache)
+        block = block.replace(ENVIRONMENT, f"load_tokens({str(store.folder)!r})")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", block], cwd=ROOT, capture_output=True, text=True
     )
@@ -26,7 +40,7 @@ def test_python_blocks_run(block: str) -> None:
 
 
 def test_commands_exist() -> None:
-    assert PYTHON
+    assert sum(ENVIRONMENT in block for block in PYTHON) == 1
     scripts = re.findall(r"python ((?:experiments|benchmarks)/\w+\.py)", README)
     assert {"experiments/case1.py", "experiments/case2.py", "experiments/planted.py"} <= {*scripts}
     assert all((ROOT / script).is_file() for script in scripts)

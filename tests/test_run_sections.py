@@ -131,6 +131,12 @@ def test_commands_name_the_run_and_are_quoted(record: RunRecord, tmp_path: Path)
     words = shlex.split(next(line for line in lines.values() if "export" in line))
     assert words[:3] == ["bydore", "export", str(record.path)]
     assert any("--seeds 5" in line for line in lines.values())
+    assert record.mixture is not None
+    for low, can_be_pruned in ((0.0, True), (0.9, False)):  # the last domain's interval
+        hdi = (*(((0.0, 1.0),) * (len(NAMES) - 1)), (low, low + 0.01))
+        mixture = dataclasses.replace(record.mixture, hdi=hdi)
+        lines = dict(commands(dataclasses.replace(record, mixture=mixture)))
+        assert any("--prune" in line for line in lines.values()) is can_be_pruned
     fit = write_fit(tmp_path / "fit", "bydore")
     (fit / "search").mkdir()
     assert any(line.endswith("/fit/search") for _, line in commands(read_run(fit)))

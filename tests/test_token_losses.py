@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from conftest import Bigram
@@ -70,3 +75,53 @@ def test_any_module_that_gives_logits(monkeypatch: pytest.MonkeyPatch) -> None:
         bigram(IDS)[:, :-1].flatten(0, 1), IDS[:, 1:].flatten(), reduction="none"
     )
     torch.testing.assert_close(TokenLosses(bigram)(IDS), expected.view(3, 11))
+
+
+# What a GPU would compute, by Triton's interpreter on a CPU.
+INTERPRETED = """
+import torch
+import bydore_pyro.token_losses as token_losses
+from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from liger_kernel.transformers import LigerCrossEntropyLoss
+
+calls = []
+plain = LigerCrossEntropyLoss.forward
+LigerCrossEntropyLoss.forward = lambda *given: (calls.append(1), plain(*given))[1]
+token_losses._on_gpu = lambda logits: True
+batch = torch.randint(300, (4, 32), generator=torch.Generator().manual_seed(0))
+factors = torch.tensor([0.5, 1.0, 1.5, 1.0])
+found = {}
+for liger in (False, True):
+    torch.manual_seed(0)
+    proxy = Proxy(build_language_model("models/proxy-tiny", 300), ProxyConfig(liger=liger))
+    for most in (2**26, 300 * 10):  # all logits at once; ten tokens at a time
+        token_losses.MOST_LOGITS = most
+        loss, gradient = proxy.gradient(batch, "validation")
+        found.setdefault(liger, []).extend([torch.tensor(loss), *gradient.values()])
+        found[liger].append(proxy.step(batch, factors))
+    used = len(calls)
+    proxy.evaluate(batch, "evaluate")
+    assert len(calls) == used, "losses without a gradient are torch's own"
+    assert bool(used) is liger
+for plain, fused in zip(found[False], found[True], strict=True):
+    torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5)
+"""
+
+
+@pytest.mark.slow
+def test_the_fused_kernel_gives_the_same_losses_and_gradients() -> None:
+    pytest.importorskip("liger_kernel", reason="needs liger-kernel: pip install liger-kernel")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_on_a_cpu_the_fused_kernel_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bydore_pyro.token_losses.find_spec", lambda name: name)
+    language_model = model("llama")
+    torch.testing.assert_close(TokenLosses(language_model)(IDS).mean(1), whole(language_model))

@@ -274,6 +274,11 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("Scores of the trained model", "bydore evaluate DIR --tasks pile13"),
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
+    if record.mixture.free_weights is None and "below" in record.mixture.verdicts().values():
+        pairs.append(
+            ("The same without the domains whose interval lies below an equal share",
+             f"bydore export {run} --to megatron --prune --prefix {prefix} --out FILE")
+        )  # fmt: skip
     if not record.agreement and record.method == "search":
         pairs.append(
             ("Whether other seeds find the same", f"bydore search --seeds 5 --data {data} ...")
