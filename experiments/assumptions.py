@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from common import drawn_by, markdown, results_of, run_main
-from scipy.optimize import curve_fit
+from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
@@ -130,13 +130,13 @@ def power_law(tokens: np.ndarray, scale: float, exponent: float, floor: float) -
 def fit_power_law(tokens: np.ndarray, losses: np.ndarray) -> list[float] | None:
     """Returns scale, exponent and floor by least squares, None where no fit is found."""
     start = (float(np.ptp(losses)) + 0.1, 0.5, float(losses.min()) / 2)
-    try:
-        found, _ = curve_fit(
-            power_law, tokens, losses, p0=start, bounds=([0, 0, 0], [1e3, 10, 1e3]), maxfev=20_000
-        )
-    except RuntimeError:
-        return None
-    return [float(value) for value in found]
+    found = least_squares(
+        lambda law: power_law(tokens, *law) - losses,
+        start,
+        bounds=([0, 0, 0], [1e3, 10, 1e3]),
+        max_nfev=20_000,
+    )
+    return found.x.tolist() if found.success else None
 
 
 def findings(
