@@ -174,7 +174,9 @@ def one_line_errors(name: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = show
             yield
-    except (DataError, RunFolderError, NonFiniteError, ValueError) as error:
+    except NonFiniteError as error:  # of several processes perhaps in this one alone
+        fail(name, str(error), everywhere=True)
+    except (DataError, RunFolderError, ValueError) as error:
         fail(name, str(error))
     except BrokenPipeError:  # the reader of the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -189,9 +191,11 @@ def one_line_errors(name: str) -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def fail(name: str, message: str, code: int = 2) -> NoReturn:
-    """Prints one line and exits."""
-    print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
+def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:
+    """Prints one line and exits; `everywhere` of several processes also where others are quiet."""
+    quiet = everywhere and os.environ.get("RANK", "0") != "0"
+    stream = sys.__stderr__ if quiet else sys.stderr
+    print(f"{name}: error: {' '.join(message.split())}", file=stream)
     raise SystemExit(code)
 
 

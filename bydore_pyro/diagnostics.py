@@ -16,7 +16,7 @@ from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import mixture_model
 from bydore_pyro.learner import BayesianLearner
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, verdict
 from bydore_pyro.search import SearchState, StepRecord, averaged_window
 
 if TYPE_CHECKING:
@@ -244,8 +244,7 @@ def domain_summary(posterior: arviz.InferenceData) -> pandas.DataFrame:
     large weights can be.
     """
     frame, low, high = summary(posterior, "w", HDI_PROBABILITY)
-    uniform = 1 / len(frame)
-    frame["verdict"] = np.select([low > uniform, high < uniform], ["above", "below"], "undecided")
+    frame["verdict"] = [verdict(*interval, len(frame)) for interval in zip(low, high, strict=True)]
     # The marginals of Dirichlet(1_K) are Beta(1, K - 1), densest at 0.
     prior_high = 1 - (1 - HDI_PROBABILITY) ** (1 / (len(frame) - 1))
     frame["clear_of_prior"] = low > prior_high

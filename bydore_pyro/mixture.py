@@ -16,7 +16,7 @@ import numpy as np
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import unique_keys
 
-__all__ = ["Mixture", "total_variation"]
+__all__ = ["Mixture", "total_variation", "verdict"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
@@ -29,6 +29,12 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
     A domain that one of them lacks has no weight there.
     """
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
+
+
+def verdict(low: float, high: float, count: int) -> str:
+    """Returns "above" or "below" where an interval is clear of the uniform share ``1 / count``,
+    "undecided" where it holds it."""
+    return "above" if low > 1 / count else "below" if high < 1 / count else "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +133,12 @@ class Mixture:
         An interval that holds the uniform share leaves a domain undecided. Without intervals
         nothing is known, and nothing is returned.
         """
-        uniform = 1 / len(self.names)
+        if self.hdi is None:
+            return {}
+        count = len(self.names)
         return {
-            name: "above" if low > uniform else "below" if high < uniform else "undecided"
-            for name, (low, high) in zip(self.names, self.hdi or (), strict=bool(self.hdi))
+            name: verdict(low, high, count)
+            for name, (low, high) in zip(self.names, self.hdi, strict=True)
         }
 
     def pruned(self) -> Mixture:

@@ -54,6 +54,13 @@ class Parallel:
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()
 
+    def agree(self, text: str) -> str:
+        """Returns the first process's text, to all of them."""
+        if self._accelerator is None:
+            return text
+        utils = require("accelerate.utils", "target")
+        return str(utils.broadcast_object_list([text])[0])
+
     @property
     def is_main(self) -> bool:
         """Whether this process writes and prints."""

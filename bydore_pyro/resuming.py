@@ -19,15 +19,19 @@ T = TypeVar("T", bound=Options)
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
-    """Returns the run's folder, checked but not made; with `resume` the one that is continued."""
+    """Returns the run's folder, checked but not made; with `resume` the one that is continued.
+
+    It is the same one in every process, whatever the clock says to each.
+
+    Raises:
+        RunFolderError: When the folder holds a run already, or cannot be written to.
+    """
     parallel = options.parallel()
-    writes = parallel.is_main
     if resume is not None:
-        return RunFolder(resume, resume=True, writes=writes)
-    path = Path(options.run.out or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder = RunFolder(path, writes=writes)
-    parallel.wait()  # nobody writes before everybody has seen what is there
-    return folder
+        return RunFolder(resume, resume=True, writes=parallel.is_main)
+    now = time.strftime("%Y%m%d-%H%M%S")
+    path = parallel.agree(options.run.out or f"runs/{name}-{now}")
+    return RunFolder(Path(path), writes=parallel.is_main)
 
 
 def resumed_options(folder: Path, name: str, kind: type[T]) -> T:

@@ -82,8 +82,10 @@ class TokenLosses(nn.Module):
 
     def _cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        # Perturbed losses have no gradient and stay torch's own; a compiler fuses by itself.
-        if self._liger and logits.requires_grad and _on_gpu(logits) and not is_compiling():
+        # Perturbed losses have no gradient and stay torch's own; a compiler fuses by itself; the
+        # kernel knows no float64.
+        wanted = logits.requires_grad and logits.dtype == torch.float32 and not is_compiling()
+        if self._liger and wanted and _on_gpu(logits):
             from liger_kernel.transformers import LigerCrossEntropyLoss
 
             return LigerCrossEntropyLoss(ignore_index=-100, reduction="none")(logits, targets)

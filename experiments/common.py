@@ -155,11 +155,12 @@ def fresh_model(
 
 def pruned(mixture: Mixture) -> dict[str, float] | None:
     """Returns a search's weights without the domains that its intervals put below equal shares, or
-    None where it cannot be pruned: no domain reaches them, or the weights are capped."""
+    None where that is no other mixture: no domain lies below, or all, or the weights are capped."""
     try:
-        return mixture.pruned().as_dict()
+        weights = mixture.pruned().as_dict()
     except DataError:
         return None
+    return weights if 0 in weights.values() else None
 
 
 def results_of(options: Options, **content: Any) -> dict[str, Any]:

@@ -149,7 +149,16 @@ def one_target(
             search = folder.path / f"search-{name}"
             weights = pruned(Mixture.from_json(search / "mixture.json"))
             if weights is not None:
-                found["bydore, pruned"] = {**found[label], "weights": weights, "trajectory": None}
+                # What the whole mixture's uncertainty and path were, the pruned one's are not.
+                unknown = dict.fromkeys(("standard_deviation", "jitter", "jitter_second_half",
+                                         "trajectory"))  # fmt: skip
+                cost = found[label]["cost"]
+                found["bydore, pruned"] = {
+                    "weights": weights,
+                    "cost": cost,
+                    **unknown,
+                    "details": {},
+                }
     judged = {k: v["weights"] for k, v in found.items()}
     if (
         set(target.validation) <= set(domains_of(own, corpus, 0).names)

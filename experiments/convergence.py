@@ -68,7 +68,11 @@ class ConvergenceOptions(Options):
 
 
 def bias(problem: Problem) -> dict[str, Any]:
-    """Returns the relative errors of the finite difference by its step, and their slope."""
+    """Returns the relative errors of the finite difference by its step, and their slope.
+
+    Raises:
+        ValueError: When round-off and truncation leave too few steps for a slope.
+    """
     norms = [
         math.sqrt(sum(float(p.square().sum()) for p in tensors.values()))
         for tensors in (problem.theta, problem.direction)
@@ -84,6 +88,10 @@ def bias(problem: Problem) -> dict[str, Any]:
         for e, r in zip(epsilons[shortest:], errors[shortest:], strict=True)
         if ABOVE_ROUND_OFF * errors[shortest] < r < LARGEST_ERROR
     ]
+    if len(truncated) < 2:
+        raise ValueError(
+            f"Expected two steps or more between round-off and truncation, found {len(truncated)}"
+        )
     return {
         "epsilon": epsilons.tolist(),
         "relative_error": errors,
@@ -158,7 +166,8 @@ def convergence(options: ConvergenceOptions) -> None:
         tell(name)
         with proxy.cost.part("guide"):
             rates = stationarity(problem, config, options.run.seed)
-        found[name] = {"bias": bias(problem), "stationarity": rates}
+        with proxy.cost.part("hypergradient"):
+            found[name] = {"bias": bias(problem), "stationarity": rates}
     results = results_of(options, problems=found, cost=proxy.cost.report())
     folder.write_json("results.json", results)
     rows = [

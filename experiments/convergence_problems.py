@@ -107,7 +107,7 @@ class FrozenProxy:
                 found.append(forward_mode(self.losses, self.theta, self.direction, 1.0)[1])
         self.g = found[-1]  # of the batches at which `losses` and `direction` now stand
         mean = torch.stack(found).mean(0)
-        self.estimates = (torch.stack(found) / mean.std()).float()  # (N, K)
+        self.estimates = (torch.stack(found) / mean.std()).float().cpu()  # (N, K)
         self.expected = self.estimates.mean(0)
         self.noise = float(self.estimates.std(0).mean())
 

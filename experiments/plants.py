@@ -197,7 +197,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['total_variation_alike_merged']:.3f}",
             f"{row['jitter_second_half']:.4f}",
             closed(row),
-            f"{row['pruned']['total_variation']:.3f}" if row["pruned"] else "not possible",
+            f"{row['pruned']['total_variation']:.3f}" if row["pruned"] else "not pruned",
             closed(row["pruned"]) if row["pruned"] else "",
         ]
         for row in rows

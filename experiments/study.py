@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ EXPERIMENTS = {  # the longest first
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "appendix_loss", "planted_mixtures",
            "comparison", "tables")  # fmt: skip
+RUNNING: list[subprocess.Popen[bytes]] = []
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 
@@ -90,13 +91,23 @@ def study(config: StudyConfig) -> None:
     """Runs, keeps, draws."""
     out = Path(config.out or ("runs/study-smoke" if config.smoke else "runs/study"))
     figures = Path(config.figures or (out / "figures" if config.smoke else ROOT / "figures"))
+    jobs = min(config.jobs, len(config.only))
 
     def run_and_keep(name: str) -> None:
-        run_experiment(name, out / name, config)
+        run_experiment(name, out / name, config, jobs)
         keep(name, out / name, figures / "results")
 
-    with ThreadPoolExecutor(config.jobs) as pool:
-        list(pool.map(run_and_keep, config.only))  # raises what one of them raised
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = [pool.submit(run_and_keep, name) for name in config.only]
+        try:
+            wait(runs)  # one that fails does not stop the others
+        except BaseException:  # the study is ended from outside
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in RUNNING:
+                process.terminate()
+            raise
+    for run in runs:
+        run.result()  # raises what one of them raised
     print(f"In {figures / 'results'}: {', '.join(config.only)}.")
     if set(config.only) == set(EXPERIMENTS):
         for name in FIGURES:
@@ -104,20 +115,20 @@ def study(config: StudyConfig) -> None:
         print(f"In {figures}: {', '.join(FIGURES)}.")
 
 
-def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
+def run_experiment(name: str, run: Path, config: StudyConfig, jobs: int) -> None:
     """Runs an experiment, goes on with one that was stopped, or leaves a finished one alone."""
     # A table is written last, and so are the metrics of a case.
     if is_finished(run) if name == "case1" else (run / "table.md").exists():
         tell(f"{name}: finished before, in {run}")
         return
-    if name == "convergence":  # too short to go on with
+    if name == "convergence":  # it cannot be gone on with
         shutil.rmtree(run, ignore_errors=True)
     if (run / "config.json").exists():
         given = ["--resume", str(run)]
     else:
         given = [*EXPERIMENTS[name], "--out", str(run), *(["--smoke"] if config.smoke else [])]
         given += ["--cache", config.cache] if config.cache else []
-    call("experiments", name, given, config.jobs, run.with_suffix(".log"))
+    call("experiments", name, given, jobs, run.with_suffix(".log"))
 
 
 def call(
@@ -128,17 +139,15 @@ def call(
     tell(f"{folder}/{name}.py {' '.join(arguments)}")
     begun = time.perf_counter()
     if jobs == 1 or log is None:
-        code = subprocess.run(command).returncode
+        code = wait_for(subprocess.Popen(command))
     else:
         log.parent.mkdir(parents=True, exist_ok=True)
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
+        quiet = {**os.environ, "OMP_NUM_THREADS": threads}
         with log.open("a", encoding="utf-8") as lines:
-            code = subprocess.run(
-                command,
-                stdout=lines,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "OMP_NUM_THREADS": threads},
-            ).returncode
+            code = wait_for(
+                subprocess.Popen(command, stdout=lines, stderr=subprocess.STDOUT, env=quiet)
+            )
         if code:
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             tell(f"{name}: {said[-1] if said else 'no word'} (all of it in {log})")
@@ -146,6 +155,18 @@ def call(
         raise SystemExit(code)  # it has said why
     if folder == "experiments":
         tell(f"{name}: done, {(time.perf_counter() - begun) / 60:.1f} minutes")
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """Returns a script's exit code; ended from outside meanwhile, the study ends the script too."""
+    RUNNING.append(process)
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        RUNNING.remove(process)
 
 
 def keep(name: str, run: Path, results: Path) -> None:

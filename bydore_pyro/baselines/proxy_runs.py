@@ -148,11 +148,14 @@ def held_out_sequences(problem: Problem, name: str) -> Tensor:
 
 def _folder(problem: Problem, run: PlannedRun) -> Path:
     """The run's folder, named by the hash of all that its result depends on."""
+    proxy = dataclasses.asdict(problem.proxy)
+    for name in ("liger", "torch_compile"):  # how it is computed, not what
+        del proxy[name]
     identity = {
         "format": FORMAT,
         "corpus": problem.corpus.sha256,
         "model": problem.model_config,
-        "proxy": dataclasses.asdict(problem.proxy),
+        "proxy": proxy,
         "batch": [problem.batch_sequences, problem.sequence_length],
         "held_out": [problem.validation_sequences, *problem.evaluated],
         "run": {**dataclasses.asdict(run), "weights": list(run.weights.items())},

@@ -274,7 +274,8 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("Scores of the trained model", "bydore evaluate DIR --tasks pile13"),
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
-    if record.mixture.free_weights is None and "below" in record.mixture.verdicts().values():
+    verdicts = set(record.mixture.verdicts().values())
+    if record.mixture.free_weights is None and {"below"} < verdicts:  # some, not all
         pairs.append(
             ("The same without the domains whose interval lies below an equal share",
              f"bydore export {run} --to megatron --prune --prefix {prefix} --out FILE")
