@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from convergence_problems import FrozenProxy, KnownGradients, Problem
 from tqdm import tqdm
 
 from bydore_pyro.command_line import tell
+from bydore_pyro.config_checks import warn_idle
 from bydore_pyro.elbo import HypergradientELBO
 from bydore_pyro.guide import MixtureGuide, mixture_model
 from bydore_pyro.hypergradient import finite_difference
-from bydore_pyro.options import Options
+from bydore_pyro.options import SMOKE, Options
 from bydore_pyro.prior_net import FreeConcentrations
 from bydore_pyro.resuming import begin_run
 from bydore_pyro.run_data import load_domains
@@ -32,6 +34,8 @@ the slopes."""
 KL_WEIGHT = 0.3  # in units of g's spread: so large that no weight is driven to a vertex
 # Relative errors in which the slope is taken: far above round-off, and of steps not too long.
 ABOVE_ROUND_OFF, LARGEST_ERROR = 5.0, 0.03
+# Of a search's options those that do something here.
+USED = ("steps", "batch_sequences", "validation_batch", "signal_sequences")
 STEPS = np.logspace(-7, 0, 29)  # of the finite difference, in units of |theta| / |direction|
 
 
@@ -153,6 +157,8 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 def convergence(options: ConvergenceOptions) -> None:
     """Measures and writes."""
     config = options.convergence
+    idle = {option.name for option in dataclasses.fields(options.search)} - {*USED, *SMOKE}
+    warn_idle(options.search, sorted(idle), "convergence.py")
     folder = begin_run(options, "convergence", None)
     domains = load_domains(options)
     folder.write_config("convergence", options.as_dict(), tell)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from bydore_pyro.command_line import (
     resumed_run,
     tell,
 )
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, NonFiniteError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,17 @@ def test_errors_of_users_are_one_line(
         raise error
     assert exit_.value.code == code
     assert capsys.readouterr().err == f"test: error: {message}\n"
+
+
+def test_of_several_processes_each_tells_of_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with the input all see, and one says; a loss may turn NaN in one alone."""
+    monkeypatch.setenv("RANK", "1")
+    for error, lines in ((NonFiniteError("the loss is nan"), 1), (DataError("no text"), 0)):
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        monkeypatch.setattr(sys, "__stderr__", told := io.StringIO())
+        with pytest.raises(SystemExit, match="2"), one_line_errors("fit"):
+            raise error
+        assert told.getvalue().count("fit: error: ") == lines
 
 
 def test_our_own_mistakes_are_not_hidden() -> None:

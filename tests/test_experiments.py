@@ -9,6 +9,7 @@ import runpy
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -639,5 +640,13 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     failed = run_here("study", *given, "--only", "plants", "case1")
     assert failed.returncode == 2
     assert "plants: plants: error: Expected a run of plants in" in failed.stderr
+    # Ended from outside, it ends what it has begun.
+    script = [sys.executable, str(ROOT / "experiments" / "study.py"), "--out", str(runs / "long")]
+    with subprocess.Popen([*script, "--only", "convergence", "scheduling"]) as long:
+        while len(list((runs / "long").glob("*.log"))) < 2:
+            time.sleep(0.1)
+        time.sleep(1)
+        long.terminate()
+        assert long.wait(60) == 143
     refused = run_here("study", "--only", "nothing")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -28,6 +28,7 @@ def test_one_process_does_everything() -> None:
     assert torch.equal(alone.own_factors(rows), rows)
     assert torch.equal(alone.gather(rows, 5), rows)
     assert alone.sum([rows])[0] is rows
+    assert alone.agree("runs/a") == "runs/a"
 
 
 def test_several_processes_need_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +82,32 @@ def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
     torch.testing.assert_close(total, values.sum())
     assert len({len(own) for own in gathered}) == 1
     assert torch.equal(torch.cat(gathered)[:rows], values)
+
+
+# The clock of each process says something else.
+BEGIN = """
+import os, time
+from pathlib import Path
+from bydore_pyro.command_line import parse_options
+from bydore_pyro.options import Options
+from bydore_pyro.resuming import begin_run
+
+time.strftime = lambda format: "now-" + os.environ["RANK"]
+folder = begin_run(parse_options(["--device", "cpu"], "x", "", Options), "search", None)
+Path("found-" + os.environ["RANK"]).write_text(f"{folder.path} {folder.writes}")
+"""
+
+
+@pytest.mark.slow
+def test_all_processes_have_one_run_folder(tmp_path: Path) -> None:
+    (tmp_path / "begin.py").write_text(BEGIN)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [sys.executable, *launcher, "begin.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [(tmp_path / f"found-{rank}").read_text() for rank in (0, 1)]
+    assert found == ["runs/search-now-0 True", "runs/search-now-0 False"]
 
 
 @pytest.mark.slow

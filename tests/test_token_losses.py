@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,45 @@ for liger in (False, True):
 for plain, fused in zip(found[False], found[True], strict=True):
     torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5)
 """
+
+
+class Fused:
+    """What is used of liger-kernel, in torch; counts its calls."""
+
+    calls = 0
+
+    def __init__(self, ignore_index: int, reduction: str) -> None:
+        self.options = {"ignore_index": ignore_index, "reduction": reduction}
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
+        assert logits.requires_grad
+        assert logits.dtype == torch.float32
+        type(self).calls += 1
+        return nn.functional.cross_entropy(logits, targets, **self.options)
+
+
+@pytest.mark.parametrize(
+    ("liger", "dtype", "used"),
+    [(True, torch.float32, True), (False, torch.float32, False), (True, torch.float64, False)],
+)
+def test_the_fused_kernel_is_used_where_gradients_are_taken(
+    liger: bool, dtype: torch.dtype, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = types.ModuleType("liger_kernel")
+    transformers = types.ModuleType("liger_kernel.transformers")
+    transformers.LigerCrossEntropyLoss = type("Counted", (Fused,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "liger_kernel", package)
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", transformers)
+    monkeypatch.setattr("bydore_pyro.token_losses.find_spec", lambda name: name)
+    monkeypatch.setattr("bydore_pyro.token_losses._on_gpu", lambda logits: True)
+    language_model = model("llama").to(dtype)
+    expected = whole(language_model)
+    losses = TokenLosses(language_model, liger=liger)
+    torch.testing.assert_close(losses(IDS).mean(1), expected)
+    assert transformers.LigerCrossEntropyLoss.calls == used
+    with torch.no_grad():
+        torch.testing.assert_close(losses(IDS).mean(1), expected)
+    assert transformers.LigerCrossEntropyLoss.calls == used
 
 
 @pytest.mark.slow

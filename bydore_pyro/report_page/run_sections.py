@@ -271,7 +271,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("A target model trained on exactly these weights",
          f"bydore train --mixture {run} --data STORE --model models/target-60m --tokens 1B "
          "--out DIR"),
-        ("Scores of the trained model", "bydore evaluate DIR --tasks pile13"),
+        ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
     verdicts = set(record.mixture.verdicts().values())
