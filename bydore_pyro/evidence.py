@@ -81,8 +81,9 @@ class Measure:
             batch = self.domains.signal_batch(config.signal_sequences, names)
 
             def losses(perturbed: Parameters) -> Tensor:
-                return self._of_domains(batch, "hypergradient", perturbed)
+                return self._of_domains(batch, "hypergradient", perturbed, passes)
 
+            passes = 3 if config.hypergradient == "forward_mode" else 1
             if config.hypergradient == "forward_mode":
                 found, g = forward_mode(losses, theta, direction, eta)
             else:
@@ -100,8 +101,10 @@ class Measure:
         """Goes on from a `state`."""
         self.epsilon, self.error, self.count = state["epsilon"], state["error"], state["count"]
 
-    def _of_domains(self, batch: Tensor, part: str, theta: Parameters | None) -> Tensor:
-        losses = self.proxy.losses(batch, part, theta, full_precision=True)  # (m n,)
+    def _of_domains(
+        self, batch: Tensor, part: str, theta: Parameters | None, passes: int = 1
+    ) -> Tensor:
+        losses = self.proxy.losses(batch, part, theta, full_precision=True, passes=passes)  # (m n,)
         return losses.view(-1, self.config.signal_sequences).mean(1)  # (m,)
 
     def _epsilon(

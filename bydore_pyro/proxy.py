@@ -182,6 +182,7 @@ class Proxy:
         theta: Parameters | None = None,
         *,
         full_precision: bool = False,
+        passes: int = 1,
     ) -> Tensor:
         """Returns the mean next-token loss of each sequence ``(B,)``, nats per token.
 
@@ -191,8 +192,11 @@ class Proxy:
             theta: Parameters to use instead of the model's own, which stay untouched.
             full_precision: Compute in float32 whatever the training's precision: rounding would
                 swamp differences of losses.
+            passes: What it costs, in forward passes: 3 where derivatives are carried along.
         """
-        return self.token_losses(batch, part, theta, full_precision=full_precision).mean(1)
+        return self.token_losses(
+            batch, part, theta, full_precision=full_precision, passes=passes
+        ).mean(1)
 
     def token_losses(
         self,
@@ -201,9 +205,10 @@ class Proxy:
         theta: Parameters | None = None,
         *,
         full_precision: bool = False,
+        passes: int = 1,
     ) -> Tensor:
         """Returns the loss of each token from the second on ``(B, T - 1)``, nats; see `losses`."""
-        self._charge(part, batch, passes=1)
+        self._charge(part, batch, passes)
         named = {f"language_model.{name}": value for name, value in (theta or {}).items()}
         with self._precision(batch.device, full_precision):
             own = functional_call(self._losses, named, (self.parallel.own(batch),))
@@ -216,7 +221,7 @@ class Proxy:
             return self._trained(self.parallel.own(batch))
 
     def _charge(self, part: str, batch: Tensor, passes: int) -> None:
-        """Counts a forward pass over a whole batch as 1, one with a backward pass as 3."""
+        """Counts a forward pass over a whole batch as 1, with a backward pass or a tangent as 3."""
         tokens = batch.numel()
         self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
 

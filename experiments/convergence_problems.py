@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -104,16 +105,17 @@ class FrozenProxy:
                 _, gradient = self.proxy.gradient(held_out, "validation")
             self.direction: Parameters = gradient
             with self.cost.part("hypergradient"):
-                found.append(forward_mode(self.losses, self.theta, self.direction, 1.0)[1])
+                losses = partial(self.losses, passes=3)
+                found.append(forward_mode(losses, self.theta, self.direction, 1.0)[1])
         self.g = found[-1]  # of the batches at which `losses` and `direction` now stand
         mean = torch.stack(found).mean(0)
         self.estimates = (torch.stack(found) / mean.std()).float().cpu()  # (N, K)
         self.expected = self.estimates.mean(0)
         self.noise = float(self.estimates.std(0).mean())
 
-    def losses(self, theta: Parameters) -> Tensor:
-        """Returns the losses ``(K,)`` on the last batch, nats per token."""
-        own = self.proxy.losses(self.batch, "hypergradient", theta)
+    def losses(self, theta: Parameters, passes: int = 1) -> Tensor:
+        """Returns the losses ``(K,)`` on the last batch, nats per token; see `Proxy.losses`."""
+        own = self.proxy.losses(self.batch, "hypergradient", theta, passes=passes)
         return own.view(-1, self.sequences).mean(1)
 
     def estimate(self) -> Tensor:

@@ -33,6 +33,12 @@ def test_finite_differences_and_forward_mode_agree(corpus: TokenStore) -> None:
     torch.testing.assert_close(near.losses, exact.losses, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(near.g, exact.g, rtol=0.02, atol=1e-5)
     assert near.validation_loss == exact.validation_loss
+    costs = []
+    for kind in ("finite_difference", "forward_mode"):
+        one = measure(corpus, hypergradient=kind)
+        one(one.domains.names, one.proxy.parameters, 0.1)
+        costs.append(one.proxy.cost.flops["hypergradient"])
+    assert costs[1] == pytest.approx(1.5 * costs[0]), "three passes for two"
     assert near.g.argmax() == 0, "the validation's own domain helps most"
     fresh = measure(corpus).losses(("birds", "digits"))
     torch.testing.assert_close(fresh, exact.losses[:2], rtol=1e-5, atol=1e-6)

@@ -12,6 +12,7 @@ import torch
 from conftest import Bigram
 
 from bydore_pyro.errors import DataError
+from bydore_pyro.hypergradient import forward_mode
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model, model_source
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -136,6 +137,14 @@ def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Ten
     assert proxy.cost.tokens["forward"] == batch.numel()
     proxy.step(batch)
     assert proxy.cost.flops["train"] == 3 * proxy.cost.flops["forward"]
+    theta = proxy.parameters
+
+    def losses(perturbed: dict[str, torch.Tensor]) -> torch.Tensor:
+        return proxy.losses(batch, "tangent", perturbed, passes=3)
+
+    with FlopCounterMode(display=False) as counter:
+        forward_mode(losses, theta, theta, 0.1)
+    assert proxy.cost.flops["tangent"] == pytest.approx(counter.get_total_flops(), rel=0.1)
     assert proxy.cost.seconds["train"] > 0
 
 
