@@ -156,8 +156,8 @@ class Mixture:
         if self.free_weights is not None:
             raise DataError("Expected free weights to prune, found some that --max_epochs capped")
         kept = [
-            0.0 if verdict == "below" else weight
-            for weight, verdict in zip(self.weights, self.verdicts().values(), strict=True)
+            0.0 if decided == "below" else weight
+            for weight, decided in zip(self.weights, self.verdicts().values(), strict=True)
         ]
         total = math.fsum(kept)
         if total == 0:
