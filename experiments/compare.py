@@ -33,8 +33,7 @@ ABOUT = """Find a mixture by every method for four targets, and train fresh mode
 the planted mixture (validation in known shares), and a target of three domains that are scarce in
 training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
 trainings of the proxy). Finished proxies are shared among the methods that can use them, and
-charged to each; `torchrun --nproc_per_node N` trains them on N processes. --resume RUN goes on
-where a run stopped."""
+charged to each; `torchrun --nproc_per_node N` trains them on N processes."""
 
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", "bydore": "ByDoRe"}  # fmt: skip
