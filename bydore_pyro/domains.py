@@ -17,6 +17,7 @@ from bydore_pyro.errors import DataError
 __all__ = ["Domains", "SequenceStream"]
 
 BLOCK = 64  # positions whose sequences are looked up at once
+KINDS = ("train", "signal", "measure")  # of streams
 
 
 class SequenceStream:
@@ -29,21 +30,39 @@ class SequenceStream:
         tokens: The token array.
         length: Tokens in a sequence, ``T``.
         seed: Numbers that name the stream.
+        choice: A random order of all sequences and the part of it that the stream is made of; all
+            sequences when None. Streams of different parts of one order share no sequence.
     """
 
-    def __init__(self, tokens: np.ndarray, length: int, seed: Sequence[int]) -> None:
-        self.count = len(tokens) // length
-        self._sequences = tokens[: self.count * length].reshape(self.count, length)
+    def __init__(
+        self,
+        tokens: np.ndarray,
+        length: int,
+        seed: Sequence[int],
+        choice: tuple[Permutation, range] | None = None,
+    ) -> None:
+        total = len(tokens) // length
+        self._sequences = tokens[: total * length].reshape(total, length)
+        self._choice = choice
+        self.count = total if choice is None else len(choice[1])
         self._seed = tuple(seed)
         self._block = lru_cache(maxsize=2)(self._find_block)
 
     def read(self, position: int, count: int) -> np.ndarray:
         """Returns sequences ``(count, T)`` from `position` of the stream on."""
+        return self.sequences(self.rows(position, count))
+
+    def sequences(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the sequences ``(count, T)`` of these numbers in the token array."""
+        return self._sequences[rows]
+
+    def rows(self, position: int, count: int) -> np.ndarray:
+        """Returns the numbers of these sequences in the token array, ``(count,)``."""
         end = position + count
         blocks = range(position // BLOCK, -(-end // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK
-        return self._sequences[rows[start : start + count]]
+        return rows[start : start + count]
 
     def _find_block(self, number: int) -> np.ndarray:
         """The sequences at `BLOCK` positions that follow each other; alone they would cost more."""
@@ -54,7 +73,10 @@ class SequenceStream:
             own = epochs == epoch
             order = Permutation(self.count, [*self._seed, epoch])
             rows[own] = order(positions[own] % self.count)
-        return rows
+        if self._choice is None:
+            return rows
+        base, part = self._choice
+        return base(rows + part.start)
 
 
 class Domains:
@@ -68,6 +90,8 @@ class Domains:
         sequence_length: ``T``, tokens in a sequence.
         validation_sequences: Most sequences in the validation set.
         minimal_validation: Fewest sequences in the validation set.
+        measured: Sequences of each domain that are kept for measuring and never trained on, but no
+            more than a third of the domain's.
         seed: Of every order.
         device: Where batches go.
 
@@ -86,6 +110,7 @@ class Domains:
         sequence_length: int = 128,
         validation_sequences: int = 512,
         minimal_validation: int = 16,
+        measured: int = 0,
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -103,16 +128,25 @@ class Domains:
         self.trainable = tuple(dict.fromkeys((*self.names, *extra)))
         total = sum(validation.values())
         self.validation_shares = {name: share / total for name, share in validation.items()}
+        self._measured = measured
         self._streams = {
-            (kind, name): SequenceStream(
-                corpus.train[name], sequence_length, [seed, number, *name.encode()]
-            )
-            for number, kind in enumerate(("train", "signal"))
+            (kind, name): self._stream(kind, number, name)
+            for number, kind in enumerate(KINDS if measured else KINDS[:2])
             for name in self.trainable
         }
         self._positions = dict.fromkeys(self._streams, 0)
         self.validation = self._validation_set(validation_sequences, minimal_validation)
         self._validation_rng = np.random.default_rng([seed, 2])
+
+    def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
+        tokens, length = self.corpus.train[name], self.sequence_length
+        seed, count = [self._seed, number, *name.encode()], len(tokens) // length
+        kept = min(self._measured, count // 3)
+        if not kept or kind == "signal":  # a domain of two sequences has none to spare
+            return SequenceStream(tokens, length, seed)
+        order = Permutation(count, [self._seed, 4, *name.encode()])
+        part = range(kept) if kind == "measure" else range(kept, count)
+        return SequenceStream(tokens, length, seed, (order, part))
 
     @property
     def num_domains(self) -> int:
@@ -131,6 +165,23 @@ class Domains:
             names: Which domains; all when None.
         """
         return self._draw("signal", dict.fromkeys(names or self.names, sequences))
+
+    def measurable(self) -> np.ndarray:
+        """Returns how many sequences of each domain are kept for measuring ``(K,)``."""
+        return np.array([self._streams["measure", name].count for name in self.names])
+
+    def measure_batch(self, name: str, count: int) -> tuple[Tensor, np.ndarray]:
+        """Draws sequences ``(count, T)`` that are never trained on, and the number of the document
+        that each lies in ``(count,)``; those of one document are no independent witnesses.
+
+        Needs `measured` > 0; a domain of fewer than three sequences has the ones it trains on.
+        """
+        stream = self._streams["measure", name]
+        rows = stream.rows(self._positions["measure", name], count)
+        self._positions["measure", name] += count
+        batch = torch.from_numpy(stream.sequences(rows).astype(np.int64))
+        documents = _documents(self.corpus.train_documents[name], rows, self.sequence_length)
+        return batch.to(self.device), documents
 
     def validation_batch(self, size: int) -> Tensor:
         """Draws a validation batch ``(size, T)`` without repetition within it."""
@@ -208,8 +259,21 @@ class Domains:
                 f" found {sum(counts.values())} (held-out sequences: {held_out}; files of more than"
                 " a twentieth of --domain_megabytes are never held out)"
             )
-        parts = [streams[name].read(0, count) for name, count in counts.items() if count]
+        parts, documents, before = [], [], 0
+        for name, count in counts.items():
+            if count:
+                rows, ends = streams[name].rows(0, count), self.corpus.validation_documents[name]
+                parts.append(streams[name].sequences(rows))
+                documents.append(before + _documents(ends, rows, self.sequence_length))
+                before += len(ends)
+        #: The number of the document that each validation sequence lies in.
+        self.validation_documents = np.concatenate(documents)
         return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(self.device)
+
+
+def _documents(ends: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
+    """The number of the document that the middle of each sequence lies in."""
+    return np.searchsorted(ends, rows * length + length // 2, side="right")
 
 
 def _check(
