@@ -98,4 +98,6 @@ def test_counts() -> None:
     counts = Counts()
     counts.of("validation")["tokens"] += 3
     assert counts.as_dict()["validation"]["tokens"] == 3
-    assert counts.of("train") == Counts().of("train") == {"tokens": 0, "documents": 0, "bytes": 0}
+    assert counts.of("train") == Counts().of("train")
+    assert set(counts.of("train")) == {"tokens", "documents", "independent_documents", "bytes"}
+    assert not any(counts.of("train").values())
