@@ -205,8 +205,9 @@ class Domains:
             held_out = {name: stream.count for name, stream in streams.items()}
             raise DataError(
                 f"Expected at least {fewest} validation sequences of {self.sequence_length} tokens,"
-                f" found {sum(counts.values())} (held-out sequences: {held_out}; files of more than"
-                " a twentieth of --domain_megabytes are never held out)"
+                f" found {sum(counts.values())} (held-out sequences: {held_out}; in a domain of"
+                " many files those of more than a twentieth of --domain_megabytes are never held"
+                " out)"
             )
         parts = [streams[name].read(0, count) for name, count in counts.items() if count]
         return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(self.device)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import math
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bydore_pyro.config_checks import require_finite
+from bydore_pyro.data.pieces import cut, in_pieces
 from bydore_pyro.data.rows import Row
 from bydore_pyro.errors import DataError
 
@@ -25,7 +23,6 @@ __all__ = [
     "Split",
     "documents_of",
     "in_reading_order",
-    "read_text",
     "split_of_file",
 ]
 
@@ -34,9 +31,6 @@ Split = Literal["train", "validation"]
 # A file above this share of a domain's cap always trains where files are split: as validation it
 # would be most of it.
 LARGEST_VALIDATION_FILE = 0.05
-# Text files above this many bytes are split piece by piece, as files of rows are row by row.
-SMALLEST_FILE_OF_PIECES = 1_000_000
-PIECE = 2**16  # bytes
 # A domain of which fewer files would be held out is split piece by piece: text of few files is
 # unlike the training text, and tells how well a model does on them rather than on the domain.
 FEWEST_HELD_OUT = 20
@@ -138,45 +132,6 @@ class Document(NamedTuple):
     position: float
 
 
-def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterator[Row]:
-    """Yields a text file, a large one in pieces that end with a line where they can.
-
-    Raises:
-        DataError: Where it is not UTF-8, with `on_error="stop"`; with "skip" the rest of the file
-            is one row without text.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    size, rest, number = path.stat().st_size, "", 0
-    length = PIECE if size > SMALLEST_FILE_OF_PIECES else SMALLEST_FILE_OF_PIECES
-    if on_error == "skip" and not os.access(path, os.R_OK):
-        yield Row(1, None)
-        return
-    with path.open("rb") as file:
-        while block := file.read(length):
-            try:
-                rest += decoder.decode(block)
-            except UnicodeDecodeError as error:
-                if on_error == "stop":
-                    at = file.tell() - len(error.object) + error.start
-                    raise DataError(
-                        f"Expected UTF-8, found other bytes, {path}, byte {at}"
-                    ) from None
-                yield Row(number + 1, None)
-                return
-            piece, line_break, after = rest.rpartition("\n")
-            if length == PIECE and line_break:
-                rest = after
-                number += 1
-                yield Row(number, piece + line_break, position=file.tell() / size)
-    # A character may be cut off at the end.
-    if decoder.getstate()[0]:
-        if on_error == "stop":
-            raise DataError(f"Expected UTF-8, found half a character, {path}, byte {size}")
-        yield Row(number + 1, None)
-    elif rest:
-        yield Row(number + 1, rest)
-
-
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
     """Returns the sources domain by domain, shuffled by the seed, validation files first.
 
@@ -187,7 +142,7 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:
-        by_domain.setdefault(source.domain or "", []).append(source)
+        by_domain.setdefault(source.domain or "", []).append(replace(source, by_piece=False))
     shuffled: list[SourceFile] = []
     for domain in sorted(by_domain):
         ordered = sorted(by_domain[domain], key=lambda s: s.name)
@@ -204,13 +159,12 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
     return sorted(dealt, key=place)
 
 
-def _of_few_files(sources: Iterable[SourceFile], config: CorpusConfig) -> set[str]:
+def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[str]:
     """The domains that are split piece by piece: of them too few files would be held out.
 
     Not those whose files feed another domain too, where a file's pieces are others: it would lie on
     both sides. Nor those of which every file is a piece at most, where nothing would be gained.
     """
-    sources = list(sources)
     feeds = Counter(name for name, _ in {(s.name, s.domain) for s in sources})
     largest: Counter[str] = Counter()
     held_out: Counter[str] = Counter()
@@ -235,6 +189,11 @@ def _of_few_files(sources: Iterable[SourceFile], config: CorpusConfig) -> set[st
         for name, size in largest.items()
         if size > length and held_out[name] < FEWEST_HELD_OUT and name not in shared
     }
+
+
+def _piece_length(config: CorpusConfig) -> int:
+    """Most characters of a piece of a file: not so few that it is dropped as too short."""
+    return max(SMALL_PIECE, 2 * config.shortest_document)
 
 
 def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
@@ -278,7 +237,10 @@ def documents_of(
 
     if is_done():
         return  # and the file stays shut
-    for row in _pieces(source.read(), config) if source.by_piece else source.read():
+    rows = source.read()
+    if source.by_piece:
+        rows = in_pieces(rows, _piece_length(config), config.shortest_document)
+    for row in rows:
         if is_done():
             return
         domain = source.domain if source.domain is not None else row.domain
@@ -289,7 +251,7 @@ def documents_of(
             raise DataError(f"Expected a row that names its domain, found none: {source.name}, "
                             f"row {row.number}")  # fmt: skip
         side = of_file or _drawn(row.text, config)
-        for text in _cut(row.text, config):
+        for text in cut(row.text, config.longest_document, config.shortest_document):
             if is_full(domain, side):
                 break
             yield Document(domain, side, text, row.number, row.position)
@@ -300,47 +262,3 @@ def _drawn(text: str, config: CorpusConfig) -> Split:
     digest = hashlib.sha256(f"{config.data_seed}:".encode() + text.encode()).digest()
     held_out = int.from_bytes(digest[:8], "big") < config.validation_fraction * 2**64
     return "validation" if held_out else "train"
-
-
-def _piece_length(config: CorpusConfig) -> int:
-    """Most characters of a piece: not so few that it would be dropped as too short."""
-    return max(SMALL_PIECE, 2 * config.shortest_document)
-
-
-def _pieces(rows: Iterable[Row], config: CorpusConfig) -> Iterator[Row]:
-    """Cuts rows into pieces, at the last line break in a piece's second half where there is one.
-
-    An end that would be too short for a document stays with the piece before it.
-    """
-    length, number = _piece_length(config), 0
-    for row in rows:
-        if row.text is None:
-            number += 1
-            yield row._replace(number=number)
-            continue
-        text, start = row.text.strip(), 0
-        while start < len(text):
-            end = start + length
-            if len(text) - end < config.shortest_document:
-                end = len(text)
-            else:
-                end = text.rfind("\n", start + length // 2, end) + 1 or end
-            number += 1
-            position = row.position * end / len(text)
-            # Stripped, for the documents are: the same document then always lies on the same side.
-            yield Row(number, text[start:end].strip(), row.domain, position)
-            start = end
-
-
-def _cut(text: str, config: CorpusConfig) -> Iterator[str]:
-    """Cuts a text into documents, at the last line break before the limit where there is one."""
-    start = 0
-    while start < len(text):
-        end = min(start + config.longest_document, len(text))
-        if end < len(text):
-            line_break = text.rfind("\n", start + config.shortest_document, end)
-            end = line_break + 1 if line_break > 0 else end
-        piece = text[start:end].strip()
-        if len(piece) >= config.shortest_document:
-            yield piece
-        start = end
