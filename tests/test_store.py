@@ -15,6 +15,7 @@ from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.prepare import prepare
 from bydore_pyro.data.store import (
+    END,
     FORMAT,
     INDEX,
     TokenStore,
@@ -56,7 +57,7 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     for side in ("train", "validation"):
         ends = store.train_documents if side == "train" else store.validation_documents
         for name in store.names:
-            assert ends[name].dtype == np.int64
+            assert ends[name].dtype == END == np.int64
             assert not ends[name].flags.writeable
             assert ends[name].tolist() == ends_in(store, side, name), "none is cut"
             assert len(ends[name]) == store.index["domains"][name][side]["independent_documents"]

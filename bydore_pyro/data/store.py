@@ -28,7 +28,16 @@ import numpy as np
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.errors import DataError
 
-__all__ = ["FORMAT", "INDEX", "SPLITS", "TokenStore", "file_sha256", "is_store", "open_store"]
+__all__ = [
+    "END",
+    "FORMAT",
+    "INDEX",
+    "SPLITS",
+    "TokenStore",
+    "file_sha256",
+    "is_store",
+    "open_store",
+]
 
 FORMAT = "bydore_pyro.tokens/2"
 FORMATS_BEFORE = ("bydore_pyro.tokens/1",)
