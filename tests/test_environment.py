@@ -91,11 +91,15 @@ def test_kinds_of_few_files_are_held_out_by_pieces() -> None:
             sides.setdefault(source.name, set()).add(split_of_file(source, config))
     assert {len(found) for found in sides.values()} == {1}
     taken: dict = {}
+    seen: set[str] = set()
     held_out: dict[str, set[str]] = {}
     files: dict[str, set[str]] = {}
     for source in ordered:
         for document in documents_of(source, config, taken) if source.by_piece else ():
             place, text = (str(document.domain), document.split), document.text or ""
+            if text in seen:
+                continue
+            seen.add(text)
             taken[place] = taken.get(place, 0) + len(text.encode())
             if document.split == "validation":
                 held_out.setdefault(place[0], set()).add(text)
@@ -103,7 +107,7 @@ def test_kinds_of_few_files_are_held_out_by_pieces() -> None:
     assert set(held_out) == by_piece
     # Packages change; twice as many are expected of the smallest kind.
     assert all(len(texts) > FEWEST_HELD_OUT / 2 for texts in held_out.values())
-    assert all(len(names) > 2 for names in files.values()), files
+    assert all(len(names) > 1 for names in files.values()), files
     for name in by_piece:
         size = taken[name, "validation"] + taken[name, "train"]
         assert 0.05 < taken[name, "validation"] / size < 0.17
