@@ -140,8 +140,8 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             for n, e in side.items()
             for ending, key in (("bin", "sha256"), ("ends", "ends_sha256"))
         ]
-        documents = {
-            s: {n: (e["independent_documents"], e["tokens"]) for n, e in side.items()}
+        counts = {
+            s: {n: (e["tokens"], e["independent_documents"]) for n, e in side.items()}
             for s, side in sides.items()
         }
         named, vocabulary = index["sha256"], index["vocabulary"]
@@ -151,6 +151,26 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         ) from None
     if named != sha256_of(index["domains"], expected, vocabulary, index["dtype"]):
         raise DataError(f"Expected the hash of {folder / INDEX} that it names, found another")
+    _check_tokenizer(folder, expected)
+    arrays: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
+    ends: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
+    for split, side in counts.items():
+        for name, (tokens, documents) in side.items():
+            path = folder / split / name
+            arrays[split][name] = _open_array(Path(f"{path}.bin"), tokens, dtype)
+            ends[split][name] = _open_ends(Path(f"{path}.ends"), documents, tokens)
+    if verify or (verify is None and size <= ALWAYS_VERIFIED):
+        for split, name, expected in hashes:
+            path = folder / split / name
+            if file_sha256(path) != expected:
+                what = "tokens" if path.suffix == ".bin" else "ends of documents"
+                raise DataError(f"Expected the {what} that {INDEX} names, found others in {path}")
+    return TokenStore(
+        folder, arrays["train"], arrays["validation"], index, ends["train"], ends["validation"]
+    )
+
+
+def _check_tokenizer(folder: Path, expected: str) -> None:
     try:
         found = tokenizer_sha256(folder / "tokenizer")
     except OSError as error:
@@ -162,29 +182,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             f"Expected the tokenizer that {folder} was built with ({expected[:12]}), found another "
             f"({found[:12]})"
         )
-    arrays = {
-        split: {
-            name: _open_array(folder / split / f"{name}.bin", entry["tokens"], dtype)
-            for name, entry in side.items()
-        }
-        for split, side in sides.items()
-    }
-    ends = {
-        split: {
-            name: _open_ends(folder / split / f"{name}.ends", *counts)
-            for name, counts in side.items()
-        }
-        for split, side in documents.items()
-    }
-    if verify or (verify is None and size <= ALWAYS_VERIFIED):
-        for split, name, expected in hashes:
-            path = folder / split / name
-            if file_sha256(path) != expected:
-                what = "tokens" if path.suffix == ".bin" else "ends of documents"
-                raise DataError(f"Expected the {what} that {INDEX} names, found others in {path}")
-    return TokenStore(
-        folder, arrays["train"], arrays["validation"], index, ends["train"], ends["validation"]
-    )
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
