@@ -26,14 +26,16 @@ MODELS = Path(__file__).resolve().parents[1] / "models"
 
 
 def random_store(domains: int, vocabulary: int, tokens: int) -> TokenStore:
-    """Returns a store of random tokens that lies in memory alone."""
+    """Returns a store of random tokens, of documents of 512, that lies in memory alone."""
     rng = np.random.default_rng(0)
     names = [f"d{k:04d}" for k in range(domains)]
 
     def arrays() -> dict[str, np.ndarray]:
         return {name: rng.integers(vocabulary, size=tokens, dtype=np.uint16) for name in names}
 
-    return TokenStore(Path(), arrays(), arrays(), {"vocabulary": vocabulary})
+    ends = np.append(np.arange(512, tokens, 512), tokens)
+    documents = dict.fromkeys(names, ends)
+    return TokenStore(Path(), arrays(), arrays(), {"vocabulary": vocabulary}, documents, documents)
 
 
 def state_of(domains: int, config: SearchConfig) -> SearchState:

@@ -256,8 +256,9 @@ class Domains:
             held_out = {name: stream.count for name, stream in streams.items()}
             raise DataError(
                 f"Expected at least {fewest} validation sequences of {self.sequence_length} tokens,"
-                f" found {sum(counts.values())} (held-out sequences: {held_out}; files of more than"
-                " a twentieth of --domain_megabytes are never held out)"
+                f" found {sum(counts.values())} (held-out sequences: {held_out}; in a domain of"
+                " many files those of more than a twentieth of --domain_megabytes are never held"
+                " out)"
             )
         parts, documents, before = [], [], 0
         for name, count in counts.items():

@@ -56,7 +56,7 @@ def run_main(
         about: The text of `--help`.
         kind: The class of the options: a dataclass whose fields are dataclasses of options.
         pile: Its defaults on top of those where the data is the Pile.
-        presets: Of `parse_options`, beside that of `--smoke`.
+        presets: Of `parse_options`; of `--smoke`, what this experiment presets beside the others.
         resumable: Whether it takes `--resume RUN`.
         several: Whether several processes may share its work.
         defaults: The experiment's own defaults of options.
@@ -74,8 +74,8 @@ def run_main(
             if resume is not None:
                 experiment(resumed_options(resume, name, kind), resume)
                 return
-        smoke = {"--smoke": {**SMOKE, **SMALL}}
-        all_presets = {**(presets or {}), **smoke}
+        own = presets or {}
+        all_presets = {**own, "--smoke": {**SMOKE, **SMALL, **own.get("--smoke", {})}}
         options: Any = parse_options(arguments, name, about, kind, defaults, all_presets)
         if isinstance(options, Options):
             options = options.resolved()

@@ -34,6 +34,9 @@ chosen on some and judged on others."""
 
 ALIKE = (("python", "python_tests"), ("c_headers", "c_source"), ("docstrings", "text"))
 LEAST_SEQUENCES = 20
+LEAST_DOCUMENTS = 20  # fewer say more of themselves than of their domain, whose weight is sought
+# So little text as in the smoke runs of the others holds fewer documents out.
+SMOKE = {"domain_megabytes": 0.2, "validation_fraction": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,18 +78,22 @@ def draw_plant(names: Sequence[str], number: int) -> dict[str, float]:
 
 
 def plantable(domains: Domains) -> list[str]:
-    """Returns the domains that hold enough held-out text to be planted.
+    """Returns the domains that hold enough held-out text, of many documents, to be planted.
 
     Raises:
         DataError: When they are fewer than two.
     """
-    held_out = domains.corpus.validation
+    held_out, documents = domains.corpus.validation, domains.corpus.validation_documents
     least = LEAST_SEQUENCES * domains.sequence_length
-    names = [name for name in domains.names if len(held_out[name]) >= least]
+    names = [
+        name
+        for name in domains.names
+        if len(held_out[name]) >= least and len(documents[name]) >= LEAST_DOCUMENTS
+    ]
     if len(names) < 2:
         raise DataError(
-            f"Expected two domains with {LEAST_SEQUENCES} sequences of held-out text, found "
-            f"{', '.join(names) or 'none'}"
+            f"Expected two domains with {LEAST_SEQUENCES} sequences of held-out text of "
+            f"{LEAST_DOCUMENTS} documents, found {', '.join(names) or 'none'}"
         )
     return names
 
@@ -217,4 +224,5 @@ def median_and_range(values: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    run_main(plants, "plants", ABOUT, PlantsOptions, resumable=True)
+    presets = {"--smoke": SMOKE}
+    run_main(plants, "plants", ABOUT, PlantsOptions, presets=presets, resumable=True)

@@ -83,6 +83,13 @@ def small_plan(data: Path | str, corpus: CorpusConfig | None = None, **rows: str
     return make_plan(str(data), corpus, RowConfig(**rows), TokenizerConfig(vocabulary=280))
 
 
+def ends_in(store: TokenStore, side: str, name: str) -> list[int]:
+    """Where the texts of a domain's side end, one after the other, by their end-of-text tokens."""
+    tokenizer = Tokenizer.from_file(str(store.tokenizer / "tokenizer.json"))
+    tokens = (store.train if side == "train" else store.validation)[name]
+    return (np.flatnonzero(tokens == tokenizer.token_to_id(END_OF_TEXT)) + 1).tolist()
+
+
 def write_corpus(folder: Path) -> Path:
     """Text files, rows that name their domains, duplicates, and explicit validation."""
     write_domains(folder, ALPHABETS, files=6)

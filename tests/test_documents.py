@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.data.documents import (
-    PIECE,
-    SMALLEST_FILE_OF_PIECES,
+    FEWEST_HELD_OUT,
+    SMALL_PIECE,
     CorpusConfig,
     Document,
     SourceFile,
     documents_of,
     in_reading_order,
-    read_text,
     split_of_file,
 )
+from bydore_pyro.data.pieces import PIECE, SMALLEST_FILE_OF_PIECES, read_text
 from bydore_pyro.data.rows import Row
-from bydore_pyro.errors import DataError
 
 
 def source(folder: Path, name: str, text: str | bytes, **options: object) -> SourceFile:
@@ -49,11 +48,13 @@ def read(sources: Iterable[SourceFile], config: CorpusConfig) -> list[Document]:
 
 def test_long_files_are_cut_and_short_ones_dropped(tmp_path: Path) -> None:
     lines = [f"line {i} " + "x" * 60 for i in range(1000)]
-    texts = [d.text for d in read([source(tmp_path, "long", "\n".join(lines))], CorpusConfig())]
+    long = source(tmp_path, "long", "\n".join(lines), split="train")
+    texts = [d.text for d in read([long], CorpusConfig())]
     assert all(200 <= len(t) <= 20_000 for t in texts)
     assert "\n".join(texts).split("\n") == lines, "cut at line breaks, nothing lost"
     assert read([source(tmp_path, "short", "y" * 199)], CorpusConfig()) == []
-    texts = [d.text for d in read([source(tmp_path, "one line", "x" * 45_000)], CorpusConfig())]
+    one_line = source(tmp_path, "one line", "x" * 45_000, split="train")
+    texts = [d.text for d in read([one_line], CorpusConfig())]
     assert [len(t) for t in texts] == [20_000, 20_000, 5_000]
 
 
@@ -95,6 +96,83 @@ def test_rows_are_split_by_their_text() -> None:
     assert {d.split for d in read([rows(texts, split="validation")], config)} == {"validation"}
 
 
+def lines_of(name: str, count: int) -> str:
+    return "".join(f"{name}, line {i}, {i * i}\n" for i in range(count))
+
+
+def test_a_domain_of_few_files_is_split_by_pieces(tmp_path: Path) -> None:
+    """Also of its large files, which file by file would always train."""
+    given = {f"f{i}": lines_of(f"f{i}", 16_000 if i == 7 else 4_000) for i in range(8)}
+    files = [source(tmp_path, name, text) for name, text in given.items()]
+    config = CorpusConfig()
+    assert files[7].size > 0.05 * config.cap
+    ordered = in_reading_order(files, config)
+    assert all(s.by_piece and not s.is_whole for s in ordered)
+    assert in_reading_order(ordered, config) == ordered, "it is decided anew"
+    assert {split_of_file(s, config) for s in ordered} == {None}
+    held_out: dict[str, list[Document]] = {}
+    for one in ordered:
+        documents = list(documents_of(one, config, {}))
+        assert "\n".join(str(d.text) for d in documents) == given[one.name].strip()
+        assert [d.row for d in documents] == [*range(1, len(documents) + 1)]
+        assert documents[-1].position == 1
+        assert all(len(d.text or "") <= SMALL_PIECE + config.shortest_document for d in documents)
+        assert "train" in {d.split for d in documents}
+        held_out[one.name] = [d for d in documents if d.split == "validation"]
+    size = sum(len(d.text or "") for found in held_out.values() for d in found)
+    assert 0.07 < size / sum(map(len, given.values())) < 0.13
+    assert sum(map(len, held_out.values())) >= FEWEST_HELD_OUT
+    assert sum(map(bool, held_out.values())) >= 6, "of nearly every file"
+    assert held_out["f7"]
+    texts = [d.text for d in read(files, config)]
+    assert len(set(texts)) == len(texts), "no piece on both sides"
+
+
+def test_the_same_piece_lies_on_one_side(tmp_path: Path) -> None:
+    """Of a copy under another name, with other space around it; so it is known as a duplicate."""
+    text = lines_of("a", 3000)
+    copies = [source(tmp_path, "f", text), source(tmp_path, "g", f"\n  {text}\n\n")]
+    sides: dict[str, set[str]] = {}
+    for document in read(copies, CorpusConfig()):
+        sides.setdefault(str(document.text), set()).add(document.split)
+    assert all(len(found) == 1 for found in sides.values())
+    assert {side for found in sides.values() for side in found} == {"train", "validation"}
+
+
+def test_what_stays_whole(tmp_path: Path) -> None:
+    """Domains that share files, enough files, short files, told sides; and rows beside pieces."""
+    config = CorpusConfig(validation_fraction=0.5)
+    few = [source(tmp_path, f"f{i}", lines_of(f"f{i}", 2000)) for i in range(4)]
+    apart = [source(tmp_path, f"g{i}", lines_of(f"g{i}", 2000), domain="c") for i in range(4)]
+    shared = SourceFile("f0", "b", few[0].read, few[0].size)
+    by_piece = {s.name: s.by_piece for s in in_reading_order([*few, shared, *apart], config)}
+    assert by_piece == {s.name: s.domain == "c" for s in [*few, *apart]}
+    one_side = {d.domain: d.split for d in read([few[0], shared], config)}
+    assert one_side == dict.fromkeys("ab", split_of_file(few[0], config))
+    many = [source(tmp_path, f"m{i}", lines_of(f"m{i}", 300)) for i in range(60)]
+    held_out = sum(split_of_file(s, config) == "validation" for s in many)
+    assert held_out >= FEWEST_HELD_OUT
+    assert not any(s.by_piece for s in in_reading_order(many, config))
+    full = CorpusConfig(validation_fraction=0.5, domain_megabytes=0.15)
+    assert sum(split_of_file(s, full) == "validation" for s in many) == held_out
+    assert all(s.by_piece for s in in_reading_order(many, full)), "the cap is full before"
+    short = [source(tmp_path, f"s{i}", lines_of(f"s{i}", 100)) for i in range(9)]
+    assert not any(s.by_piece for s in in_reading_order(short, config))
+    told = [source(tmp_path, f"t{i}", lines_of("t", 2000), split="train") for i in range(2)]
+    assert not any(s.by_piece for s in in_reading_order(told, config))
+    beside = in_reading_order([few[0], rows(["text " * 100] * 9)], config)
+    assert {s.name: s.by_piece for s in beside} == {"f0": True, "rows": False}
+
+
+def test_pieces_are_never_too_short(tmp_path: Path) -> None:
+    config = CorpusConfig(shortest_document=9_000, longest_document=9_500)
+    text = lines_of("a", 3000)
+    documents = read([source(tmp_path, "f", text)], config)
+    assert len({d.row for d in documents}) > 3
+    # Cut to the longest document, the rest of a piece may be too short, as that of a row may.
+    assert sum(len(d.text or "") for d in documents) > len(text) / 2
+
+
 def test_validation_files_come_first(tmp_path: Path) -> None:
     config = CorpusConfig()
     files = [source(tmp_path, f"f{i}", "x", domain="ab"[i % 2]) for i in range(40)]
@@ -107,6 +185,9 @@ def test_validation_files_come_first(tmp_path: Path) -> None:
     )
     assert ordered == in_reading_order(reversed(given), config)
     assert ordered != in_reading_order(given, CorpusConfig(data_seed=1))
+    few = source(tmp_path, "w", lines_of("w", 2000), domain="z")
+    names = [s.name for s in in_reading_order([*given, few], config)]
+    assert names.index("w") == sum(held_out), "pieces, before the files that train"
 
 
 def test_the_cap_holds_and_files_past_it_stay_shut(tmp_path: Path) -> None:
@@ -128,22 +209,6 @@ def test_the_cap_holds_and_files_past_it_stay_shut(tmp_path: Path) -> None:
     assert len(opened) == len(documents) < 100
     everything = read(files, CorpusConfig(domain_megabytes=0))
     assert len(everything) == 200
-
-
-def test_a_text_that_is_not_utf8_is_named_by_its_byte(tmp_path: Path) -> None:
-    for content, at in (
-        (b"x" * 70_000 + b"\xff" + b"y" * 10, 70_000),
-        (b"z" * (SMALLEST_FILE_OF_PIECES + 5) + b"\n\xe2\x82", SMALLEST_FILE_OF_PIECES + 8),
-    ):
-        path = tmp_path / "bad"
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=f"Expected UTF-8, .*{path}, byte {at}"):
-            list(read_text(path))
-        assert list(read_text(path, "skip"))[-1].text is None
-    path.write_bytes(b"\xef\xbb\xbfmarked")
-    assert [row.text for row in read_text(path)] == ["marked"]
-    path.write_bytes("ü".encode() * SMALLEST_FILE_OF_PIECES)
-    assert "".join(row.text or "" for row in read_text(path)) == "ü" * SMALLEST_FILE_OF_PIECES
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from bydore_pyro.data.documents import (
+    FEWEST_HELD_OUT,
+    CorpusConfig,
+    documents_of,
+    in_reading_order,
+    split_of_file,
+)
 from bydore_pyro.data.environment import (
     DISTRIBUTIONS,
     KINDS,
@@ -70,6 +77,40 @@ def test_the_list_is_what_the_main_job_installs() -> None:
                     required.add(normal)
                     queue.append(normal)
     assert set(DISTRIBUTIONS) <= required
+
+
+def test_kinds_of_few_files_are_held_out_by_pieces() -> None:
+    """A Python file, which feeds two domains, stays whole in both."""
+    config, sides = CorpusConfig(), {}
+    ordered = in_reading_order(environment_sources()[0], config)
+    by_piece = {s.domain for s in ordered if s.by_piece}
+    assert {"yaml", "readmes", "json", "tables", "text", "font_metrics"} <= by_piece
+    for source in ordered:
+        if source.domain in ("python", "docstrings"):
+            assert source.is_whole
+            sides.setdefault(source.name, set()).add(split_of_file(source, config))
+    assert {len(found) for found in sides.values()} == {1}
+    taken: dict = {}
+    seen: set[str] = set()
+    held_out: dict[str, set[str]] = {}
+    files: dict[str, set[str]] = {}
+    for source in ordered:
+        for document in documents_of(source, config, taken) if source.by_piece else ():
+            place, text = (str(document.domain), document.split), document.text or ""
+            if text in seen:
+                continue
+            seen.add(text)
+            taken[place] = taken.get(place, 0) + len(text.encode())
+            if document.split == "validation":
+                held_out.setdefault(place[0], set()).add(text)
+                files.setdefault(place[0], set()).add(source.name)
+    assert set(held_out) == by_piece
+    # Packages change; twice as many are expected of the smallest kind.
+    assert all(len(texts) > FEWEST_HELD_OUT / 2 for texts in held_out.values())
+    assert all(len(names) > 1 for names in files.values()), files
+    for name in by_piece:
+        size = taken[name, "validation"] + taken[name, "train"]
+        assert 0.05 < taken[name, "validation"] / size < 0.17
 
 
 def test_at_least_ten_kinds_are_here() -> None:

@@ -241,6 +241,28 @@ def test_plants_in_smoke_size(
     draw("planted_mixtures", tmp_path / "run")
 
 
+def test_plants_need_held_out_text_of_many_documents(tmp_path: Path, run_here: Run) -> None:
+    """Many sequences of few documents are not enough."""
+    for name, files in (("a", 60), ("b", 90)):
+        (tmp_path / "text" / name).mkdir(parents=True)
+        for i in range(files):
+            text = f"{name} {i} " * 500
+            (tmp_path / "text" / name / f"{i}.txt").write_text(text[:3900])
+    given = ("--smoke", "--data", str(tmp_path / "text"), "--cache", str(tmp_path / "cache"))
+    few = run_here(
+        "plants", *given, *("--validation", "a", "--out", str(tmp_path / "run")),
+        *("--domain_megabytes", "0", "--validation_fraction", "0.1"),
+    )  # fmt: skip
+    assert few.returncode == 2
+    assert few.stderr.splitlines()[-1].endswith(
+        "Expected two domains with 20 sequences of held-out text of 20 documents, found none"
+    )
+    (store,) = [p for p in (tmp_path / "cache").iterdir() if p.is_dir()]
+    held_out = open_store(store).validation_documents
+    assert all(len(ends) < 20 for ends in held_out.values())
+    assert all(len(t) > 20 * 32 for t in open_store(store).validation.values())
+
+
 @pytest.mark.slow
 def test_compare_in_smoke_size(
     tmp_path: Path, cache: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]

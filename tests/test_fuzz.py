@@ -14,7 +14,8 @@ import pytest
 from conftest import documents_in, row, write_lines
 from pyarrow import parquet
 
-from bydore_pyro.data.documents import CorpusConfig, read_text
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.pieces import read_text
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.prepare import prepare
 from bydore_pyro.data.rows import Row, RowConfig, read_rows

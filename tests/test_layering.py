@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "target.target_config": set(),
     "task_files": set(),
     "command_line": {"files"},
-    "data.documents": {"data.rows"},
+    "data.pieces": {"data.rows"},
     "data.encode": {"data.tokenizer"},
     "data.store": {"data.tokenizer"},
     "evaluation_table": {"evaluation_data", "published"},
@@ -66,6 +66,7 @@ ALLOWED: dict[str, set[str]] = {
     "agreement": {"mixture"},
     "baselines.gaussian_process": {"baselines.regression_input", "mixture"},
     "cli": {"command_line"},
+    "data.documents": {"data.pieces", "data.rows"},
     "data.environment": {"data.documents", "data.rows"},
     "domains": {"data.permutation", "data.store"},
     "elbo": {"distribution", "guide"},
@@ -80,7 +81,9 @@ ALLOWED: dict[str, set[str]] = {
     "baselines.problem": {"cost", "data.store", "domains", "mixture", "proxy"},
     "baselines.regression": {"baselines.gaussian_process", "baselines.regression_input"},
     "colours": {"data.environment", "data.pile"},
-    "data.sources": {"data.documents", "data.environment", "data.pile", "data.rows", "files"},
+    "data.sources": {
+        *("data.documents", "data.environment", "data.pieces", "data.pile", "data.rows", "files"),
+    },
     "evaluation": {
         *("devices", "evaluation_data", "evaluation_scores", "evaluation_table"),
         *("evaluation_tasks", "parallel", "task_files"),

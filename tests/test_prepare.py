@@ -44,6 +44,7 @@ def test_everything_is_there_once(tmp_path: Path) -> None:
         for side in ("train", "validation"):
             entry = store.index["domains"][name][side]
             assert entry["documents"] == len(found[side][name])
+            assert entry["independent_documents"] == entry["documents"], "none is cut"
             assert entry["bytes"] == sum(len(d.encode()) for d in found[side][name])
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import write_domains
+from conftest import ends_in, write_domains
 
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.prepare import prepare
 from bydore_pyro.data.store import (
+    END,
     FORMAT,
     INDEX,
     TokenStore,
@@ -50,8 +51,17 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     entry = store.index["domains"]["a"]["train"]
     assert entry["tokens"] == len(store.train["a"])
     assert entry["sha256"] == file_sha256(folder / "train" / "a.bin")
+    assert entry["ends_sha256"] == file_sha256(folder / "train" / "a.ends")
     assert store.train["a"].dtype == np.uint16
     assert not store.train["a"].flags.writeable
+    for side in ("train", "validation"):
+        ends = store.train_documents if side == "train" else store.validation_documents
+        for name in store.names:
+            assert ends[name].dtype == END == np.int64
+            assert not ends[name].flags.writeable
+            assert ends[name].tolist() == ends_in(store, side, name), "none is cut"
+            assert len(ends[name]) == store.index["domains"][name][side]["independent_documents"]
+    assert set(TokenStore(folder, {}, {}, {}).train_documents) == set()
     assert store.sha256 == sha256_of(store.index["domains"], store.tokenizer_sha256, 280, "<u2")
     assert store.tokenizer_sha256 == tokenizer_sha256(store.tokenizer)
     files = store.manifest()["files"]
@@ -65,6 +75,10 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:8])
+
+
 def edit(folder: Path, **entries: object) -> None:
     index = json.loads((folder / INDEX).read_text())
     (folder / INDEX).write_text(json.dumps({**index, **entries}))
@@ -76,6 +90,16 @@ def edit(folder: Path, **entries: object) -> None:
         (lambda f: flip(f / "train" / "a.bin"), "found others in .*train/a.bin"),
         (lambda f: (f / "train" / "a.bin").write_bytes(b"ab"), "tokens, found 1: .*a.bin"),
         (lambda f: (f / "validation" / "b.bin").unlink(), "an array of tokens, found .*b.bin"),
+        (lambda f: flip(f / "train" / "b.ends"), "the ends of documents that .*train/b.ends"),
+        (lambda f: cut(f / "train" / "b.ends"), "ends of documents, found 1: .*train/b.ends"),
+        (
+            lambda f: (f / "train" / "a.ends").unlink(),
+            "an array of ends of documents, found .*train/a.ends: No such file",
+        ),
+        (
+            lambda f: edit(f, format="bydore_pyro.tokens/1"),
+            "found 'bydore_pyro.tokens/1' in .*index.json, which does not .*: prepare it again",
+        ),
         (lambda f: flip(f / "tokenizer" / "tokenizer.json"), "the tokenizer that .*store was"),
         (lambda f: shutil.rmtree(f / "tokenizer"), "the store's tokenizer, found none"),
         (lambda f: (f / INDEX).unlink(), "the index of a token store, found"),
@@ -102,7 +126,28 @@ def test_hashes_of_a_large_store_are_checked_on_demand(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bydore_pyro.data.store.ALWAYS_VERIFIED", 10)
-    flip(folder / "train" / "a.bin")
-    open_store(folder)
-    with pytest.raises(DataError, match="found others"):
-        open_store(folder, verify=True)
+    for name in ("a.bin", "a.ends"):
+        flip(folder / "train" / name)
+        open_store(folder)
+        with pytest.raises(DataError, match=f"found others in .*{name}"):
+            open_store(folder, verify=True)
+        flip(folder / "train" / name)
+    ends = np.fromfile(folder / "train" / "a.ends", "<i8")
+    ends[-1] -= 1
+    ends.tofile(folder / "train" / "a.ends")
+    with pytest.raises(DataError, match=r"last end of a document at .*, found .*a\.ends"):
+        open_store(folder)
+
+
+def test_a_side_without_text_has_no_documents(tmp_path: Path) -> None:
+    """A domain that is never trained on."""
+    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=6)
+    listing = tmp_path / "list.yaml"
+    listing.write_text("domains: {a: text/a, b: {validation: text/b}}")
+    store = prepare(
+        make_plan(str(listing), tokenizer=TokenizerConfig(vocabulary=280)), tmp_path / "s"
+    )
+    assert store.train_documents["b"].tolist() == []
+    assert store.train_documents["b"].dtype == np.int64
+    assert (tmp_path / "s/train/b.ends").read_bytes() == b""
+    assert len(store.validation_documents["b"]) == 6

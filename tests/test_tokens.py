@@ -9,7 +9,7 @@ import pytest
 from conftest import documents_in, write_domains
 
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import FORMAT, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig, train_tokenizer
 from bydore_pyro.data.tokens import check_needed, check_tokenizer, default_cache, load_tokens
 from bydore_pyro.errors import DataError
@@ -54,7 +54,9 @@ def test_cache_is_used_and_noticed_changes_renew_it(tmp_path: Path, folder: Path
     assert not [p for p in (tmp_path / "cache").iterdir() if p.name.startswith(".")]
 
 
-@pytest.mark.parametrize("file", ["train/a.bin", "tokenizer/tokenizer.json", "index.json"])
+@pytest.mark.parametrize(
+    "file", ["train/a.bin", "train/b.ends", "tokenizer/tokenizer.json", "index.json"]
+)
 def test_a_damaged_cache_is_built_again(tmp_path: Path, folder: Path, file: str) -> None:
     lines: list[str] = []
 
@@ -67,10 +69,28 @@ def test_a_damaged_cache_is_built_again(tmp_path: Path, folder: Path, file: str)
     whole = load()
     expected = whole.train["a"].copy()
     path = whole.folder / file
-    path.write_bytes(path.read_bytes()[:150])
+    path.write_bytes(path.read_bytes()[:150] if path.suffix != ".ends" else b"")
     lines.clear()
     np.testing.assert_array_equal(load().train["a"], expected)
     assert "damaged" in lines[0]
+
+
+def test_a_cached_store_of_another_format_is_built_again(tmp_path: Path, folder: Path) -> None:
+    lines: list[str] = []
+
+    def load() -> TokenStore:
+        config = TokenizerConfig(vocabulary=280)
+        return load_tokens(
+            str(folder), CONFIG, config, cache=tmp_path / "cache", progress=lines.append
+        )
+
+    index = load().folder / "index.json"
+    index.write_text(index.read_text().replace(FORMAT, "bydore_pyro.tokens/1"))
+    with pytest.raises(DataError, match="prepare it again"):
+        load_tokens(str(index.parent))
+    lines.clear()
+    assert len(load().train_documents["a"])
+    assert "prepare it again" in lines[0]
 
 
 def test_a_store_is_opened_as_it_lies(tmp_path: Path, folder: Path) -> None:

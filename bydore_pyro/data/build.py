@@ -3,6 +3,10 @@
 What has been read and written is recorded in a database, in one transaction with the hashes of the
 documents. A build that was killed goes on from its last record: arrays are cut back to their
 recorded lengths, and the source that it was in is read again up to the recorded row.
+
+Where a document ends is only known when the next one of its place begins, for it may have been cut
+into several texts, and the last of them may be dropped as duplicates. So the end of the last one is
+written at the very end.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from bydore_pyro.data.documents import Document, SourceFile, Split, documents_of
 from bydore_pyro.data.encode import Encoded, Encoder
 from bydore_pyro.data.plan import Plan
 from bydore_pyro.data.sources import check_name
-from bydore_pyro.data.store import SPLITS
+from bydore_pyro.data.store import END, SPLITS
 from bydore_pyro.data.tokenizer import load_encoder
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import appearing_file
@@ -34,7 +38,7 @@ BATCH = 500_000  # characters that are encoded at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
-NOTHING = {"tokens": 0, "documents": 0, "bytes": 0}
+NOTHING = {"tokens": 0, "documents": 0, "independent_documents": 0, "bytes": 0}
 
 
 @dataclass
@@ -48,7 +52,7 @@ class Counts:
     skipped: int = 0
 
     def of(self, split: str) -> dict[str, Any]:
-        """Returns tokens, documents and bytes of a side."""
+        """Returns tokens, documents, independent documents and bytes of a side."""
         return self.validation if split == "validation" else self.train
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,13 +67,15 @@ class Batch:
     texts: list[str] = field(default_factory=list)
     places: list[tuple[str, Split]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    begins: list[bool] = field(default_factory=list)
     characters: int = 0
 
-    def add(self, text: str, place: tuple[str, Split], size: int) -> None:
-        """Adds a document of a domain's side and its size in bytes."""
+    def add(self, text: str, place: tuple[str, Split], size: int, begins: bool) -> None:
+        """Adds a text of a domain's side, its size in bytes, and whether it begins a document."""
         self.texts.append(text)
         self.places.append(place)
         self.sizes.append(size)
+        self.begins.append(begins)
         self.characters += len(text)
 
 
@@ -93,6 +99,8 @@ class Build:
         self.source = self.row = 0
         self._of_source = _new_source()  # what is noted of the source that is being read
         self._taken: dict[tuple[str, Split], int] = {}  # bytes read, ahead of what is written
+        # Source and row of each place's last text, row 0 where all of the source is one document.
+        self._last: dict[tuple[str, Split], tuple[int, int]] = {}
         self._touched: set[Path] = set()  # not yet on the disk
         self._batch = Batch()
         self._database = sqlite3.connect(folder / "progress.sqlite", isolation_level=None)
@@ -114,13 +122,18 @@ class Build:
             self.source, self.row = record["source"], record["row"]
             self._of_source = record["of_source"]
             self.counts = {name: Counts(**counts) for name, counts in record["counts"].items()}
+            self._last = {(n, split): (source, row) for n, split, source, row in record["last"]}
         for split in SPLITS:
             for name, counts in self.counts.items():
                 self._taken[name, split] = counts.of(split)["bytes"]
             (self.folder / split).mkdir(exist_ok=True)
             for path in (self.folder / split).iterdir():
-                recorded = self.counts.get(path.name.removesuffix(".bin"), Counts())
-                os.truncate(path, recorded.of(split)["tokens"] * self.dtype.itemsize)
+                recorded = self.counts.get(path.stem, Counts()).of(split)
+                if path.suffix == ".bin":
+                    length = recorded["tokens"] * self.dtype.itemsize
+                else:
+                    length = max(recorded["independent_documents"] - 1, 0) * END.itemsize
+                os.truncate(path, length)
 
     def close(self) -> None:
         """Forgets what has not been recorded."""
@@ -142,7 +155,7 @@ class Build:
                         self._record(encoder, number, done)
                         last = time.monotonic()
                     done = document.row
-                self._take(document, source)
+                self._take(document, number)
                 if self._batch.characters >= BATCH:
                     self._submit(encoder)
                     bar(before + document.position * source.size, total, self._summary())
@@ -152,15 +165,24 @@ class Build:
         self._record(encoder, len(sources), 0)
         bar(total, total, self._summary())
 
+    def write_last_ends(self) -> None:
+        """Writes where the last document of every place ends; once, after `run`."""
+        for name, counts in self.counts.items():
+            for split in SPLITS:
+                tokens = counts.of(split)["tokens"]
+                last = np.array([tokens] if tokens else [], END)
+                self._append(self.folder / split / f"{name}.ends", last)
+        self._sync()
+
     def write_files(self) -> None:
         """Writes what was read of each source."""
         rows = self._database.execute("SELECT content FROM files ORDER BY rowid")
         with appearing_file(self.folder / "files.jsonl") as aside, aside.open("w") as file:
             file.writelines(f"{content}\n" for (content,) in rows)
 
-    def _take(self, document: Document, source: SourceFile) -> None:
-        """Counts a document and, where it is new, puts it into the batch."""
-        name, text = document.domain, document.text
+    def _take(self, document: Document, number: int) -> None:
+        """Counts a document of a source and, where it is new, puts it into the batch."""
+        name, text, source = document.domain, document.text, self.plan.sources[number]
         if text is not None and name is not None and name not in self.counts:
             try:
                 check_name(name)
@@ -188,7 +210,9 @@ class Build:
             return
         place = name, document.split
         self._taken[place] = self._taken.get(place, 0) + len(content)
-        self._batch.add(text, place, len(content))
+        witness = number, 0 if source.is_whole else document.row
+        self._batch.add(text, place, len(content), self._last.get(place) != witness)
+        self._last[place] = witness
 
     def _seen(self, digest: bytes, split: Split) -> str | None:
         """Notes a document; returns the side on which it stood before, None where it is new."""
@@ -205,7 +229,7 @@ class Build:
                 self._write(encoded, ready)
 
     def _write(self, encoded: Encoded, batch: Batch) -> None:
-        """Appends a batch's tokens to the arrays of their places."""
+        """Appends a batch's tokens, and where documents end, to the arrays of their places."""
         tokens, lengths = encoded
         places = list(dict.fromkeys(batch.places))
         numbers = {place: number for number, place in enumerate(places)}
@@ -216,23 +240,35 @@ class Build:
         sizes = np.bincount(of_document, batch.sizes).astype(np.int64)
         documents = np.bincount(of_document)
         parts = np.split(tokens, np.cumsum(per_place)[:-1])
+        by_place = np.argsort(of_document, kind="stable")
+        of_places = np.split(by_place, np.cumsum(documents)[:-1])  # each place's documents
+        begins = np.array(batch.begins)
         for number, (name, split) in enumerate(places):
-            path = self.folder / split / f"{name}.bin"
-            try:
-                with path.open("ab") as file:
-                    file.write(parts[number].tobytes())
-            except OSError as error:
-                kept = f"{error.strerror} (what was recorded so far stays)"
-                raise OSError(error.errno, kept, str(path)) from None
-            self._touched.add(path)
             of_side = self.counts[name].of(split)
+            own = of_places[number]
+            starts = of_side["tokens"] + np.cumsum(lengths[own]) - lengths[own]
+            starts = starts[begins[own]]
+            self._append(self.folder / split / f"{name}.bin", parts[number])
+            # Each begins where the one before it ends; before the first there is none.
+            self._append(self.folder / split / f"{name}.ends", starts[starts > 0].astype(END))
             of_side["tokens"] += int(per_place[number])
             of_side["documents"] += int(documents[number])
+            of_side["independent_documents"] += len(starts)
             of_side["bytes"] += int(sizes[number])
+
+    def _append(self, path: Path, array: np.ndarray) -> None:
+        try:
+            with path.open("ab") as file:
+                file.write(array.tobytes())
+        except OSError as error:
+            kept = f"{error.strerror} (what was recorded so far stays)"
+            raise OSError(error.errno, kept, str(path)) from None
+        self._touched.add(path)
 
     def _end_source(self, source: SourceFile) -> None:
         if self._of_source["documents"] or self._of_source["skipped"]:
-            split = split_of_file(source, self.plan.corpus) or "by row"
+            drawn = "by piece" if source.by_piece else "by row"
+            split = split_of_file(source, self.plan.corpus) or drawn
             line = {"file": source.name, "domain": source.domain, "split": split, **self._of_source}
             self._database.execute("INSERT INTO files VALUES (?)", (json.dumps(line),))
         self._of_source = _new_source()
@@ -242,20 +278,24 @@ class Build:
         self._submit(encoder)
         for encoded, ready in encoder.drain():
             self._write(encoded, ready)
-        for path in self._touched:
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        self._touched.clear()
+        self._sync()
         record = {
             "source": source,
             "row": row,
             "of_source": self._of_source,
             "counts": {name: counts.as_dict() for name, counts in self.counts.items()},
+            "last": [[*place, *witness] for place, witness in self._last.items()],
         }
         self._database.execute("DELETE FROM record")
         self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))
         self._database.execute("COMMIT")
         self._database.execute("BEGIN")
+
+    def _sync(self) -> None:
+        for path in self._touched:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        self._touched.clear()
 
     def _summary(self) -> str:
         megabytes = sum(self._taken.values()) / 1e6

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bydore_pyro.config_checks import require_finite
+from bydore_pyro.data.pieces import cut, in_pieces
 from bydore_pyro.data.rows import Row
 from bydore_pyro.errors import DataError
 
@@ -24,17 +23,18 @@ __all__ = [
     "Split",
     "documents_of",
     "in_reading_order",
-    "read_text",
     "split_of_file",
 ]
 
 Split = Literal["train", "validation"]
 
-# A file above this share of a domain's cap always trains: as validation it would be most of it.
+# A file above this share of a domain's cap always trains where files are split: as validation it
+# would be most of it.
 LARGEST_VALIDATION_FILE = 0.05
-# Text files above this many bytes are split piece by piece, as files of rows are row by row.
-SMALLEST_FILE_OF_PIECES = 1_000_000
-PIECE = 2**16  # bytes
+# A domain of which fewer files would be held out is split piece by piece: text of few files is
+# unlike the training text, and tells how well a model does on them rather than on the domain.
+FEWEST_HELD_OUT = 20
+SMALL_PIECE = 4_000  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +51,8 @@ class CorpusConfig:
     validation_fraction: float = field(
         default=0.1,
         metadata={
-            "help": "Share held out for validation: of small text files file by file, of other "
-            "sources row by row or piece by piece."
+            "help": "Share held out for validation: of text files file by file, of files of rows "
+            "row by row, and of large text files and domains of few files piece by piece."
         },
     )
     shortest_document: int = field(
@@ -101,6 +101,8 @@ class SourceFile:
         version: Changes when the file changes: its time.
         split: The side that it is on; when None it is drawn from the seed.
         by_row: Whether the side is drawn row by row, or for the whole file.
+        by_piece: Whether its rows are cut into pieces whose sides are drawn one by one, as those of
+            rows are; `in_reading_order` decides it.
         domains: The domains that rows may name, where these are known.
     """
 
@@ -111,7 +113,13 @@ class SourceFile:
     version: int = 0
     split: Split | None = None
     by_row: bool = False
+    by_piece: bool = False
     domains: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one side is drawn for all of it."""
+        return self.split is None and not self.by_row and not self.by_piece
 
 
 class Document(NamedTuple):
@@ -124,68 +132,77 @@ class Document(NamedTuple):
     position: float
 
 
-def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterator[Row]:
-    """Yields a text file, a large one in pieces that end with a line where they can.
-
-    Raises:
-        DataError: Where it is not UTF-8, with `on_error="stop"`; with "skip" the rest of the file
-            is one row without text.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    size, rest, number = path.stat().st_size, "", 0
-    length = PIECE if size > SMALLEST_FILE_OF_PIECES else SMALLEST_FILE_OF_PIECES
-    if on_error == "skip" and not os.access(path, os.R_OK):
-        yield Row(1, None)
-        return
-    with path.open("rb") as file:
-        while block := file.read(length):
-            try:
-                rest += decoder.decode(block)
-            except UnicodeDecodeError as error:
-                if on_error == "stop":
-                    at = file.tell() - len(error.object) + error.start
-                    raise DataError(
-                        f"Expected UTF-8, found other bytes, {path}, byte {at}"
-                    ) from None
-                yield Row(number + 1, None)
-                return
-            piece, line_break, after = rest.rpartition("\n")
-            if length == PIECE and line_break:
-                rest = after
-                number += 1
-                yield Row(number, piece + line_break, position=file.tell() / size)
-    # A character may be cut off at the end.
-    if decoder.getstate()[0]:
-        if on_error == "stop":
-            raise DataError(f"Expected UTF-8, found half a character, {path}, byte {size}")
-        yield Row(number + 1, None)
-    elif rest:
-        yield Row(number + 1, rest)
-
-
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
     """Returns the sources domain by domain, shuffled by the seed, validation files first.
 
-    Validation first: a document that stands on both sides is then dropped from training.
+    Validation first: a document that stands on both sides is then dropped from training. Next come
+    the domains of few files, which are split piece by piece, for the same reason: what is held out
+    of them is known before the training files of other domains are read. Within one, as among rows,
+    a hash of the text draws the side, so that the same piece never lies on both.
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:
-        by_domain.setdefault(source.domain or "", []).append(source)
+        by_domain.setdefault(source.domain or "", []).append(replace(source, by_piece=False))
     shuffled: list[SourceFile] = []
     for domain in sorted(by_domain):
         ordered = sorted(by_domain[domain], key=lambda s: s.name)
         rng = np.random.default_rng([config.data_seed, *domain.encode()])
         shuffled += [ordered[i] for i in rng.permutation(len(ordered))]
-    return sorted(shuffled, key=lambda s: split_of_file(s, config) != "validation")
+    few = _of_few_files(shuffled, config)
+    dealt = [replace(s, by_piece=s.is_whole and s.domain in few) for s in shuffled]
+
+    def place(source: SourceFile) -> int:
+        if split_of_file(source, config) == "validation":
+            return 0
+        return 1 if source.domain in few else 2
+
+    return sorted(dealt, key=place)
+
+
+def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[str]:
+    """The domains that are split piece by piece: of them too few files would be held out.
+
+    Not those whose files feed another domain too, where a file's pieces are others: it would lie on
+    both sides. Nor those of which every file is a piece at most, where nothing would be gained.
+    """
+    feeds = Counter(name for name, _ in {(s.name, s.domain) for s in sources})
+    largest: Counter[str] = Counter()
+    held_out: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    shared = set()
+    for source in sources:
+        name, size = source.domain, source.size
+        if name is None:
+            continue
+        if source.is_whole:
+            largest[name] = max(largest[name], size)
+            if feeds[source.name] > 1:
+                shared.add(name)
+        if split_of_file(source, config) != "validation" or 0 < size < config.shortest_document:
+            continue
+        if taken[name] < config.most_bytes("validation"):
+            held_out[name] += 1
+            taken[name] += size
+    length = min(_piece_length(config), LARGEST_VALIDATION_FILE * config.cap)
+    return {
+        name
+        for name, size in largest.items()
+        if size > length and held_out[name] < FEWEST_HELD_OUT and name not in shared
+    }
+
+
+def _piece_length(config: CorpusConfig) -> int:
+    """Most characters of a piece of a file: not so few that it is dropped as too short."""
+    return max(SMALL_PIECE, 2 * config.shortest_document)
 
 
 def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
-    """Returns the side that a whole file is on, or None where its rows are split.
+    """Returns the side that a whole file is on, or None where its rows or pieces are split.
 
     A file lies on one side in every domain that it feeds (a Python file feeds its source and its
     docstrings), so no validation text is seen in training under another name.
     """
-    if source.split is not None or source.by_row:
+    if not source.is_whole:
         return source.split
     if source.size > LARGEST_VALIDATION_FILE * config.cap:
         return "train"
@@ -197,7 +214,8 @@ def documents_of(
 ) -> Iterator[Document]:
     """Yields the documents of a source until its domains need no more.
 
-    Rows are split by a hash of their text, so the same text always lies on the same side.
+    Rows and pieces are split by a hash of their text, so the same text always lies on the same
+    side.
 
     Args:
         source: The source.
@@ -219,7 +237,10 @@ def documents_of(
 
     if is_done():
         return  # and the file stays shut
-    for row in source.read():
+    rows = source.read()
+    if source.by_piece:
+        rows = in_pieces(rows, _piece_length(config), config.shortest_document)
+    for row in rows:
         if is_done():
             return
         domain = source.domain if source.domain is not None else row.domain
@@ -230,7 +251,7 @@ def documents_of(
             raise DataError(f"Expected a row that names its domain, found none: {source.name}, "
                             f"row {row.number}")  # fmt: skip
         side = of_file or _drawn(row.text, config)
-        for text in _cut(row.text, config):
+        for text in cut(row.text, config.longest_document, config.shortest_document):
             if is_full(domain, side):
                 break
             yield Document(domain, side, text, row.number, row.position)
@@ -241,17 +262,3 @@ def _drawn(text: str, config: CorpusConfig) -> Split:
     digest = hashlib.sha256(f"{config.data_seed}:".encode() + text.encode()).digest()
     held_out = int.from_bytes(digest[:8], "big") < config.validation_fraction * 2**64
     return "validation" if held_out else "train"
-
-
-def _cut(text: str, config: CorpusConfig) -> Iterator[str]:
-    """Cuts a text into documents, at the last line break before the limit where there is one."""
-    start = 0
-    while start < len(text):
-        end = min(start + config.longest_document, len(text))
-        if end < len(text):
-            line_break = text.rfind("\n", start + config.shortest_document, end)
-            end = line_break + 1 if line_break > 0 else end
-        piece = text[start:end].strip()
-        if len(piece) >= config.shortest_document:
-            yield piece
-        start = end

@@ -131,6 +131,7 @@ def _build(
                 progress(f"going on where {partial} stopped")
             with encoding(partial / "tokenizer", build.dtype, processes) as encoder:
                 build.run(encoder, bar)
+            build.write_last_ends()
             build.write_files()
             domains = dict(sorted(build.counts.items()))
     except sqlite3.Error as error:
@@ -147,6 +148,7 @@ def _build(
             path = partial / split / f"{name}.bin"
             path.touch()
             entries[name][split]["sha256"] = file_sha256(path)
+            entries[name][split]["ends_sha256"] = file_sha256(path.with_name(f"{name}.ends"))
     tokenizer = tokenizer_sha256(partial / "tokenizer")
     options = {key: plan.parts[key] for key in ("corpus", "rows", "tokenizer")}
     return {
@@ -183,7 +185,8 @@ def _leave_out(
         small[name] = size
         domains.pop(name, None)
         for split in SPLITS:
-            (partial / split / f"{name}.bin").unlink(missing_ok=True)
+            for ending in ("bin", "ends"):
+                (partial / split / f"{name}.{ending}").unlink(missing_ok=True)
     if not domains:
         raise DataError(f"Expected text in a domain of {plan.data}, found none")
     return small

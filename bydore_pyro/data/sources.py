@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.documents import SMALLEST_FILE_OF_PIECES, SourceFile, Split, read_text
+from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, read_text
 from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.errors import DataError

@@ -7,6 +7,12 @@ A folder with
     tokenizer/               the tokenizer, for `AutoTokenizer.from_pretrained`
     train/NAME.bin           tokens of a domain, little-endian uint16 or uint32, documents joined,
     validation/NAME.bin      each with the end-of-text token behind it
+    train/NAME.ends,         where its independent documents end in that array: one number each,
+    validation/NAME.ends     little-endian int64, ascending, exclusive, the last its length
+
+A document is independent of the others as far as the split knows: a whole file where files are held
+out, a row where rows are, a piece where pieces are. Cut because it is long, it is several documents
+of ``NAME.bin`` and still one of ``NAME.ends``.
 """
 
 from __future__ import annotations
@@ -22,11 +28,22 @@ import numpy as np
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.errors import DataError
 
-__all__ = ["FORMAT", "INDEX", "SPLITS", "TokenStore", "file_sha256", "is_store", "open_store"]
+__all__ = [
+    "END",
+    "FORMAT",
+    "INDEX",
+    "SPLITS",
+    "TokenStore",
+    "file_sha256",
+    "is_store",
+    "open_store",
+]
 
-FORMAT = "bydore_pyro.tokens/1"
+FORMAT = "bydore_pyro.tokens/2"
+FORMATS_BEFORE = ("bydore_pyro.tokens/1",)
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
+END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 DTYPES: dict[str, np.dtype] = {"<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
@@ -40,12 +57,17 @@ class TokenStore:
         train: Token array of each domain, sorted by name; empty where a domain has none.
         validation: The held-out ones.
         index: What `index.json` holds.
+        train_documents: Of each domain, where the independent documents of its token array end:
+            exclusive, ascending, the last the array's length; empty where the array is.
+        validation_documents: Of the held-out ones.
     """
 
     folder: Path
     train: dict[str, np.ndarray]
     validation: dict[str, np.ndarray]
     index: dict[str, Any] = field(repr=False)
+    train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +86,7 @@ class TokenStore:
 
     @property
     def sha256(self) -> str:
-        """Two stores with the same hash hold the same tokens of the same domains."""
+        """Two stores with the same hash hold the same tokens of the same documents and domains."""
         return self.index["sha256"]
 
     @property
@@ -100,7 +122,8 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             to a gigabyte are. Lengths, and the tokenizer's hash, always are.
 
     Raises:
-        DataError: When it is not a store, of another version, or does not hold what its index says.
+        DataError: When it is not a store, of another version (one of an earlier version must be
+            prepared again), or does not hold what its index says.
     """
     index = _read_index(folder)
     try:
@@ -111,7 +134,16 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         }
         size = sum(e["tokens"] for side in sides.values() for e in side.values()) * dtype.itemsize
         expected = index["tokenizer_sha256"]
-        hashes = [(s, n, e["sha256"]) for s, side in sides.items() for n, e in side.items()]
+        hashes = [
+            (s, f"{n}.{ending}", e[key])
+            for s, side in sides.items()
+            for n, e in side.items()
+            for ending, key in (("bin", "sha256"), ("ends", "ends_sha256"))
+        ]
+        counts = {
+            s: {n: (e["tokens"], e["independent_documents"]) for n, e in side.items()}
+            for s, side in sides.items()
+        }
         named, vocabulary = index["sha256"], index["vocabulary"]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
@@ -119,6 +151,26 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         ) from None
     if named != sha256_of(index["domains"], expected, vocabulary, index["dtype"]):
         raise DataError(f"Expected the hash of {folder / INDEX} that it names, found another")
+    _check_tokenizer(folder, expected)
+    arrays: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
+    ends: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
+    for split, side in counts.items():
+        for name, (tokens, documents) in side.items():
+            path = folder / split / name
+            arrays[split][name] = _open_array(Path(f"{path}.bin"), tokens, dtype)
+            ends[split][name] = _open_ends(Path(f"{path}.ends"), documents, tokens)
+    if verify or (verify is None and size <= ALWAYS_VERIFIED):
+        for split, name, expected in hashes:
+            path = folder / split / name
+            if file_sha256(path) != expected:
+                what = "tokens" if path.suffix == ".bin" else "ends of documents"
+                raise DataError(f"Expected the {what} that {INDEX} names, found others in {path}")
+    return TokenStore(
+        folder, arrays["train"], arrays["validation"], index, ends["train"], ends["validation"]
+    )
+
+
+def _check_tokenizer(folder: Path, expected: str) -> None:
     try:
         found = tokenizer_sha256(folder / "tokenizer")
     except OSError as error:
@@ -130,19 +182,6 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             f"Expected the tokenizer that {folder} was built with ({expected[:12]}), found another "
             f"({found[:12]})"
         )
-    arrays = {
-        split: {
-            name: _open_array(folder / split / f"{name}.bin", entry["tokens"], dtype)
-            for name, entry in side.items()
-        }
-        for split, side in sides.items()
-    }
-    if verify or (verify is None and size <= ALWAYS_VERIFIED):
-        for split, name, expected in hashes:
-            path = folder / split / f"{name}.bin"
-            if file_sha256(path) != expected:
-                raise DataError(f"Expected the tokens that {INDEX} names, found others in {path}")
-    return TokenStore(folder, arrays["train"], arrays["validation"], index)
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
@@ -152,6 +191,11 @@ def _read_index(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"Expected the index of a token store, found {path}: {error}") from None
     found = index.get("format") if isinstance(index, dict) else None
+    if found in FORMATS_BEFORE:
+        raise DataError(
+            f"Expected a token store of format '{FORMAT}', found {found!r} in {path}, which does "
+            "not tell documents apart: prepare it again"
+        )
     if found != FORMAT:
         raise DataError(f"Expected a token store of format '{FORMAT}', found {found!r} in {path}")
     return index
@@ -167,6 +211,23 @@ def _open_array(path: Path, tokens: int, dtype: np.dtype) -> np.ndarray:
         return np.asarray(np.memmap(path, dtype, mode="r"))
     except OSError as error:
         raise DataError(f"Expected an array of tokens, found {path}: {error.strerror}") from None
+
+
+def _open_ends(path: Path, documents: int, tokens: int) -> np.ndarray:
+    try:
+        size = path.stat().st_size
+        if size != documents * END.itemsize:
+            raise DataError(
+                f"Expected {documents} ends of documents, found {size // END.itemsize}: {path}"
+            )
+        ends = np.asarray(np.memmap(path, END, mode="r")) if documents else np.empty(0, END)
+    except OSError as error:
+        reason = f"{path}: {error.strerror}"
+        raise DataError(f"Expected an array of ends of documents, found {reason}") from None
+    last = int(ends[-1]) if documents else 0
+    if last != tokens:
+        raise DataError(f"Expected the last end of a document at {tokens}, found {last}: {path}")
+    return ends
 
 
 def file_sha256(path: Path) -> str:
