@@ -29,11 +29,32 @@ from torch.distributions import Dirichlet, Distribution, constraints, kl_diverge
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.guide import SCALE
 
-__all__ = ["HypergradientELBO"]
+__all__ = ["HypergradientELBO", "expected_evidence"]
 
 Program = Callable[..., Any]  # a model or a guide
 Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
 SMALLEST_BETA = 1e-3  # both divergences grow as 1 / beta
+
+
+def expected_evidence(
+    weights: Distribution,
+    linear: Tensor,
+    precision: Tensor | None = None,
+    scale: Distribution | None = None,
+) -> Tensor:
+    """Returns ``E[h . s w - 1/2 (s w)' Lambda (s w)]``, exactly; ``batch_shape``, unit of `linear`.
+
+    Args:
+        weights: Distribution of ``w``: with a `precision`, a Dirichlet or one that has its
+            `covariance_matrix`.
+        linear: ``h (K,)``.
+        precision: ``Lambda (K, K)``, symmetric; 0 when None.
+        scale: Distribution of ``s``, independent of ``w``, with a mean and a variance; 1 when None.
+
+    Raises:
+        ValueError: When there is a precision, but no covariance in closed form.
+    """
+    return _expectation(weights.mean, weights, scale, linear, precision)
 
 
 class HypergradientELBO(ELBO):
@@ -102,16 +123,7 @@ class HypergradientELBO(ELBO):
         )
         q = weights[0]
         mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
-        evidence = (linear.detach() * mean).sum(-1)
-        if scale is not None:
-            evidence = scale[0].mean * evidence
-        if precision is not None:
-            curvature = precision.detach()
-            square = ((mean @ curvature) * mean).sum(-1)
-            square = square + (curvature * _covariance(q)).sum((-2, -1))
-            if scale is not None:
-                square = (scale[0].variance + scale[0].mean.square()) * square
-            evidence = evidence - square / 2
+        evidence = _expectation(mean, q, scale and scale[0], linear.detach(), precision)
         divergence = self._divergence(*weights)
         if scale is not None:
             divergence = divergence + kl_divergence(*scale).sum()
@@ -173,6 +185,25 @@ def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
     if len(sites) != 1:
         raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
     return sites[0]
+
+
+def _expectation(
+    mean: Tensor,
+    weights: Distribution,
+    scale: Distribution | None,
+    linear: Tensor,
+    precision: Tensor | None,
+) -> Tensor:
+    evidence = (linear * mean).sum(-1)
+    if scale is not None:
+        evidence = scale.mean * evidence
+    if precision is None:
+        return evidence
+    precision = precision.detach()
+    square = ((mean @ precision) * mean).sum(-1) + (precision * _covariance(weights)).sum((-2, -1))
+    if scale is not None:
+        square = (scale.variance + scale.mean.square()) * square
+    return evidence - square / 2
 
 
 def _covariance(q: Distribution) -> Tensor:
