@@ -37,7 +37,9 @@ class InferenceConfig:
     steps: int = 1500  # at most
     window: int = 50  # steps
     tolerance: float = 0.1  # nats
-    learning_rate: float = 0.1  # of the parameters that every domain has of its own, and the scale's
+    learning_rate: float = (
+        0.1  # of the parameters that every domain has of its own, and the scale's
+    )
     network_learning_rate: float = 3e-3
     decays: int = 2
     decay: float = 0.3
