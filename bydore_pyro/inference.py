@@ -108,9 +108,12 @@ def infer(
         config: Steps, and when to stop.
 
     Raises:
-        ValueError: When guide and evidence do not agree on the scale.
+        ValueError: When guide and evidence do not agree on the scale; when the evidence is not
+            finite.
     """
     config = config or InferenceConfig()
+    if not all(x.isfinite().all() for x in (linear, precision) if x is not None):
+        raise ValueError("Expected finite evidence, found NaN or infinity")
     arguments = (signals, linear, kl_weight, precision)[: 3 if precision is None else 4]
     draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
     with _isolated(config.seed):

@@ -224,9 +224,8 @@ def test_the_scale_of_a_guide() -> None:
     assert set(dict(guide.named_parameters())) >= {"scale_loc", "scale_log_deviation"}
     trace = poutine.trace(guide).get_trace(SIGNALS)
     assert set(trace.stochastic_nodes) == {"weights", "scale"}
-    assert set(poutine.trace(MixtureGuide.for_domains(3)).get_trace(SIGNALS).stochastic_nodes) == {
-        "weights"
-    }
+    without = poutine.trace(MixtureGuide(FreeConcentrations(3))).get_trace(SIGNALS)
+    assert without.stochastic_nodes == ["weights"]
     assert MixtureGuide.for_domains(3, scale=True).has_scale
     with pytest.raises(ValueError, match="scale=True"):
         MixtureGuide.for_domains(3).scale_posterior()
@@ -250,7 +249,7 @@ def test_stock_inference_runs_on_evidence_of_the_second_order() -> None:
     )
     assert model_trace.nodes["weights"]["value"].shape == (4000, 3)
     assert model_trace.nodes["scale"]["value"].shape == (4000,)
-    evidence = float(log_weights.logsumexp(0)) - math.log(4000)
+    evidence = float(log_weights.detach().logsumexp(0)) - math.log(4000)
     in_a_loop = Importance(mixture_model, guide, num_samples=400).run(*arguments)
     assert in_a_loop.get_log_normalizer().item() == pytest.approx(evidence, abs=0.3)
     assert evidence - 1 < elbo < evidence + 0.05
