@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -187,14 +187,15 @@ def _step_until_settled(
 def _start(guide: MixtureGuide, arguments: tuple[Any, ...], config: InferenceConfig) -> bool:
     """Sets the guide to the Dirichlet of the least loss where that is better; returns whether."""
     signals = arguments[0]
-    if not hasattr(guide.network, "start_at"):
+    start_at: Callable[..., None] | None = getattr(guide.network, "start_at", None)
+    if start_at is None:
         return False
     elbo = HypergradientELBO(num_samples=START_DRAWS)
     before = {name: value.clone() for name, value in guide.state_dict().items()}
     loss_before = elbo.loss(mixture_model, guide, *arguments)
     alpha, loc, log_deviation = _dirichlet_fit(*arguments[1:])
     shape = torch.full_like(alpha, config.start_shape)
-    guide.network.start_at(signals, shape, shape / alpha)
+    start_at(signals, shape, shape / alpha)
     if guide.has_scale:
         with torch.no_grad():
             guide.scale_loc.copy_(loc)
