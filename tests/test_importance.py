@@ -31,6 +31,7 @@ def guide_of(concentration: Tensor) -> MixtureGuide:
     return MixtureGuide(network, name="shares")
 
 
+@pytest.mark.slow
 def test_corrected_draws_have_the_moments_of_integration() -> None:
     linear, precision = gaussian_evidence(3, 0.1, alike=1, seed=1)
     guide = MixtureGuide(FreeConcentrations(3).double(), scale=True)
