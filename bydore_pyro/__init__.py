@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bydore_pyro.elbo import HypergradientELBO
     from bydore_pyro.guide import MixtureGuide, mixture_model
     from bydore_pyro.hypergradient import finite_difference
+    from bydore_pyro.importance import corrected_draws
+    from bydore_pyro.inference import InferenceConfig, infer
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.prior_net import FreeConcentrations, PriorNetwork, PriorNetworkConfig
     from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
@@ -28,6 +30,9 @@ _MODULES = {
     "MixtureGuide": "guide",
     "mixture_model": "guide",
     "finite_difference": "hypergradient",
+    "corrected_draws": "importance",
+    "InferenceConfig": "inference",
+    "infer": "inference",
     "Mixture": "mixture",
     "FreeConcentrations": "prior_net",
     "PriorNetwork": "prior_net",
@@ -46,6 +51,7 @@ __all__ = [
     "FreeConcentrations",
     "GammaDirichlet",
     "HypergradientELBO",
+    "InferenceConfig",
     "Mixture",
     "MixtureGuide",
     "PriorNetwork",
@@ -54,7 +60,9 @@ __all__ = [
     "ProxyConfig",
     "SearchConfig",
     "build_language_model",
+    "corrected_draws",
     "finite_difference",
+    "infer",
     "init_search",
     "load_tokens",
     "mixture_model",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyro
 import torch
-from pyro.infer.importance import vectorized_importance_weights
 
-from bydore_pyro.arviz_import import hdi, inference_data, smooth_log_weights, summary
+from bydore_pyro.arviz_import import hdi, inference_data, summary
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import mixture_model
+from bydore_pyro.importance import GuideFit, guide_fit
 from bydore_pyro.learner import BayesianLearner
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, verdict
 from bydore_pyro.search import SearchState, StepRecord, averaged_window
@@ -147,63 +145,6 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
         columns,
         coords={"step": np.arange(len(records)), "domain": list(state.domains.names)},
     )
-
-
-@dataclass(frozen=True)
-class GuideFit:
-    """How well a guide's draws stand in for draws of the model's posterior.
-
-    Attributes:
-        khat: Shape of the importance weights' tail; below 0.7 the guide covers the posterior.
-            Infinite where so few draws carry all the weight that there is no tail to fit, 0 where
-            all weights are equal: the guide is the posterior.
-        effective_draws: Kish's effective sample size of the smoothed weights.
-        draws: Draws that were weighed.
-    """
-
-    khat: float
-    effective_draws: float
-    draws: int
-
-
-def guide_fit(
-    model: Callable[..., Any],
-    guide: Callable[..., Any],
-    *args: Any,
-    num_samples: int = 1000,
-    max_plate_nesting: int = 0,
-    seed: int = 0,
-) -> GuideFit:
-    """Weighs draws of a guide by the model they approximate: Pareto-smoothed importance sampling.
-
-    Args:
-        model: A Pyro model of one posterior.
-        guide: Its guide; called, like the model, with `args`.
-        num_samples: Draws, at least 100.
-        max_plate_nesting: Depth of the model's nested plates.
-        seed: Of the draws.
-
-    Raises:
-        ValueError: When `num_samples` is below 100: the tail's shape could not be told.
-
-    References:
-        Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
-        1802.02538; Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
-    """
-    if num_samples < 100:
-        raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
-    store, devices = pyro.get_param_store(), range(torch.cuda.device_count())
-    with torch.no_grad(), torch.random.fork_rng(devices), store.scope(store.get_state()):
-        torch.manual_seed(seed)
-        log_weights, _, _ = vectorized_importance_weights(
-            model, guide, *args, num_samples=num_samples, max_plate_nesting=max_plate_nesting
-        )
-    values = log_weights.double().cpu().numpy()
-    if np.ptp(values) < 1e-9:  # no tail to smooth
-        return GuideFit(0.0, float(num_samples), num_samples)
-    smoothed, khat = smooth_log_weights(values)
-    effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
-    return GuideFit(khat, float(effective), num_samples)
 
 
 def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -57,23 +58,38 @@ class PriorNetwork(nn.Module):
     bias of its own for every domain. The output weights start at zero, so that before the first
     step every domain has the same shape and rate whatever the signals.
 
+    Softplus is linear above 1: shapes in the hundreds, which a sharp posterior has, are hundreds of
+    steps of a bias away. With the link "exp" the last layer gives the logs of the mean
+    concentrations ``a / b`` and of the rates, as in `FreeConcentrations`.
+
     Args:
         num_domains: K, at least 2.
         config: Sizes and scales.
+        link: What makes shapes and rates positive.
 
     Raises:
-        ValueError: When `num_domains` is below 2; when called with signals not ``(..., K)``.
+        ValueError: When `num_domains` is below 2 or `link` is unknown; when called with signals not
+            ``(..., K)``.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section "Formulation of q", step (i).
     """
 
-    def __init__(self, num_domains: int, config: PriorNetworkConfig | None = None) -> None:
+    def __init__(
+        self,
+        num_domains: int,
+        config: PriorNetworkConfig | None = None,
+        *,
+        link: Literal["softplus", "exp"] = "softplus",
+    ) -> None:
         super().__init__()
         if num_domains < 2:
             raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if link not in ("softplus", "exp"):
+            raise ValueError(f"Expected link 'softplus' or 'exp', actual {link!r}")
         config = config or PriorNetworkConfig()
         self.num_domains = num_domains
+        self.link = link
         self.signal_scale = config.signal_scale
         self.project = nn.Linear(1, config.width)
         self.embedding = nn.Parameter(torch.randn(num_domains, config.width))
@@ -84,12 +100,37 @@ class PriorNetwork(nn.Module):
         self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
         self.output = nn.Linear(config.width, 2, bias=False)
         nn.init.zeros_(self.output.weight)
-        # softplus(x) = initial_shape
-        start = math.log(math.expm1(config.initial_shape))
-        self.domain_bias = nn.Parameter(torch.full((num_domains, 2), start))
+        initial = torch.full((num_domains, 2), config.initial_shape, dtype=torch.float64)
+        start = self._unlinked(initial[:, 0], initial[:, 1])
+        self.domain_bias = nn.Parameter(start.to(self.embedding.dtype))
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
         """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0."""
+        raw = self._raw(signals) + self.domain_bias
+        if self.link == "exp":
+            return _from_logs(*raw.unbind(-1))
+        # A floor keeps the parameters positive where softplus underflows.
+        a, b = (nn.functional.softplus(raw) + 1e-6).unbind(-1)
+        return a, b
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets the domains' biases so that these signals, ``(K,)``, give shape and rate, ``(K,)``.
+
+        Those of other signals differ as far as the network has learned to tell signals apart.
+        """
+        bias = self._unlinked(a.double(), b.double()) - self._raw(signals)
+        self.domain_bias.copy_(bias)
+
+    def _unlinked(self, a: Tensor, b: Tensor) -> Tensor:
+        """Returns what the link maps to shape and rate, ``(..., K, 2)``."""
+        if self.link == "exp":
+            return torch.stack([a.log() - b.log(), b.log()], -1)
+        y = torch.stack([a, b], -1)
+        return y + torch.log(-torch.expm1(-y))
+
+    def _raw(self, signals: Tensor) -> Tensor:
+        """Returns the last layer without the domains' biases, ``(..., K, 2)``."""
         if signals.shape[-1:] != (self.num_domains,):
             raise ValueError(
                 f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
@@ -101,9 +142,7 @@ class PriorNetwork(nn.Module):
         tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
         flat = tokens.reshape(-1, *tokens.shape[-2:])
         encoded = self.encoder(flat).reshape(tokens.shape)
-        # A floor keeps the parameters positive where softplus underflows.
-        a, b = (nn.functional.softplus(self.output(encoded) + self.domain_bias) + 1e-6).unbind(-1)
-        return a, b
+        return self.output(encoded)
 
 
 class FreeConcentrations(nn.Module):
@@ -131,4 +170,15 @@ class FreeConcentrations(nn.Module):
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
         """Returns Gamma shape and rate, ``(K,)``, > 0; the signals are not looked at."""
-        return (self.log_mean + self.log_rate).exp(), self.log_rate.exp()
+        return _from_logs(self.log_mean, self.log_rate)
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets shape and rate, ``(K,)``; the signals are not looked at."""
+        self.log_mean.copy_(a.log() - b.log())
+        self.log_rate.copy_(b.log())
+
+
+def _from_logs(log_mean: Tensor, log_rate: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns shape and rate for the logs of the mean concentrations and of the rates."""
+    return (log_mean + log_rate).exp(), log_rate.exp()

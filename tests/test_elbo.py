@@ -7,13 +7,15 @@ import math
 import pyro
 import pytest
 import torch
+from gaussian_evidence import gaussian_evidence
+from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor
 
 from bydore_pyro.distribution import GammaDirichlet
-from bydore_pyro.elbo import HypergradientELBO
+from bydore_pyro.elbo import HypergradientELBO, expected_evidence
 from bydore_pyro.guide import MixtureGuide, mixture_model
-from bydore_pyro.prior_net import FreeConcentrations
+from bydore_pyro.prior_net import FreeConcentrations, PriorNetwork
 
 G = torch.tensor([0.03, -0.01, 0.0, 0.02])
 SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
@@ -175,3 +177,125 @@ def test_bad_options_are_refused() -> None:
         HypergradientELBO(num_samples=0)
     with pytest.raises(ValueError, match="kl_weight > 0"):
         HypergradientELBO().loss(mixture_model, MixtureGuide.for_domains(4), SIGNALS, G, -1.0)
+
+
+def test_the_linear_objective_is_the_papers_to_the_last_bit() -> None:
+    """The formula of the first order, written out, on the same draws."""
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight, std=0.3)
+    parameters = list(guide.parameters())
+
+    def written_out() -> Tensor:
+        guide_trace = poutine.trace(guide).get_trace(SIGNALS, G, LAM)
+        poutine.trace(poutine.replay(mixture_model, trace=guide_trace)).get_trace(SIGNALS, G, LAM)
+        q = guide_trace.nodes["weights"]["fn"]
+        return -(G * q.mean).sum() + LAM * q.kl_to_dirichlet(torch.ones(4), 16, 1e-3).sum()
+
+    pyro.set_rng_seed(2)
+    expected = written_out()
+    pyro.set_rng_seed(2)
+    ours = HypergradientELBO().differentiable_loss(mixture_model, guide, SIGNALS, G, LAM)
+    assert torch.equal(ours, expected)
+    left, right = (torch.autograd.grad(x, parameters, allow_unused=True) for x in (ours, expected))
+    for one, other in zip(left, right, strict=True):
+        assert torch.equal(one, other)
+
+
+H, PRECISION = gaussian_evidence(4, 0.2, alike=1)
+CURVED = (SIGNALS.double(), H, 1.0, PRECISION)
+
+
+def scaled_dirichlet_guide(signals: Tensor, *_: object) -> None:
+    """A guide whose parameters start where the evidence is not at its best."""
+    positive = pyro.distributions.constraints.positive
+    beta = pyro.param("beta", torch.tensor([1.5, 2.0, 4.0, 2.0]).double(), constraint=positive)
+    loc = pyro.param("loc", torch.tensor(0.1).double())
+    deviation = pyro.param("deviation", torch.tensor(0.2).double(), constraint=positive)
+    pyro.sample("weights", pyro.distributions.Dirichlet(beta))
+    pyro.sample("scale", pyro.distributions.LogNormal(loc, deviation))
+
+
+def test_second_order_value_and_gradient_equal_stock_pyros() -> None:
+    stock = TraceMeanField_ELBO(num_particles=500, vectorize_particles=True, max_plate_nesting=0)
+    ours, losses, rows = HypergradientELBO(), [], []
+    for elbo, repeats in ((ours, 1), (stock, 40)):
+        for _ in range(repeats):
+            with poutine.trace(param_only=True) as captured:
+                losses.append(elbo.loss_and_grads(mixture_model, scaled_dirichlet_guide, *CURVED))
+            parameters = [s["value"].unconstrained() for s in captured.trace.nodes.values()]
+            rows.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+            pyro.infer.util.zero_grads(parameters)
+    loss, sampled = torch.tensor(losses[0]), torch.tensor(losses[1:])
+    assert abs(sampled.mean() - loss) < 5 * sampled.std() / math.sqrt(40)
+    assert sampled.std() / math.sqrt(40) < 0.01 * abs(loss)
+    gradient, sampled = rows[0], torch.stack(rows[1:])
+    error = sampled.std(0) / math.sqrt(40)
+    assert gradient.shape == (6,)
+    assert ((sampled.mean(0) - gradient).abs() < 5 * error).all()
+    assert (gradient.abs() > 10 * error).sum() >= 3, "the test could not tell a wrong gradient"
+
+
+def test_second_order_loss_of_the_compound_equals_stock_pyros() -> None:
+    guide = MixtureGuide(FreeConcentrations(4, initial_shape=6.0).double(), scale=True)
+    torch.nn.init.normal_(guide.network.log_mean, std=0.3)
+    ours = HypergradientELBO(num_samples=2000).loss(mixture_model, guide, *CURVED)
+    stock = Trace_ELBO(num_particles=2000, vectorize_particles=True, max_plate_nesting=0)
+    sampled = torch.tensor([stock.loss(mixture_model, guide, *CURVED) for _ in range(4)])
+    error = float(sampled.std() / 2)
+    assert ours == pytest.approx(float(sampled.mean()), abs=6 * error)
+    assert error < 0.02 * abs(ours)
+
+
+def test_expected_evidence_equals_its_mean_over_samples() -> None:
+    scale = pyro.distributions.LogNormal(torch.tensor(0.1).double(), 0.2)
+    a, b = torch.tensor([2.0, 0.7, 3.0, 1.0]).double(), torch.tensor([0.3, 1.0, 2.0, 0.1]).double()
+    for q in (GammaDirichlet(a, b), torch.distributions.Dirichlet(a)):
+        u = scale.sample((400_000,)).unsqueeze(-1) * q.sample((400_000,))
+        first, second = u @ H, ((u @ PRECISION) * u).sum(-1) / 2
+        for precision, values in ((PRECISION, first - second), (None, first)):
+            error = float(values.std() / math.sqrt(len(values)))
+            expected = expected_evidence(q, H, precision, scale)
+            assert expected.item() == pytest.approx(values.mean().item(), abs=5 * error)
+        with_curvature = expected_evidence(q, H, PRECISION) - expected_evidence(q, H)
+        assert with_curvature < 0
+    with pytest.raises(ValueError, match="covariance_matrix"):
+        expected_evidence(torch.distributions.Exponential(a), H, PRECISION)
+
+
+def test_evidence_of_the_second_order_is_a_constant() -> None:
+    h, precision = H.clone().requires_grad_(), PRECISION.clone().requires_grad_()
+    guide = MixtureGuide(PriorNetwork(4).double(), scale=True)
+    arguments = (SIGNALS.double(), h, 1.0)
+    HypergradientELBO().loss_and_grads(mixture_model, guide, *arguments, precision=precision)
+    assert h.grad is None
+    assert precision.grad is None
+    assert guide.scale_loc.grad.abs() > 0
+    assert guide.scale_log_deviation.grad.abs() > 0
+
+
+def test_the_site_is_found_whatever_its_name() -> None:
+    def model(signals: Tensor, g: Tensor, kl_weight: float) -> None:
+        pyro.sample("shares", pyro.distributions.Dirichlet(torch.ones_like(g)))
+
+    def plain_guide(signals: Tensor, g: Tensor, kl_weight: float) -> None:
+        pyro.sample("shares", pyro.distributions.Dirichlet(torch.tensor([1.5, 0.8, 1.0, 2.0])))
+
+    expected = HypergradientELBO().loss(mixture_model, dirichlet_guide, SIGNALS, G, LAM)
+    assert HypergradientELBO().loss(model, plain_guide, SIGNALS, G, LAM) == expected
+    named = MixtureGuide(FreeConcentrations(4), name="shares")
+    assert math.isfinite(HypergradientELBO().loss(model, named, SIGNALS, G, LAM))
+
+
+def test_guides_that_do_not_fit_the_evidence_are_refused() -> None:
+    def no_simplex(*_: object) -> None:
+        pyro.sample("x", pyro.distributions.Normal(0.0, 1.0))
+
+    elbo, network = HypergradientELBO(), PriorNetwork(4).double()
+    with pytest.raises(ValueError, match=r"one sample site on the simplex, actual \[\]"):
+        elbo.loss(no_simplex, no_simplex, SIGNALS, G, LAM)
+    with pytest.raises(ValueError, match="in the model alone"):
+        elbo.loss(mixture_model, MixtureGuide(network), *CURVED)
+    with pytest.raises(ValueError, match="in the guide alone"):
+        elbo.loss(mixture_model, MixtureGuide(network, scale=True), *CURVED[:3])
+    with pytest.raises(ValueError, match="'exact' with a precision"):
+        HypergradientELBO("ratio").loss(mixture_model, MixtureGuide(network, scale=True), *CURVED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyro
 import pytest
 import torch
 from conftest import counts_model
+from gaussian_evidence import gaussian_evidence
 from pyro import poutine
 from pyro.distributions import Dirichlet
 from pyro.infer import (
@@ -20,6 +22,7 @@ from pyro.infer import (
     TraceMeanField_ELBO,
     WeighedPredictive,
 )
+from pyro.infer.importance import vectorized_importance_weights
 from pyro.optim import ClippedAdam
 from torch import Tensor
 
@@ -189,3 +192,70 @@ def test_two_sites_have_parameters_of_their_own() -> None:
         svi.step()
     assert first.posterior(COUNTS).mean.argmax() == 0
     assert second.posterior(COUNTS).mean.argmax() == 2
+
+
+SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
+CURVED = gaussian_evidence(3, 0.2)
+
+
+def test_model_states_evidence_of_the_second_order() -> None:
+    linear, precision = CURVED
+    w, s = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64), torch.tensor(0.8).double()
+    conditioned = poutine.condition(mixture_model, {"weights": w, "scale": s})
+    trace = poutine.trace(conditioned).get_trace(SIGNALS, linear, 2.0, precision)
+    trace.compute_log_prob()
+    u = s * w
+    expected = sum(linear[j] * u[j] for j in range(3))
+    expected -= sum(u[j] * precision[j, k] * u[k] for j in range(3) for k in range(3)) / 2
+    assert float(trace.nodes["validation"]["log_prob"]) == pytest.approx(float(expected) / 2)
+    # LogNormal(0, 1): the prior of the scale
+    normal = -(s.log() ** 2) / 2 - s.log() - math.log(2 * math.pi) / 2
+    assert float(trace.nodes["scale"]["log_prob"]) == pytest.approx(float(normal))
+    with pytest.raises(ValueError, match=r"precision \(3, 3\), actual \(2, 3\)"):
+        mixture_model(SIGNALS, linear, 1.0, precision[:2])
+
+
+def test_the_scale_of_a_guide() -> None:
+    guide = MixtureGuide(PriorNetwork(3).double(), scale=True)
+    q = guide.scale_posterior()
+    assert q.mean.item() == pytest.approx(1, abs=0.01)
+    assert q.stddev.item() == pytest.approx(0.1, abs=0.01)
+    assert q.mean.dtype == torch.float64
+    assert set(dict(guide.named_parameters())) >= {"scale_loc", "scale_log_deviation"}
+    trace = poutine.trace(guide).get_trace(SIGNALS)
+    assert set(trace.stochastic_nodes) == {"weights", "scale"}
+    without = poutine.trace(MixtureGuide(FreeConcentrations(3))).get_trace(SIGNALS)
+    assert without.stochastic_nodes == ["weights"]
+    assert MixtureGuide.for_domains(3, scale=True).has_scale
+    with pytest.raises(ValueError, match="scale=True"):
+        MixtureGuide.for_domains(3).scale_posterior()
+
+
+@pytest.mark.usefixtures("_store")
+def test_stock_inference_runs_on_evidence_of_the_second_order() -> None:
+    """One evidence of the data, by importance sampling in a loop and at once, and by an ELBO."""
+    linear, precision = CURVED
+    arguments = (SIGNALS, linear, 1.0, precision)
+    guide = MixtureGuide(FreeConcentrations(3, initial_shape=4.0).double(), scale=True)
+    with torch.no_grad():
+        guide.scale_log_deviation.fill_(-1.0)
+    objective = Trace_ELBO(num_particles=16, vectorize_particles=True, max_plate_nesting=0)
+    svi = SVI(mixture_model, guide, ClippedAdam({"lr": 0.05}), objective)
+    for _ in range(150):
+        svi.step(*arguments)
+    elbo = -sum(svi.evaluate_loss(*arguments) for _ in range(20)) / 20
+    log_weights, model_trace, _ = vectorized_importance_weights(
+        mixture_model, guide, *arguments, num_samples=4000, max_plate_nesting=0
+    )
+    assert model_trace.nodes["weights"]["value"].shape == (4000, 3)
+    assert model_trace.nodes["scale"]["value"].shape == (4000,)
+    evidence = float(log_weights.detach().logsumexp(0)) - math.log(4000)
+    in_a_loop = Importance(mixture_model, guide, num_samples=400).run(*arguments)
+    assert in_a_loop.get_log_normalizer().item() == pytest.approx(evidence, abs=0.3)
+    assert evidence - 1 < elbo < evidence + 0.05
+    for parallel in (False, True):
+        predictive = Predictive(mixture_model, guide=guide, num_samples=300, parallel=parallel)
+        drawn = predictive(*arguments)
+        mean = drawn["weights"].reshape(300, 3).mean(0)
+        torch.testing.assert_close(mean, guide.posterior(SIGNALS).mean, atol=0.06, rtol=0)
+        assert drawn["scale"].reshape(300).std() > 0

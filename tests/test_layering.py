@@ -90,6 +90,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "evidence": {"domains", "hypergradient", "proxy", "search_config"},
     "export.export": {"export.formats", "export.shares", "mixture"},
+    "importance": {"arviz_import"},
+    "inference": {"elbo", "guide"},
     "learner": {"distribution", "elbo", "guide", "prior_net", "search_config"},
     "options": {
         *("data.documents", "data.rows", "data.tokenizer", "devices", "parallel"),
@@ -168,7 +170,10 @@ ALLOWED: dict[str, set[str]] = {
         *("data.build", "data.encode", "data.plan", "data.store", "data.tokenizer"),
         *("files",),
     },
-    "diagnostics": {"arviz_import", "distribution", "guide", "learner", "mixture", "search"},
+    "diagnostics": {
+        *("arviz_import", "distribution", "guide", "importance", "learner", "mixture"),
+        *("search",),
+    },
     "report_page.comparison": {
         *("mixture", "report_page.drawing", "report_page.run_record"),
         *("report_page.run_sections", "report_page.verdicts", "report_page.words"),
@@ -241,7 +246,8 @@ ALLOWED: dict[str, set[str]] = {
         *("resuming", "run_data", "run_folder", "search_results"),
     },
 }
-KNOWS_PYRO = {"distribution", "guide", "elbo", "learner", "point_learners", "diagnostics"}
+KNOWS_PYRO = {"distribution", "guide", "elbo", "importance", "inference", "learner"}
+KNOWS_PYRO |= {"point_learners"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
 HEAVY += ("plotly", "jinja2", "sklearn", "lightgbm")
 

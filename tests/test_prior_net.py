@@ -84,3 +84,26 @@ def test_bad_shapes_are_refused() -> None:
         PriorNetwork(1)
     with pytest.raises(ValueError, match="signals"):
         PriorNetwork(3)(torch.ones(4))
+
+
+@pytest.mark.parametrize("link", ["softplus", "exp"])
+def test_a_network_starts_where_it_is_told_to(link: str) -> None:
+    torch.manual_seed(0)
+    for network in (PriorNetwork(3, link=link), FreeConcentrations(3)):
+        signals = torch.tensor([1.0, 2.0, 4.0])
+        if isinstance(network, PriorNetwork):
+            torch.nn.init.normal_(network.output.weight, std=0.1)
+        a, b = torch.tensor([0.5, 30.0, 400.0]), torch.tensor([0.02, 1.0, 50.0])
+        network.start_at(signals, a, b)
+        for value, expected in zip(network(signals), (a, b), strict=True):
+            torch.testing.assert_close(value.detach(), expected, rtol=1e-3, atol=0)
+        moved = network(signals.flip(0))[0]
+        assert torch.allclose(moved, a, rtol=1e-3) == isinstance(network, FreeConcentrations)
+
+
+def test_the_link_exp_starts_at_the_initial_shape() -> None:
+    network = PriorNetwork(3, PriorNetworkConfig(initial_shape=4.0), link="exp")
+    for value in network(torch.tensor([1.0, 2.0, 4.0])):
+        torch.testing.assert_close(value, torch.full((3,), 4.0))
+    with pytest.raises(ValueError, match="'softplus' or 'exp'"):
+        PriorNetwork(3, link="log")  # type: ignore[arg-type]
