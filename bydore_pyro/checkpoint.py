@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.files import appearing_folder
-from bydore_pyro.search import SearchState, StepRecord
+from bydore_pyro.search_state import SearchState, StepRecord
 from bydore_pyro.tensor_tree import read_tree, write_tree
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
-FORMAT = "bydore_pyro.checkpoint/1"
-RUNNING = ("signals", "losses", "g", "g_spread")
+FORMAT = "bydore_pyro.checkpoint/2"
 KEPT = 2  # the newest, and one before it should the newest be damaged
 
 
@@ -95,11 +94,9 @@ def _content(state: SearchState) -> dict[str, Any]:
             "steps": proxy.steps,
         },
         "cost": {part: dict(getattr(cost, part)) for part in ("tokens", "flops", "seconds")},
-        "learner": state.learner.state(),
         "domains": state.domains.state(),
-        "measure": state.measure.state(),
         "generator": state.generator.get_state(),
-        **{name: getattr(state, name) for name in RUNNING},
+        "running": state.running(),
         "records": records,
     }
 
@@ -111,12 +108,9 @@ def _restore(state: SearchState, content: dict[str, Any]) -> None:
     proxy.steps = content["proxy"]["steps"]
     for part, values in content["cost"].items():
         getattr(proxy.cost, part).update(values)
-    state.learner.restore(content["learner"])
     state.domains.restore(content["domains"])
-    state.measure.restore(content["measure"])
     state.generator.set_state(content["generator"])
-    for name in RUNNING:
-        setattr(state, name, content[name])
+    state.restore(content["running"])
     columns = content["records"]
     length = len(columns["loss"])
     state.records = [

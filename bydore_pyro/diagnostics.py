@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,10 +12,13 @@ from bydore_pyro.arviz_import import hdi, inference_data, summary
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import mixture_model
-from bydore_pyro.importance import GuideFit, guide_fit
+from bydore_pyro.importance import GuideFit, corrected_draws, guide_fit
 from bydore_pyro.learner import BayesianLearner
+from bydore_pyro.linear_search import LinearSearch
+from bydore_pyro.matching_learners import MatchingPosterior
+from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, verdict
-from bydore_pyro.search import SearchState, StepRecord, averaged_window
+from bydore_pyro.search_state import SearchState, StepRecord
 
 if TYPE_CHECKING:
     import arviz
@@ -30,11 +33,13 @@ __all__ = [
     "mixture_of",
     "outweighs",
     "posterior_of",
+    "rounds_of",
     "search_guide_fit",
     "trajectory_of",
 ]
 
-BY_DOMAIN = (
+MOVES, MOST_MOVED = 500, 64  # of the corrected draws; domains above which they do not mix
+BY_DOMAIN: tuple[str, ...] = (
     "weights",
     "mean",
     "standard_deviation",
@@ -43,7 +48,7 @@ BY_DOMAIN = (
     "signals",
     "g",
 )
-BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
+BY_STEP: tuple[str, ...] = ("train_loss", "validation_loss", "kl_weight", "loss")
 UNITS = {
     "signals": "nats per token",
     "g": "nats per token",
@@ -54,9 +59,14 @@ UNITS = {
 def posterior_of(
     state: SearchState, *, chains: int = 4, draws: int = 1000, seed: int = 0
 ) -> arviz.InferenceData:
-    """Draws from the averaged posterior, ``q(w) = mean over steps t of q_t(w)``.
+    """Draws from the posterior that a search found.
 
-    The average is a mixture: each draw takes one step of the averaged window and samples that
+    By gradient matching it is the posterior of all rounds' evidence: the guide's draws, put right
+    by the model (`bydore_pyro.importance.corrected_draws`); the attributes of the group tell the
+    guide's k-hat and whether the correction is to be believed.
+
+    By linear evidence it is the averaged posterior, ``q(w) = mean over steps t of q_t(w)``. The
+    average is a mixture: each draw takes one step of the averaged window and samples that
     step's guide. Its mean is the mean of the steps' ``E_q[w]``, the result of the search; its
     spread holds both the guides' own and their wandering over the window. Draws are independent,
     so chains serve ArviZ's conventions only.
@@ -68,14 +78,17 @@ def posterior_of(
         seed: Of the draws.
 
     Returns:
-        A group `posterior` with ``w`` and ``beta``, dimensions (chain, draw, domain).
+        A group `posterior` with ``w``, dimensions (chain, draw, domain), and the scale ``s``, or
+        for linear evidence the concentrations ``beta``.
 
     Raises:
         DataError: When the search has no step, or did not learn a posterior.
     """
     window = _window(state)
-    if not isinstance(state.learner, BayesianLearner):
+    if state.config.learner != "bayesian":
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
+    if isinstance(state, MatchingSearch):
+        return _matching_posterior(state, chains, draws, seed)
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
     concentration = torch.from_numpy(np.stack([window[t].concentration for t in steps]))
@@ -94,6 +107,41 @@ def posterior_of(
     )
 
 
+def _matching_posterior(
+    state: MatchingSearch, chains: int, draws: int, seed: int
+) -> arviz.InferenceData:
+    learner, found = state.learner, state.matching
+    if not isinstance(learner, MatchingPosterior) or state.signals is None:
+        raise DataError("Expected a search with a round that was measured, found none")
+    drawn = corrected_draws(
+        mixture_model,
+        learner.guide,
+        state.signals.double(),
+        found.linear,
+        1.0,
+        found.precision,
+        num_draws=chains * draws,
+        moves=MOVES if state.domains.num_domains <= MOST_MOVED else 0,
+        seed=seed,
+    )
+    shape = (chains, draws, state.domains.num_domains)
+    posterior = inference_data(
+        {
+            "w": drawn.sites["weights"].numpy().reshape(shape),
+            "s": drawn.sites["scale"].numpy().reshape(shape[:2]),
+        },
+        dims={"w": ["domain"]},
+        coords={"domain": state.domains.names},
+    )
+    posterior["posterior"].attrs.update(
+        khat=drawn.fit.khat,
+        effective_draws=drawn.fit.effective_draws,
+        weighed_draws=drawn.fit.draws,
+        corrected=int(drawn.corrected),
+    )
+    return posterior
+
+
 def mixture_of(
     state: SearchState,
     posterior: arviz.InferenceData | None,
@@ -101,11 +149,18 @@ def mixture_of(
     tokenizer: str,
     data_sha256: str,
 ) -> Mixture:
-    """Returns the learned mixture: exact means of the averaged posterior, its spread and HDI.
+    """Returns the learned mixture, with the posterior's spread and HDI.
+
+    By gradient matching the weights are the most likely ones. The posterior's mean has more on
+    every domain that the target does not ask for, and the more the less is known; an interval
+    whose domain has no weight begins at 0. By linear evidence they are the exact mean of the
+    averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
+    if isinstance(state, MatchingSearch) and posterior is not None:
+        mean = state.matching.weights.numpy()
     if posterior is None:
         weights = tuple((mean / mean.sum()).tolist())
         return Mixture(
@@ -121,7 +176,10 @@ def mixture_of(
         names=state.domains.names,
         weights=tuple((mean / mean.sum()).tolist()),
         standard_deviation=tuple(deviation.tolist()),
-        hdi=tuple((low, high) for low, high in interval.tolist()),
+        hdi=tuple(
+            (low if weight > 0 or isinstance(state, LinearSearch) else 0.0, high)
+            for weight, (low, high) in zip(mean, interval.tolist(), strict=True)
+        ),
         hdi_probability=HDI_PROBABILITY,
         tokenizer=tokenizer,
         data_sha256=data_sha256,
@@ -133,12 +191,16 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
     import xarray
 
     records = state.records
+    by_domain, by_step = BY_DOMAIN, BY_STEP
+    if isinstance(state, MatchingSearch):
+        by_domain = tuple(name for name in BY_DOMAIN if name != "g")
+        by_step = ("train_loss", "validation_loss")
     columns: dict[str, tuple[Sequence[str], np.ndarray, dict[str, str]]] = {}
-    for name in BY_DOMAIN:
+    for name in by_domain:
         values = [getattr(record, name) for record in records]
         array = np.stack(values) if values else np.empty((0, len(state.domains.names)))
         columns[name] = (("step", "domain"), array, {"units": UNITS.get(name, "1")})
-    for name in BY_STEP:
+    for name in by_step:
         array = np.array([getattr(record, name) for record in records], dtype=float)
         columns[name] = (("step",), array, {"units": UNITS[name]})
     return xarray.Dataset(
@@ -147,17 +209,49 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
     )
 
 
-def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit:
-    """Weighs the last guide of a search by its model, whose evidence is linear in the weights.
+def rounds_of(state: MatchingSearch) -> xarray.Dataset:
+    """Returns what every round found, dimensions (round, domain), and its evidence.
 
-    The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
-    answers to the weights, which the frozen model cannot know.
+    `gram` and `cross` are each round's own ``A`` and ``c``, over the trace of ``A``; `precision`
+    and `linear` are those of all rounds together, nats.
+    """
+    import xarray
+
+    rounds, names = state.rounds, list(state.domains.names)
+    columns: dict[str, Any] = {}
+    for name in ("sequences", "losses", "alone", "weights"):
+        columns[name] = (("round", "domain"), np.stack([getattr(one, name) for one in rounds]))
+    for name in ("step", "validation_loss", "scale", "unexplained", "loss", "inference_steps"):
+        columns[name] = (("round",), np.array([getattr(one, name) for one in rounds]))
+    columns["settled"] = (("round",), np.array([int(one.settled) for one in rounds]))
+    traces = [float(one.gram.diagonal().clamp(min=0).sum()) for one in state.measured]
+    both = zip(state.measured, traces, strict=True)
+    grams, crosses = zip(*((one.gram / t, one.cross / t) for one, t in both), strict=True)
+    found = state.matching
+    columns["gram"] = (("round", "domain", "other"), np.stack([g.numpy() for g in grams]))
+    columns["cross"] = (("round", "domain"), np.stack([c.numpy() for c in crosses]))
+    columns["precision"] = (("domain", "other"), found.precision.numpy())
+    columns["linear"] = (("domain",), found.linear.numpy())
+    coords = {"round": np.arange(1, len(rounds) + 1), "domain": names, "other": names}
+    return xarray.Dataset(columns, coords=coords)
+
+
+def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit:
+    """Weighs the last guide of a search by its model.
+
+    By linear evidence, the model's ``g`` and ``lam`` are the means over the averaged window. In the
+    search ``g`` answers to the weights, which the frozen model cannot know.
 
     Raises:
         DataError: When the search has no step, or did not learn a posterior.
     """
-    learner, window = state.learner, _window(state)
-    if not isinstance(learner, BayesianLearner):
+    window = _window(state)
+    learner = getattr(state, "learner", None)
+    if isinstance(learner, MatchingPosterior) and isinstance(state, MatchingSearch):
+        found = state.matching
+        of_all = (state.signals, found.linear, 1.0, found.precision)
+        return guide_fit(mixture_model, learner.guide, *of_all, num_samples=num_samples)
+    if not isinstance(learner, BayesianLearner) or not isinstance(state, LinearSearch):
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
     kl_weight = float(np.mean([record.kl_weight for record in window]))
@@ -201,7 +295,7 @@ def jitter(means: np.ndarray) -> float:
 
 
 def _window(state: SearchState) -> list[StepRecord]:
-    window = state.records[averaged_window(state)]
+    window = state.records[state.average_start :]
     if not window:
         raise DataError("Expected a search of at least one step, found none")
     return window

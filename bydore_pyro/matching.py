@@ -1,15 +1,15 @@
 """Gradient matching: evidence for the mixture whose gradient is the validation set's.
 
 With ``m_k`` the mean gradient of domain k and ``m`` that of the validation set, in a metric ``W``,
-a virtual step has to second order (Gauss-Newton) the log-evidence::
+the log-evidence of a virtual step is, to second order (Gauss-Newton)::
 
-    c . u - 1/2 u' A u  =  const - 1/2 || m - sum_k u_k m_k ||^2,    A_jk = <m_j, m_k>,  c_k = <m, m_k>
+    c . u - 1/2 u'Au  =  const - 1/2 || m - sum_k u_k m_k ||^2,    A_jk = <m_j, m_k>,  c_k = <m, m_k>
 
-for ``u = s w``: weights ``w`` on the simplex and a free scale ``s``. Where the validation text is a
-mixture ``p`` of the domains, ``m = sum_k p_k m_k`` holds at every theta, so ``u = p`` is the optimum.
-How precise it is, is measured: with ``B`` the covariance of the moments ``c - A u`` over documents,
-the evidence is Gaussian in ``u`` with precision ``A B^-1 A`` (the sandwich of the generalised method
-of moments).
+for ``u = s w``: weights ``w`` on the simplex and a free scale ``s``. Where the validation text is
+a mixture ``p`` of the domains, ``m = sum_k p_k m_k`` holds at every theta, and ``u = p`` is the
+optimum. Its precision is measured: with ``B`` the covariance over documents of the moments
+``c - A u``, the evidence is Gaussian in ``u`` with precision ``A B^-1 A`` (the sandwich of the
+generalised method of moments).
 
 Arrays in, arrays out: no language model and no Pyro here.
 
@@ -21,14 +21,24 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Matching", "MeasuredRound", "Sample", "measured_round", "match"]
+__all__ = [
+    "Matching",
+    "MeasuredRound",
+    "Metric",
+    "Sample",
+    "covariance_of",
+    "match",
+    "measured_round",
+]
+
+RIDGE = 3.0  # of the metric, in means of the eigenvalues
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,46 @@ class Sample:
 
     gradients: Tensor
     documents: Tensor
+
+
+class Metric:
+    """``W^(1/2)`` with ``W = (Sigma + tau I)^-1 tau``: gradients that vary most count least.
+
+    ``Sigma`` is the covariance of gradients within domains, pooled: how sequences of one kind
+    differ tells no kinds apart. Few sequences leave most of it unknown; the ridge ``tau``, a
+    multiple of the mean of the eigenvalues that are known, keeps ``W`` near ``I`` there.
+
+    Args:
+        domains: Samples; one of each domain.
+        ridge: The multiple.
+
+    References:
+        Hansen (1982), Large sample properties of generalized method of moments estimators,
+        Econometrica 50: the weights that are efficient.
+    """
+
+    def __init__(self, domains: Sequence[Sample], ridge: float = RIDGE) -> None:
+        centred = [s.gradients - s.gradients.mean(0) for s in domains]
+        deviations = torch.cat(centred)  # (n, S)
+        count, size = deviations.shape
+        deviations = deviations / math.sqrt(max(count - len(domains), 1))
+        if count <= size:  # of the two products of the same eigenvalues, the smaller
+            values, vectors = torch.linalg.eigh((deviations @ deviations.T).double())
+            values = values.clamp(min=1e-12 * float(values[-1]) + 1e-300)
+            directions = deviations.double().T @ (vectors / values.sqrt())  # (S, n)
+        else:
+            values, directions = torch.linalg.eigh((deviations.T @ deviations).double())
+        tau = ridge * values.clamp(min=0).mean()
+        self._shrinkage = (1 - (tau / (values.clamp(min=0) + tau)).sqrt()).float()
+        self._directions = directions.float()
+
+    def __call__(self, gradients: Tensor) -> Tensor:
+        """Returns ``W^(1/2) z`` for gradients ``(..., S)``."""
+        return gradients - ((gradients @ self._directions) * self._shrinkage) @ self._directions.T
+
+    def of(self, sample: Sample) -> Sample:
+        """Returns a sample in the metric."""
+        return Sample(self(sample.gradients), sample.documents)
 
 
 @dataclass(frozen=True)
@@ -117,7 +167,7 @@ def _with_other_documents(sample: Sample) -> Tensor:
     others = len(place) - size
     products = gradients @ gradients.sum(0) - (gradients * sums[place]).sum(1)
     # A mean over pairs of different documents: larger documents have fewer partners.
-    return products * len(place) / others.double().mean() / len(place)
+    return products / others.double().mean()
 
 
 def _places(documents: Tensor) -> Tensor:
@@ -178,10 +228,7 @@ def match(rounds: Sequence[MeasuredRound]) -> Matching:
     """
     if not rounds:
         raise ValueError("Expected at least one round, actual none")
-    traces = [float(r.gram.diagonal().clamp(min=0).sum()) for r in rounds]
-    if not all(0 < trace < float("inf") for trace in traces):
-        raise ValueError(f"Expected gradients that are finite and not all 0, actual {traces}")
-    shares = [1 / trace for trace in traces]
+    shares = _shares(rounds)
     gram = sum(a * r.gram for a, r in zip(shares, rounds, strict=True))
     cross = sum(a * r.cross for a, r in zip(shares, rounds, strict=True))
     assert isinstance(gram, Tensor)
@@ -206,8 +253,21 @@ def match(rounds: Sequence[MeasuredRound]) -> Matching:
     )
 
 
+def covariance_of(rounds: Sequence[MeasuredRound], u: Tensor) -> Tensor:
+    """Returns ``B (K, K)`` of rounds at another ``u (K,)`` than their own optimum, by document."""
+    return _covariance(rounds, _shares(rounds), u, by_document=True)
+
+
+def _shares(rounds: Sequence[MeasuredRound]) -> list[float]:
+    """The rounds' shares of the evidence: one over the trace of ``A`` each."""
+    traces = [float(r.gram.diagonal().clamp(min=0).sum()) for r in rounds]
+    if not all(0 < trace < float("inf") for trace in traces):
+        raise ValueError(f"Expected gradients that are finite and not all 0, actual {traces}")
+    return [1 / trace for trace in traces]
+
+
 def _least(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - v.u`` over ``u >= 0``; `matrix` may have small negative eigenvalues."""
+    """Minimises ``1/2 u'Mu - v.u`` over ``u >= 0``; negative eigenvalues of M count as 0."""
     from scipy.optimize import nnls
 
     values, vectors = torch.linalg.eigh(matrix)
@@ -242,9 +302,8 @@ def _covariance(
     assert isinstance(total, Tensor)
     # Few witnesses of many domains give a covariance that cannot be inverted: shrink it.
     rho = len(u) / (len(u) + sum(count for _, count in parts))
-    return (1 - rho) * total + rho * torch.diag(total.diagonal()) + 1e-12 * total.trace() * torch.eye(
-        len(u), dtype=total.dtype
-    )
+    shrunk = (1 - rho) * total + rho * torch.diag(total.diagonal())
+    return shrunk + 1e-12 * total.trace() * torch.eye(len(u), dtype=total.dtype)
 
 
 def _scatter(

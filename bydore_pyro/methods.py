@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from bydore_pyro.domains import Domains
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
 from bydore_pyro.run import is_finished, search_in
-from bydore_pyro.run_data import domains_of, largest_weights
+from bydore_pyro.run_data import domains_of, largest_weights, search_domains
 
 __all__ = ["METHODS", "BudgetConfig", "MethodOptions", "fit", "fit_bydore", "problem_of"]
 
@@ -112,12 +113,25 @@ def bydore_steps(problem: Problem, options: Options) -> int:
         DataError: When it does not reach for one.
     """
     search = options.search
+    if search.evidence == "matching":
+        return _matching_steps(problem, options)
     measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
     # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
     passes = 3 if search.hypergradient == "forward_mode" else 2
     update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
     step = 1 + update / search.update_every  # in training steps
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
+
+
+def _matching_steps(problem: Problem, options: Options) -> int:
+    """The options' steps, or as many as the budget allows beside the rounds' measurements."""
+    search, domains = options.search, len(problem.names)
+    sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
+    checked = 2 / 3 * domains * search.check_sequences  # two forward passes
+    measured = (search.rounds * sequences + checked) / search.batch_sequences
+    share = search.train_share
+    most = problem.steps_for("bydore", share, measured - share * problem.evaluation_steps())
+    return max(search.rounds, math.ceil(search.rounds / share), min(search.steps, most))
 
 
 def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
@@ -135,7 +149,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     run = dataclasses.replace(options.run, out=str(folder), tokens=None)
     if not is_finished(folder):
         varied = dataclasses.replace(options, search=search, run=run)
-        search_in(varied, folder, "bydore", domains_of(varied, problem.corpus, problem.seed))
+        search_in(varied, folder, "bydore", search_domains(varied, problem.corpus, problem.seed))
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     problem.cost.add(metrics["search"]["parts"])
     with xarray.open_dataset(folder / "trajectory.nc", engine="h5netcdf") as trajectory:

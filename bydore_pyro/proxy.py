@@ -277,11 +277,12 @@ class Proxy:
         (whole,) = self.parallel.sum([loss.detach()])
         return whole.item(), dict(zip(named, gradients, strict=True))
 
-    def sequence_gradients(self, batch: Tensor, part: str) -> Tensor:
-        """Returns the gradient of each sequence's mean loss ``(b, P)``, nats per token, in float32.
+    def sequence_gradients(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
+        """Returns the gradient of each sequence's mean loss ``(b, P)`` and the losses ``(b,)``.
 
-        One pass for all sequences, by `torch.func`; a single one takes torch's ordinary way. The
-        parameters' gradients follow each other in the order of `parameters`.
+        Both in float32, nats per token. One pass for all sequences, by `torch.func`; a single one
+        takes torch's ordinary way. Gradients of parameters follow each other in the order of
+        `parameters`.
 
         Args:
             batch: Token ids ``(B, T)``; only this process's rows are computed, all of them where
@@ -292,24 +293,22 @@ class Proxy:
 
         self._charge(part, batch, passes=3)
         own = self.parallel.own(batch)
-        trained = [n for n, p in self._losses.named_parameters() if p.requires_grad]
+        trained = {n: p for n, p in self._losses.named_parameters() if p.requires_grad}
 
         def loss(parameters: Parameters, row: Tensor) -> Tensor:
             return functional_call(self._losses, dict(parameters), (row[None],)).mean()
 
         with self._precision(batch.device, full=True):
             if len(own) == 1:
-                of_one = torch.autograd.grad(
-                    self._losses(own).mean(), [self._losses.get_parameter(n) for n in trained]
-                )
-                gradients = [g[None] for g in of_one]
-            else:
-                # The fused kernels of attention have no rule for a batch of gradients.
-                with sdpa_kernel(SDPBackend.MATH):
-                    values = {n: self._losses.get_parameter(n).detach() for n in trained}
-                    found = torch.func.vmap(torch.func.grad(loss), (None, 0))(values, own)
-                gradients = [found[n] for n in trained]
-        return torch.cat([g.detach().flatten(1) for g in gradients], 1)
+                value = self._losses(own).mean()
+                found = torch.autograd.grad(value, list(trained.values()))
+                return torch.cat([g.flatten() for g in found])[None], value.detach()[None]
+            # The fused kernels of attention have no rule for a batch of gradients.
+            with sdpa_kernel(SDPBackend.MATH):
+                values = {n: p.detach() for n, p in trained.items()}
+                of_each = torch.func.vmap(torch.func.grad_and_value(loss), (None, 0))
+                gradients, losses = of_each(values, own)
+        return torch.cat([gradients[n].detach().flatten(1) for n in trained], 1), losses.detach()
 
     def _mean(self, own: Tensor, factors: Tensor) -> Tensor:
         """This process's summand of the mean over the batch of factors times losses."""

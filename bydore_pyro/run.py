@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
-from bydore_pyro.search import SearchState, StepRecord, init_search, run_search
+from bydore_pyro.search import init_search, run_search
 from bydore_pyro.search_results import Found, search_metrics, write_search
+from bydore_pyro.search_state import SearchState, StepRecord
 
 __all__ = ["is_finished", "search", "search_in"]
 
@@ -116,17 +118,22 @@ def _progress(
     def show(record: StepRecord) -> None:
         leading = sorted(zip(-record.mean, names, strict=True))[:3]
         shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
-        bar.set_postfix_str(f"validation {record.validation_loss:.3f}, {shown}", refresh=False)
+        told = ""
+        if math.isfinite(record.validation_loss):
+            told = f"validation {record.validation_loss:.3f}, "
+        bar.set_postfix_str(told + shown, refresh=False)
         bar.update()
         if writer is not None:
             step = len(state.records)
             for loss in ("train_loss", "validation_loss", "loss", "kl_weight"):
-                writer.add_scalar(f"nats_per_token/{loss}", getattr(record, loss), step)
+                if math.isfinite(value := getattr(record, loss)):
+                    writer.add_scalar(f"nats_per_token/{loss}", value, step)
             for k, name in enumerate(names):
                 writer.add_scalar(f"weight/{name}", record.mean[k], step)
-                writer.add_scalar(f"g/{name}", record.g[k], step)
+                if math.isfinite(record.g[k]):
+                    writer.add_scalar(f"g/{name}", record.g[k], step)
 
-    steps = options.search.steps
+    steps = options.search.trained_steps
     with tqdm(total=steps, initial=done, desc="search", unit="step", mininterval=0.5) as bar:
         try:
             yield show

@@ -15,7 +15,13 @@ from bydore_pyro.extras import require
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
 
-__all__ = ["domains_of", "largest_weights", "load_domains", "uniform_weights"]
+__all__ = [
+    "domains_of",
+    "largest_weights",
+    "load_domains",
+    "search_domains",
+    "uniform_weights",
+]
 
 
 def load_domains(options: Options) -> Domains:
@@ -50,19 +56,34 @@ def load_domains(options: Options) -> Domains:
             progress=tell,
             bar=bar,
         )
-    domains = domains_of(options, corpus, run.seed)
+    domains = search_domains(options, corpus, run.seed)
     largest_weights(options, domains)
     return domains
 
 
-def domains_of(options: Options, corpus: TokenStore, seed: int) -> Domains:
-    """Returns the options' domains and validation set, in the orders of a seed."""
+def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
+    """Returns the options' domains, with the sequences kept aside that their search measures."""
+    count = len(options.run.domains or [n for n, tokens in corpus.train.items() if len(tokens)])
+    measured = options.search.measured_sequences(max(1, count))
+    return domains_of(options, corpus, seed, measured=measured)
+
+
+def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
+    """Returns the options' domains and validation set, in the orders of a seed.
+
+    Args:
+        options: Which, and their lengths.
+        corpus: The tokens.
+        seed: Of all orders.
+        measured: Sequences of each domain that are kept for measuring.
+    """
     return Domains(
         corpus,
         options.run.validation_shares(),
         names=options.run.domains,
         sequence_length=options.run.sequence_length,
         validation_sequences=options.run.validation_sequences,
+        measured=measured,
         seed=seed,
         device=options.device,
     )

@@ -10,6 +10,15 @@ from bydore_pyro.scheduling import STRATEGIES, Strategy
 
 __all__ = ["Learner", "SearchConfig"]
 
+MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
+OF_MATCHING = ("rounds", "train_share", "round_sequences", "sketch_size", "check_sequences")
+# Without guide_warmup and validation_batch, which --smoke sets for either.
+OF_LINEAR = (
+    *("signal_sequences", "signal_domains", "update_every", "hypergradient"),
+    *("guide_learning_rate", "network_learning_rate", "guide_learning_rate_decay"),
+    *("kl_scale", "kl_weight", "kl", "moment", "epsilon_rule", "signal_average", "average_from"),
+    *("tolerance", "tolerance_window"),
+)
 Learner = Literal["bayesian", "point", "exponentiated"]
 
 
@@ -18,7 +27,44 @@ class SearchConfig:
     """How the posterior over the weights is learned. The defaults were measured; see
     `experiments/README.md`."""
 
-    steps: int = field(default=400, metadata={"help": "Steps of the search."})
+    evidence: Literal["matching", "linear"] = field(
+        default="matching",
+        metadata={
+            "help": "What the weights are learned from. 'matching' measures the gradients of all "
+            "domains in a few rounds and finds the mixture whose gradient is that of the "
+            "validation set. 'linear' is the paper's Algorithm 1: a hypergradient a step."
+        },
+    )
+    steps: int = field(
+        default=400,
+        metadata={
+            "help": "Steps of the search; one by matching trains for --train_share of them only."
+        },
+    )
+    rounds: int = field(
+        default=3, metadata={"help": "Measurements of a search by matching, evenly spaced."}
+    )
+    train_share: float = field(
+        default=0.45,
+        metadata={"help": "Share of the steps after which the last round is measured, in (0, 1]."},
+    )
+    round_sequences: int = field(
+        default=128,
+        metadata={
+            "help": "Sequences measured in a round, a domain on average, but no more than 8,192 in "
+            "all or 16 of each. From the second round on, half are shared out by the weights."
+        },
+    )
+    sketch_size: int = field(
+        default=4096, metadata={"help": "Numbers that a sequence's gradient is reduced to."}
+    )
+    check_sequences: int = field(
+        default=32,
+        metadata={
+            "help": "Fresh sequences of each domain on which the mixture found is checked at the "
+            "end; 0 checks nothing."
+        },
+    )
     batch_sequences: int = field(default=32, metadata={"help": "Sequences in a training batch."})
     signal_sequences: int = field(
         default=1, metadata={"help": "Sequences of every domain in the signals' batch."}
@@ -121,12 +167,31 @@ class SearchConfig:
             "tolerance_window",
             "signal_domains",
             "update_every",
+            "rounds",
+            "sketch_size",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
         for name in ("guide_learning_rate", "network_learning_rate", "kl_weight"):
             if not 0 < getattr(self, name) <= 1e6:
                 raise ValueError(f"Expected {name} in (0, 1e6], actual {getattr(self, name)}")
+        if self.round_sequences < 2:
+            raise ValueError(f"Expected round_sequences >= 2, actual {self.round_sequences}")
+        if self.check_sequences < 0 or self.check_sequences == 1:
+            raise ValueError(f"Expected check_sequences 0 or >= 2, actual {self.check_sequences}")
+        if not 0 < self.train_share <= 1:
+            raise ValueError(f"Expected train_share in (0, 1], actual {self.train_share}")
+        if self.evidence not in ("matching", "linear"):
+            raise ValueError(f"Expected evidence 'matching' or 'linear', actual {self.evidence!r}")
+        if self.evidence == "matching":
+            if self.trained_steps < self.rounds:
+                raise ValueError(
+                    f"Expected a step a round at least, actual {self.trained_steps} steps "
+                    f"(train_share of steps) for {self.rounds} rounds"
+                )
+            warn_idle(self, OF_LINEAR, "evidence matching")
+            return self._check_choices()
+        warn_idle(self, OF_MATCHING, "evidence linear")
         if not 0 <= self.guide_warmup < self.steps:
             raise ValueError(
                 f"Expected guide_warmup in [0, steps = {self.steps}), actual {self.guide_warmup}"
@@ -141,6 +206,15 @@ class SearchConfig:
                 raise ValueError(f"Expected {name} in [0, 1), actual {getattr(self, name)}")
         if not self.tolerance >= 0:
             raise ValueError(f"Expected tolerance >= 0, actual {self.tolerance}")
+        self._check_choices()
+        if self.learner != "bayesian":
+            warn_idle(self, ("kl", "kl_weight", "kl_scale", "moment"), f"learner {self.learner}")
+        if self.hypergradient == "forward_mode":
+            warn_idle(self, ("epsilon_rule",), "hypergradient forward_mode")
+        if self.tolerance == 0:
+            warn_idle(self, ("tolerance_window",), "tolerance 0")
+
+    def _check_choices(self) -> None:
         for name, choices in (
             ("kl_scale", ("relative", "absolute")),
             ("kl", ("exact", "bound")),
@@ -154,9 +228,31 @@ class SearchConfig:
                 raise ValueError(
                     f"Expected {name} one of {choices}, actual {getattr(self, name)!r}"
                 )
-        if self.learner != "bayesian":
-            warn_idle(self, ("kl", "kl_weight", "kl_scale", "moment"), f"learner {self.learner}")
-        if self.hypergradient == "forward_mode":
-            warn_idle(self, ("epsilon_rule",), "hypergradient forward_mode")
-        if self.tolerance == 0:
-            warn_idle(self, ("tolerance_window",), "tolerance 0")
+
+    @property
+    def trained_steps(self) -> int:
+        """Steps of the proxy in the whole search, at most."""
+        if self.evidence == "linear":
+            return self.steps
+        return max(1, round(self.train_share * self.steps))
+
+    @property
+    def measured_steps(self) -> tuple[int, ...]:
+        """The steps after which a search by matching measures; the last is its last."""
+        return tuple(
+            round(self.trained_steps * number / self.rounds) for number in range(1, self.rounds + 1)
+        )
+
+    def sequences_of_round(self, num_domains: int) -> int:
+        """Returns how many sequences a round measures of each domain, on average."""
+        few = max(FEWEST_SEQUENCES, MOST_SEQUENCES // num_domains)
+        return min(self.round_sequences, few)
+
+    def measured_sequences(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain a search may measure; 0 by linear evidence.
+
+        A round gives a domain no more than half of all its sequences.
+        """
+        if self.evidence == "linear":
+            return 0
+        return self.rounds * self.sequences_of_round(num_domains) * max(1, num_domains // 2)

@@ -17,17 +17,21 @@ from bydore_pyro.diagnostics import (
     jitter,
     mixture_of,
     posterior_of,
+    rounds_of,
     search_guide_fit,
     trajectory_of,
 )
 from bydore_pyro.domains import Domains
+from bydore_pyro.linear_search import LinearSearch
+from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
 from bydore_pyro.run_data import largest_weights
 from bydore_pyro.run_folder import RunFolder, provenance
-from bydore_pyro.search import SearchState, averaged_window
+from bydore_pyro.search_state import SearchState
 
 if TYPE_CHECKING:
+    import arviz
     import pandas
 
 __all__ = ["Found", "peak_memory_megabytes", "run_epochs", "search_metrics", "write_search"]
@@ -35,11 +39,12 @@ __all__ = ["Found", "peak_memory_megabytes", "run_epochs", "search_metrics", "wr
 
 @dataclass(frozen=True)
 class Found:
-    """A finished search and its mixture; `summary` is None where it learned no posterior."""
+    """A finished search and its mixture; summary and posterior are None where there is none."""
 
     state: SearchState
     mixture: Mixture
     summary: pandas.DataFrame | None
+    posterior: arviz.InferenceData | None
 
 
 def write_search(state: SearchState, options: Options, folder: RunFolder) -> Found:
@@ -64,9 +69,11 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
         folder.write_text("summary.csv", summary.to_csv(index_label="domain"))
         folder.write_figure("posterior.png", plot_posterior(posterior))
     folder.write_dataset("trajectory.nc", trajectory)
-    folder.write_figure("trajectory.png", plot_trajectory(trajectory, averaged_window(state).start))
+    folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start))
     folder.write_figure("losses.png", plot_losses(trajectory))
-    return Found(state, mixture, summary)
+    if isinstance(state, MatchingSearch):
+        folder.write_dataset("rounds.nc", rounds_of(state))
+    return Found(state, mixture, summary, posterior)
 
 
 def search_metrics(options: Options, found: Found) -> dict[str, Any]:
@@ -89,13 +96,63 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         **provenance(),
     }
-    if state.config.hypergradient == "finite_difference" and state.measure.error is not None:
+    if isinstance(state, MatchingSearch):
+        metrics["matching"] = _matching_metrics(state)
+    if isinstance(state, LinearSearch) and state.measure.error is not None:
         metrics["hypergradient_relative_error"] = state.measure.error
-    if found.summary is not None:
+    if found.posterior is not None and isinstance(state, MatchingSearch):
+        noted = found.posterior["posterior"].attrs
+        weighed = float(noted["khat"])
+        metrics["guide_fit"] = {
+            "khat": weighed if math.isfinite(weighed) else "infinite",
+            "effective_draws": float(noted["effective_draws"]),
+            "draws": int(noted["weighed_draws"]),
+            "corrected": bool(noted["corrected"]),
+        }
+    elif found.summary is not None:
         fit = search_guide_fit(state)
         khat = fit.khat if math.isfinite(fit.khat) else "infinite"
         metrics["guide_fit"] = {**dataclasses.asdict(fit), "khat": khat}
         metrics["last_concentration_sum"] = float((last.concentration / last.rate).sum())
+    return metrics
+
+
+def _matching_metrics(state: MatchingSearch) -> dict[str, Any]:
+    """Returns what the rounds found, in plain values."""
+    names, found, rounds = state.domains.names, state.matching, state.rounds
+
+    def by_name(values: Any) -> dict[str, float]:
+        return dict(zip(names, (float(v) for v in values), strict=True))
+
+    width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
+    metrics: dict[str, Any] = {
+        "unexplained": found.unexplained,
+        "scale": found.scale,
+        # How much wider intervals are than if every sequence were a witness of its own.
+        "by_document_over_by_sequence": float(width.sqrt().median()),
+        "jitter_between_rounds": jitter(np.stack([one.weights for one in rounds])),
+        "rounds": [
+            {
+                "step": one.step,
+                "sequences": int(one.sequences.sum()),
+                "validation_loss": one.validation_loss,
+                "unexplained": one.unexplained,
+                "scale": one.scale,
+                "weights": by_name(one.weights),
+                "alone": by_name(one.alone),
+                "inference_steps": one.inference_steps,
+                "settled": one.settled,
+            }
+            for one in rounds
+        ],
+    }
+    if state.check is not None:
+        failing = [name for name, bad in zip(names, state.check.failing, strict=True) if bad]
+        metrics["check"] = {
+            "slopes": by_name(state.check.slopes),
+            "errors": by_name(state.check.errors),
+            "failing": failing,
+        }
     return metrics
 
 

@@ -33,8 +33,8 @@ Split = Literal["train", "validation"]
 LARGEST_VALIDATION_FILE = 0.05
 # A domain of which fewer files would be held out is split piece by piece: text of few files is
 # unlike the training text, and tells how well a model does on them rather than on the domain.
-FEWEST_HELD_OUT = 20
-SMALL_PIECE = 4_000  # characters
+FEWEST_HELD_OUT = 30
+SMALL_PIECE = 3_000  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
