@@ -152,8 +152,9 @@ def mixture_of(
     """Returns the learned mixture, with the posterior's spread and HDI.
 
     By gradient matching the weights are the most likely ones. The posterior's mean has more on
-    every domain that the target does not ask for, and the more the less is known; an interval
-    whose domain has no weight begins at 0. By linear evidence they are the exact mean of the
+    every domain that the target does not ask for, and the more the less is known. Where the most
+    likely weight lies outside of the HDI, at 0 or where one domain has nearly all, the interval is
+    stretched to it. By linear evidence they are the exact mean of the
     averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
@@ -172,13 +173,16 @@ def mixture_of(
     samples = posterior["posterior"]["w"]
     interval = hdi(posterior, "w", HDI_PROBABILITY).values
     deviation = samples.std(("chain", "draw")).values
+    weights = tuple((mean / mean.sum()).tolist())
     return Mixture(
         names=state.domains.names,
-        weights=tuple((mean / mean.sum()).tolist()),
+        weights=weights,
         standard_deviation=tuple(deviation.tolist()),
         hdi=tuple(
-            (low if weight > 0 or isinstance(state, LinearSearch) else 0.0, high)
-            for weight, (low, high) in zip(mean, interval.tolist(), strict=True)
+            (low, high)
+            if isinstance(state, LinearSearch)
+            else (min(low, weight), max(high, weight))
+            for weight, (low, high) in zip(weights, interval.tolist(), strict=True)
         ),
         hdi_probability=HDI_PROBABILITY,
         tokenizer=tokenizer,

@@ -11,8 +11,7 @@ from bydore_pyro.scheduling import STRATEGIES, Strategy
 __all__ = ["Learner", "SearchConfig"]
 
 MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
-OF_MATCHING = ("rounds", "train_share", "round_sequences", "sketch_size", "check_sequences")
-# Without guide_warmup and validation_batch, which --smoke sets for either.
+OF_MATCHING = ("train_share", "sketch_size")  # without those that --smoke sets for either
 OF_LINEAR = (
     *("signal_sequences", "signal_domains", "update_every", "hypergradient"),
     *("guide_learning_rate", "network_learning_rate", "guide_learning_rate_decay"),
