@@ -3,7 +3,7 @@
 With ``m_k`` the mean gradient of domain k and ``m`` that of the validation set, in a metric ``W``,
 the log-evidence of a virtual step is, to second order (Gauss-Newton)::
 
-    c . u - 1/2 u'Au  =  const - 1/2 || m - sum_k u_k m_k ||^2,    A_jk = <m_j, m_k>,  c_k = <m, m_k>
+    c . u - 1/2 u'Au  =  const - 1/2 || m - sum_k u_k m_k ||^2,   A_jk = <m_j, m_k>, c_k = <m, m_k>
 
 for ``u = s w``: weights ``w`` on the simplex and a free scale ``s``. Where the validation text is
 a mixture ``p`` of the domains, ``m = sum_k p_k m_k`` holds at every theta, and ``u = p`` is the

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.domains import Domains
+from bydore_pyro.freed_memory import return_freed_memory
 from bydore_pyro.gradients import GradientSketch
 from bydore_pyro.learner import Weights
 from bydore_pyro.matching import (
@@ -234,6 +235,7 @@ class MatchingSearch(SearchState):
     ) -> tuple[Sample, float]:
         """Sketches the gradients of sequences; returns them and the sequences' mean loss."""
         sketches, losses = self.sketch(batch, "gradients")
+        return_freed_memory()
         check_finite("signal", losses, step, [name] * len(losses))
         check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
         return Sample(sketches, torch.from_numpy(documents)), float(losses.mean())

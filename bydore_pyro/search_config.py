@@ -44,7 +44,7 @@ class SearchConfig:
         default=3, metadata={"help": "Measurements of a search by matching, evenly spaced."}
     )
     train_share: float = field(
-        default=0.45,
+        default=0.42,
         metadata={"help": "Share of the steps after which the last round is measured, in (0, 1]."},
     )
     round_sequences: int = field(
