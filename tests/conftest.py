@@ -166,6 +166,23 @@ def counts_model(counts: Tensor) -> Tensor:
     return shares
 
 
+def random_store(
+    names: str = "abcd", vocabulary: int = 24, tokens: int = 6400, documents: int = 20
+) -> TokenStore:
+    """Independent tokens, drawn from a distribution of each domain's own: no text, no disk."""
+    rng = np.random.default_rng(0)
+    train, validation = {}, {}
+    for name in names:
+        shares = rng.gamma(0.5, size=vocabulary)
+        cumulated = np.cumsum(shares / shares.sum())
+        for side in (train, validation):
+            found = np.searchsorted(cumulated, rng.random(tokens))
+            side[name] = np.minimum(found, vocabulary - 1).astype(np.uint16)
+    ends = dict.fromkeys(names, np.arange(1, documents + 1) * (tokens // documents))
+    index = {"vocabulary": vocabulary, "sha256": "random", "tokenizer_sha256": "none"}
+    return TokenStore(Path(), train, validation, index, ends, ends)
+
+
 def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:
     """A problem whose proxy is quick: held-out text of birds, among four domains."""
     given = {
