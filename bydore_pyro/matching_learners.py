@@ -60,7 +60,7 @@ def matching_learner(
 ) -> MatchingLearner:
     """Returns the learner that `config` names."""
     if config.learner == "bayesian":
-        return MatchingPosterior(num_domains, network, seed)
+        return MatchingPosterior(num_domains, network, seed, config.inference_steps)
     if config.learner == "point":
         return MatchingPoint(num_domains, network, seed)
     return MatchingExponentiated(num_domains)
@@ -73,14 +73,17 @@ class MatchingPosterior:
         num_domains: K.
         network: The prior network.
         seed: Of its first weights, and of the draws.
+        steps: Of SVI, at most, at one evidence.
     """
 
-    def __init__(self, num_domains: int, network: PriorNetworkConfig | None, seed: int) -> None:
+    def __init__(
+        self, num_domains: int, network: PriorNetworkConfig | None, seed: int, steps: int = 1500
+    ) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             prior = PriorNetwork(num_domains, network, link="exp").double()
         self.guide = MixtureGuide(prior, scale=True)
-        self.config = InferenceConfig(seed=seed)
+        self.config = InferenceConfig(seed=seed, steps=steps)
 
     def learn(self, signals: Tensor, matching: Matching) -> Settled:
         """Fits the guide, from where it is or from a Dirichlet's fit."""

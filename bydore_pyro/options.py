@@ -35,6 +35,7 @@ SMOKE = {
     "rounds": 2,
     "round_sequences": 8,
     "check_sequences": 2,
+    "inference_steps": 15,
     "batch_sequences": 8,
     "validation_batch": 8,
     "validation_sequences": 32,

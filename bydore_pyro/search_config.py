@@ -57,6 +57,10 @@ class SearchConfig:
     sketch_size: int = field(
         default=4096, metadata={"help": "Numbers that a sequence's gradient is reduced to."}
     )
+    inference_steps: int = field(
+        default=1500,
+        metadata={"help": "Most steps of inference (SVI) in a round; it ends when settled."},
+    )
     check_sequences: int = field(
         default=32,
         metadata={
@@ -168,6 +172,7 @@ class SearchConfig:
             "update_every",
             "rounds",
             "sketch_size",
+            "inference_steps",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
