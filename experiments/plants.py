@@ -207,8 +207,8 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
     def closed(row: dict[str, Any]) -> str:
         return percent(row["gap_closed"])
 
-    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter", "intervals that hold",
-              "k-hat", "gap closed", "pruned: TV", "gap closed"]  # fmt: skip
+    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter",
+              "intervals that hold", "k-hat", "gap closed", "pruned: TV", "gap closed"]  # fmt: skip
     body = [
         [
             str(row["plant"]),
