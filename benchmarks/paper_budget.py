@@ -40,7 +40,7 @@ def main() -> None:
     domains = Domains(store, {store.names[0]: 1.0}, sequence_length=length, device=given.device)
     torch.manual_seed(0)
     model = build_language_model(MODELS / "proxy-1m", given.vocabulary).to(given.device)
-    config = SearchConfig(steps=steps, batch_sequences=sequences, guide_warmup=0)
+    config = SearchConfig(evidence="linear", steps=steps, batch_sequences=sequences, guide_warmup=0)
     proxy = Proxy(model, ProxyConfig(precision=given.precision))
     state = init_search(domains, proxy, config)
     for _ in range(WARMUP):

@@ -1,4 +1,4 @@
-"""What a search step costs with many domains and with a large vocabulary, on random tokens.
+"""What a step of Algorithm 1 costs with many domains and with a large vocabulary, on random tokens.
 
 Domains: a step with 512 domains beside one with 32, in alternating blocks of one run. Vocabulary:
 the memory that one step of `models/proxy-1m` adds, with 50,432 tokens and 16 sequences of 2,048.
@@ -49,7 +49,7 @@ def state_of(domains: int, config: SearchConfig) -> SearchState:
 
 def many_domains(few: int, many: int, blocks: int) -> None:
     """Prints the ratio of the steps' times."""
-    config = SearchConfig(steps=10_000, guide_warmup=0)
+    config = SearchConfig(evidence="linear", steps=10_000, guide_warmup=0)
     states = [state_of(number, config) for number in (few, many)]
     for state in states:
         search_step(state)

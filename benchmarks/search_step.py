@@ -1,4 +1,4 @@
-"""What a search step costs beside a plain training step of the same proxy and batch.
+"""What a step of Algorithm 1 costs beside a plain training step of the same proxy and batch.
 
 Blocks of both kinds alternate within one run, so that a busy machine slows both alike; what counts
 is the ratio. Every option of `experiments/case1.py` applies.
@@ -79,4 +79,4 @@ def benchmark(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    run_main(benchmark, "search_step", ABOUT)
+    run_main(benchmark, "search_step", ABOUT, evidence="linear")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -42,8 +43,15 @@ class Settled:
 class MatchingLearner(Protocol):
     """Learns weights from the evidence of the rounds so far."""
 
-    def learn(self, signals: Tensor, matching: Matching) -> Settled:
-        """Learns until settled; `signals` are the domains' losses ``(K,)``, nats per token."""
+    def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
+        """Learns until settled.
+
+        Args:
+            signals: The domains' losses ``(K,)``, nats per token.
+            matching: The evidence.
+            last: Whether this is the result. If not, it is what the proxy trains on next, for which
+                the mean is enough.
+        """
         ...
 
     def state(self) -> dict[str, Any]:
@@ -85,10 +93,11 @@ class MatchingPosterior:
         self.guide = MixtureGuide(prior, scale=True)
         self.config = InferenceConfig(seed=seed, steps=steps)
 
-    def learn(self, signals: Tensor, matching: Matching) -> Settled:
+    def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
         """Fits the guide, from where it is or from a Dirichlet's fit."""
         signals = signals.double()
-        done = infer(self.guide, signals, matching.linear, matching.precision, config=self.config)
+        config = self.config if last else dataclasses.replace(self.config, decays=0)
+        done = infer(self.guide, signals, matching.linear, matching.precision, config=config)
         with torch.no_grad():
             q: GammaDirichlet = self.guide.posterior(signals)
             mean = q.mean
@@ -123,7 +132,7 @@ class MatchingPoint:
             torch.manual_seed(seed)
             self.network = PriorNetwork(num_domains, network, link="exp").double()
 
-    def learn(self, signals: Tensor, matching: Matching) -> Settled:
+    def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
         """Takes steps of Adam on the negative evidence, their sizes falling to nothing."""
         own = [p for n, p in self.network.named_parameters() if n == "domain_bias"]
         rest = [p for n, p in self.network.named_parameters() if n != "domain_bias"]
@@ -156,7 +165,7 @@ class MatchingExponentiated:
     def __init__(self, num_domains: int) -> None:
         self.num_domains = num_domains
 
-    def learn(self, signals: Tensor, matching: Matching) -> Settled:
+    def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
         """Takes multiplicative steps that fall as ``1 / sqrt(t)``."""
         weights = torch.full((self.num_domains,), 1 / self.num_domains, dtype=torch.float64)
         for step in range(1, POINT_STEPS + 1):

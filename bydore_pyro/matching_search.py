@@ -209,7 +209,8 @@ class MatchingSearch(SearchState):
             found, alone = self.matching, match(self.measured[-1:])
         self.signals = torch.tensor(losses)
         with cost.part("guide"):
-            settled = self.learner.learn(self.signals, found)
+            last = step == self.config.measured_steps[-1]
+            settled = self.learner.learn(self.signals, found, last=last)
         self.belief = settled.weights
         self.rounds.append(
             RoundRecord(
@@ -226,7 +227,7 @@ class MatchingSearch(SearchState):
                 settled=settled.settled,
             )
         )
-        if step == self.config.measured_steps[-1] and self.config.check_sequences:
+        if last and self.config.check_sequences:
             with cost.part("check"):
                 self.check = self._checked(samples, held_out, metric, found)
 

@@ -22,7 +22,7 @@ from bydore_pyro.search import init_search, run_search
 from bydore_pyro.search_results import Found, search_metrics, write_search
 from bydore_pyro.search_state import SearchState, StepRecord
 
-__all__ = ["is_finished", "search", "search_in"]
+__all__ = ["is_finished", "search", "search_in", "write_inputs"]
 
 CHECKPOINTS = "checkpoints"
 
@@ -71,7 +71,10 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
         if folder.writes:
             remove_half_written(folder.path)
         found = load_checkpoint(state, checkpoints, tell)
-        tell(f"going on from {found}" if found else "no sound checkpoint: beginning anew")
+        if found:
+            tell(f"going on from {found}")
+        elif checkpoints.is_dir():
+            tell("no sound checkpoint: beginning anew")
     every = options.run.checkpoint_every if folder.writes else 0
     try:
         with _progress(options, state, folder) as show:

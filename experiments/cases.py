@@ -1,14 +1,16 @@
-"""The whole of Case 1 and Case 2: search, verification by fresh models, report."""
+"""The whole of Case 1 and Case 2: both searches, verification by fresh models, report."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import run_main, verify
+from common import markdown, run_main, verify
 from paper_scale import PAPER, ScaleConfig, paper_case
 
 from bydore_pyro.command_line import tell
@@ -19,10 +21,13 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
 from bydore_pyro.report import report_text
 from bydore_pyro.resuming import begin_run
-from bydore_pyro.run import search
+from bydore_pyro.run import is_finished, search, search_in, write_inputs
 from bydore_pyro.run_data import load_domains, uniform_weights
+from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.search_results import search_metrics
 from bydore_pyro.weights_files import mixture_from
+
+LINEAR = "linear"  # folder of the paper's search, below the case's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +106,13 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     folder = begin_run(options, name, resume)
     domains = load_domains(options)
     compared = compared_mixtures(options, domains)
+    if not folder.resumed:  # so that it can be gone on with while the first search runs
+        write_inputs(folder, options, domains.corpus, name)
+        folder = RunFolder(folder.path, resume=True, writes=folder.writes)
+    paper = paper_search(name, options, folder.path / LINEAR)
     found = search(options, domains, folder, name)
-    mixtures = {**learned_mixtures(found.mixture), **fixed_mixtures(domains), **compared}
-    cost, steps, seed = Cost(), len(found.state.records), options.run.seed
+    mixtures = {**learned_mixtures(found.mixture), **paper, **fixed_mixtures(domains), **compared}
+    cost, steps, seed = Cost(), options.search.steps, options.run.seed
     known = folder.path / "verification.json"
     losses = verify(options, domains.corpus, mixtures, steps, cost, seed, known)
     metrics = {
@@ -114,3 +123,63 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     folder.write_json("metrics.json", metrics)
     tell(add_html_report(folder))
     print(report_text(folder.path))
+    if paper:
+        table = side_by_side(folder.path, losses)
+        folder.write_text("side_by_side.md", table)
+        print(f"\n{table}")
+
+
+def paper_search(name: str, options: CaseOptions, path: Path) -> dict[str, dict[str, float]]:
+    """Runs the paper's Algorithm 1 first, in a folder of its own below the case's.
+
+    Returns:
+        Its weights, for a fresh model; nothing where the case itself is by linear evidence.
+    """
+    if options.search.evidence == "linear":
+        return {}
+    if not is_finished(path):
+        tell("the paper's Algorithm 1 first (--evidence linear), then gradient matching")
+        linear = dataclasses.replace(options.search, evidence="linear")
+        run = dataclasses.replace(options.run, out=str(path))
+        search_in(dataclasses.replace(options, search=linear, run=run), path, name)
+    return {"learned by Algorithm 1": Mixture.from_json(path / "mixture.json").as_dict()}
+
+
+def side_by_side(folder: Path, losses: Mapping[str, float]) -> str:
+    """Returns what both searches found and cost as a Markdown table, the paper's first."""
+    labels = {"Algorithm 1": "learned by Algorithm 1", "gradient matching": "learned"}
+    places = dict(zip(labels, (folder / LINEAR, folder), strict=True))
+    mixtures = {label: Mixture.from_json(path / "mixture.json") for label, path in places.items()}
+    metrics = {
+        label: json.loads((path / "metrics.json").read_text(encoding="utf-8"))
+        for label, path in places.items()
+    }
+    matching = mixtures["gradient matching"].as_dict()
+    rows = []
+    for domain in sorted(matching, key=lambda n: -matching[n]):
+        rows.append([domain, *(_with_interval(m, domain) for m in mixtures.values())])
+    train = metrics["Algorithm 1"]["search"]["parts"]["train"]
+    plain = train["flops"] / metrics["Algorithm 1"]["steps"]  # of one training step
+    about = {
+        "PSIS k-hat": lambda m: _number(m.get("guide_fit", {}).get("khat")),
+        "cost, plain training steps": lambda m: f"{m['search']['flops'] / plain:.0f}",
+        "seconds": lambda m: f"{m['search']['seconds']:.0f}",
+    }
+    rows += [[what, *(tell_(m) for m in metrics.values())] for what, tell_ in about.items()]
+    rows.append(
+        ["fresh model, nats per token", *(f"{losses[label]:.3f}" for label in labels.values())]
+    )
+    rest = ", ".join(f"{k} {v:.3f}" for k, v in losses.items() if k not in labels.values())
+    return f"{markdown(['', *labels], rows)}\nFresh models on other weights: {rest}.\n"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value or "")
+
+
+def _with_interval(mixture: Mixture, domain: str) -> str:
+    weight = mixture.as_dict()[domain]
+    if mixture.hdi is None:
+        return f"{weight:.3f}"
+    low, high = mixture.hdi[mixture.names.index(domain)]
+    return f"{weight:.3f} ({low:.3f} to {high:.3f})"

@@ -156,6 +156,9 @@ def one_plant(
         "weights": found["learned"],
         "jitter_second_half": metrics["jitter_second_half"],
         **distances(found["learned"], truth),
+        "khat": metrics.get("guide_fit", {}).get("khat"),
+        "intervals_that_hold": held(mixture, truth),
+        "unexplained": metrics.get("matching", {}).get("unexplained"),
         "losses": means,
         "search": metrics["search"],
         "verification": cost.report(),
@@ -177,6 +180,14 @@ def distances(weights: dict[str, float], truth: dict[str, float]) -> dict[str, f
     }
 
 
+def held(mixture: Mixture, truth: dict[str, float]) -> float | None:
+    """Returns the share of the intervals that hold the planted weight; None without intervals."""
+    if mixture.hdi is None:
+        return None
+    pairs = zip(mixture.names, mixture.hdi, strict=True)
+    return statistics.mean(low <= truth.get(name, 0.0) <= high for name, (low, high) in pairs)
+
+
 def merged(weights: dict[str, float]) -> dict[str, float]:
     """Returns the weights with those of alike domains added up."""
     first = {second: first for first, second in ALIKE}
@@ -190,11 +201,14 @@ def merged(weights: dict[str, float]) -> dict[str, float]:
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
     """Returns the plants' results as a Markdown table, and their distribution."""
 
-    def closed(row: dict[str, Any]) -> str:
-        return "" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}"
+    def percent(share: float | None) -> str:
+        return "" if share is None else f"{share:.0%}"
 
-    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter", "gap closed",
-              "pruned: TV", "gap closed"]  # fmt: skip
+    def closed(row: dict[str, Any]) -> str:
+        return percent(row["gap_closed"])
+
+    header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter",
+              "intervals that hold", "k-hat", "gap closed", "pruned: TV", "gap closed"]  # fmt: skip
     body = [
         [
             str(row["plant"]),
@@ -203,6 +217,8 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['total_variation']:.3f}",
             f"{row['total_variation_alike_merged']:.3f}",
             f"{row['jitter_second_half']:.4f}",
+            percent(row["intervals_that_hold"]),
+            row["khat"] if isinstance(row["khat"], str) else f"{row['khat']:.2f}",
             closed(row),
             f"{row['pruned']['total_variation']:.3f}" if row["pruned"] else "not pruned",
             closed(row["pruned"]) if row["pruned"] else "",

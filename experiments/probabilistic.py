@@ -60,4 +60,4 @@ def probabilistic(options: Options, resume: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    run_main(probabilistic, "probabilistic", ABOUT, resumable=True, steps=250)
+    run_main(probabilistic, "probabilistic", ABOUT, resumable=True, steps=250, evidence="linear")

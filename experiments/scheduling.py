@@ -40,4 +40,4 @@ def leading(weights: dict[str, float]) -> list[tuple[str, float]]:
 
 
 if __name__ == "__main__":
-    run_main(scheduling, "scheduling", ABOUT, resumable=True, steps=250)
+    run_main(scheduling, "scheduling", ABOUT, resumable=True, steps=250, evidence="linear")
