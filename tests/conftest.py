@@ -115,6 +115,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
+@pytest.fixture(autouse=True)
+def _few_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds instead of many: the draws of a search are not moved on for long."""
+    monkeypatch.setattr("bydore_pyro.diagnostics.MOVES", 20)
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of token stores, one for all workers of a test run."""

@@ -14,8 +14,9 @@ from bydore_pyro.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
 from bydore_pyro.proxy import Proxy, ProxyConfig
-from bydore_pyro.search import SearchState, init_search, run_search, search_step
+from bydore_pyro.search import init_search, run_search, search_step
 from bydore_pyro.search_config import SearchConfig
+from bydore_pyro.search_state import SearchState
 
 CONFIG = SearchConfig(
     steps=14, batch_sequences=8, signal_sequences=1, validation_batch=8, guide_warmup=4

@@ -41,10 +41,20 @@ def test_an_option_without_effect_warns_where_it_was_set() -> None:
         {"learner": "exponentiated", "moment": "ratio"},
         {"hypergradient": "forward_mode", "epsilon_rule": "paper"},
         {"tolerance_window": 7},
+        {"sketch_size": 64},
+        {"train_share": 0.5},
     ],
 )
 def test_a_search_warns_of_idle_options(options: dict) -> None:
     with pytest.warns(UserWarning, match=f"{list(options)[-1]} has no effect with"):
+        SearchConfig(evidence="linear", **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"signal_sequences": 2}, {"kl_weight": 0.1}, {"average_from": 0.2}, {"kl": "bound"}]
+)
+def test_what_algorithm_1_is_told_means_nothing_to_gradient_matching(options: dict) -> None:
+    with pytest.warns(UserWarning, match=f"{list(options)[0]} has no effect with evidence matching"):
         SearchConfig(**options)
 
 

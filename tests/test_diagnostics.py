@@ -30,7 +30,8 @@ from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import MixtureGuide
 from bydore_pyro.prior_net import FreeConcentrations
-from bydore_pyro.search import SearchState, StepRecord, run_search
+from bydore_pyro.search import run_search
+from bydore_pyro.search_state import SearchState, StepRecord
 
 az = import_arviz()
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)

@@ -14,7 +14,7 @@ from bydore_pyro.evidence import Evidence, Measure
 from bydore_pyro.proxy import Proxy, ProxyConfig
 from bydore_pyro.search_config import SearchConfig
 
-CONFIG = SearchConfig(signal_sequences=2, validation_batch=8)
+CONFIG = SearchConfig(evidence="linear", signal_sequences=2, validation_batch=8)
 
 
 def measure(corpus: TokenStore, **options: object) -> Measure:

@@ -30,7 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     "density": set(),
     "devices": set(),
     "errors": set(),
+    "freed_memory": set(),
     "hypergradient": set(),
+    "matching": set(),
     "published": set(),
     "report_page.thresholds": set(),
     "report_page.words": set(),
@@ -74,6 +76,7 @@ ALLOWED: dict[str, set[str]] = {
     "export.formats": {"export.config_files", "export.python_files", "export.shares"},
     "export.tokens_per_byte": {"data.store", "data.tokenizer", "mixture"},
     "proxy": {"cost", "hypergradient", "parallel", "token_losses"},
+    "gradients": {"hypergradient", "proxy"},
     "report": {"mixture"},
     "report_page.run_record": {"mixture"},
     "weights_files": {"data.pile", "files", "mixture", "published"},
@@ -90,6 +93,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "evidence": {"domains", "hypergradient", "proxy", "search_config"},
     "export.export": {"export.formats", "export.shares", "mixture"},
+    "search_state": {"domains", "proxy", "search_config"},
+    "residual_check": {"domains", "gradients", "hypergradient"},
     "importance": {"arviz_import"},
     "inference": {"elbo", "guide"},
     "learner": {"distribution", "elbo", "guide", "prior_net", "search_config"},
@@ -118,6 +123,10 @@ ALLOWED: dict[str, set[str]] = {
     },
     "data.plan": {
         *("data.documents", "data.rows", "data.sources", "data.store", "data.tokenizer"),
+    },
+    "matching_learners": {
+        *("distribution", "guide", "inference", "learner", "matching", "prior_net"),
+        *("search_config",),
     },
     "plots": {"arviz_import", "colours", "mixture"},
     "point_learners": {"learner", "prior_net", "search_config"},
@@ -158,21 +167,29 @@ ALLOWED: dict[str, set[str]] = {
         *("report_page.drawing", "report_page.run_record", "report_page.verdicts"),
         *("report_page.words",),
     },
-    "search": {
+    "linear_search": {
         *("domains", "evidence", "hypergradient", "learner", "point_learners", "prior_net"),
-        *("proxy", "scheduling", "search_config"),
+        *("proxy", "scheduling", "search_config", "search_state"),
+    },
+    "matching_search": {
+        *("domains", "freed_memory", "gradients", "learner", "matching", "matching_learners"),
+        *("prior_net", "proxy", "residual_check", "scheduling", "search_config", "search_state"),
+    },
+    "search": {
+        *("domains", "freed_memory", "linear_search", "matching_search", "prior_net", "proxy"),
+        *("search_config", "search_state"),
     },
     "target.mixture_dataset": {
         *("data.store", "domains", "target.mixture_order", "target.mixture_schedule"),
     },
-    "checkpoint": {"files", "search", "tensor_tree"},
+    "checkpoint": {"files", "search_state", "tensor_tree"},
     "data.prepare": {
         *("data.build", "data.encode", "data.plan", "data.store", "data.tokenizer"),
         *("files",),
     },
     "diagnostics": {
-        *("arviz_import", "distribution", "guide", "importance", "learner", "mixture"),
-        *("search",),
+        *("arviz_import", "distribution", "guide", "importance", "learner", "linear_search"),
+        *("matching_learners", "matching_search", "mixture", "search_state"),
     },
     "report_page.comparison": {
         *("mixture", "report_page.drawing", "report_page.run_record"),
@@ -215,8 +232,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "commands.report_command": {"command_line", "files", "html_report", "report"},
     "search_results": {
-        *("diagnostics", "domains", "mixture", "options", "plots", "run_data"),
-        *("run_folder", "search"),
+        *("diagnostics", "domains", "linear_search", "matching_search", "mixture", "options"),
+        *("plots", "run_data", "run_folder", "search_state"),
     },
     "target.training": {
         *("data.store", "files", "run_folder", "target.mixture_schedule"),
@@ -229,7 +246,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "run": {
         *("checkpoint", "command_line", "data.store", "domains", "files", "options"),
-        *("proxy", "run_data", "run_folder", "search", "search_results"),
+        *("proxy", "run_data", "run_folder", "search", "search_results", "search_state"),
     },
     "commands.search_command": {
         *("agreement", "command_line", "html_report", "mixture", "options", "parallel"),

@@ -8,7 +8,7 @@ import torch
 from bydore_pyro.learner import BayesianLearner, Weights, WeightsLearner
 from bydore_pyro.search_config import SearchConfig
 
-CONFIG = SearchConfig(steps=60, guide_warmup=0)
+CONFIG = SearchConfig(evidence="linear", steps=60, guide_warmup=0)
 SIGNALS, G = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, -1.0])
 
 

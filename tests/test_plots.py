@@ -16,7 +16,8 @@ from bydore_pyro.colours import domain_colours
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import posterior_of, trajectory_of
 from bydore_pyro.plots import plain, plot_losses, plot_posterior, plot_trajectory
-from bydore_pyro.search import SearchState, run_search
+from bydore_pyro.search import run_search
+from bydore_pyro.search_state import SearchState
 
 
 @pytest.fixture
