@@ -156,9 +156,12 @@ def measured_round(domains: Sequence[Sample], validation: Sample) -> MeasuredRou
 def _with_other_documents(sample: Sample) -> Tensor:
     """Products of each sequence with the mean of those of other documents ``(n,)``.
 
-    Where all lie in one document, with the mean of the other sequences.
+    Where all lie in one document, with the mean of the other sequences. A single sequence has but
+    itself: its own noise makes the product too large, and its domain's weight rather too small.
     """
     gradients, place = sample.gradients.double(), _places(sample.documents)
+    if len(place) == 1:
+        return gradients.square().sum(1)
     if int(place.max()) == 0:
         place = torch.arange(len(place))
     size = torch.bincount(place)[place]  # of the own document, (n,)
