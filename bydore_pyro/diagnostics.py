@@ -110,9 +110,10 @@ def posterior_of(
 def _matching_posterior(
     state: MatchingSearch, chains: int, draws: int, seed: int
 ) -> arviz.InferenceData:
-    learner, found = state.learner, state.matching
+    learner = state.learner
     if not isinstance(learner, MatchingPosterior) or state.signals is None:
         raise DataError("Expected a search with a round that was measured, found none")
+    found = state.matching
     drawn = corrected_draws(
         mixture_model,
         learner.guide,
@@ -252,8 +253,10 @@ def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit
     window = _window(state)
     learner = getattr(state, "learner", None)
     if isinstance(learner, MatchingPosterior) and isinstance(state, MatchingSearch):
+        if state.signals is None:
+            raise DataError("Expected a search with a round that was measured, found none")
         found = state.matching
-        of_all = (state.signals, found.linear, 1.0, found.precision)
+        of_all = (state.signals.double(), found.linear, 1.0, found.precision)
         return guide_fit(mixture_model, learner.guide, *of_all, num_samples=num_samples)
     if not isinstance(learner, BayesianLearner) or not isinstance(state, LinearSearch):
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")

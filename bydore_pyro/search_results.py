@@ -55,7 +55,8 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     from bydore_pyro.plots import plot_losses, plot_posterior, plot_trajectory
 
     corpus, trajectory, summary = state.domains.corpus, trajectory_of(state), None
-    posterior = posterior_of(state) if state.config.learner == "bayesian" else None
+    measured = not isinstance(state, MatchingSearch) or bool(state.rounds)  # not if broken off early
+    posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
     mixture = mixture_of(
         state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
     )
@@ -71,7 +72,7 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start))
     folder.write_figure("losses.png", plot_losses(trajectory))
-    if isinstance(state, MatchingSearch):
+    if isinstance(state, MatchingSearch) and measured:
         folder.write_dataset("rounds.nc", rounds_of(state))
     return Found(state, mixture, summary, posterior)
 

@@ -13,18 +13,35 @@ from conftest import Bigram
 from bydore_pyro.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
+from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.proxy import Proxy, ProxyConfig
 from bydore_pyro.search import init_search, run_search, search_step
 from bydore_pyro.search_config import SearchConfig
 from bydore_pyro.search_state import SearchState
 
 CONFIG = SearchConfig(
-    steps=14, batch_sequences=8, signal_sequences=1, validation_batch=8, guide_warmup=4
+    evidence="linear", steps=14, batch_sequences=8, validation_batch=8, guide_warmup=4
+)
+MATCHING = SearchConfig(
+    steps=12,
+    rounds=3,
+    train_share=0.5,
+    round_sequences=10,
+    sketch_size=128,
+    inference_steps=4,
+    check_sequences=4,
+    batch_sequences=8,
 )
 
 
 def state_of(corpus: TokenStore, config: SearchConfig, seed: int = 0) -> SearchState:
-    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    domains = Domains(
+        corpus,
+        {"birds": 1.0},
+        sequence_length=32,
+        validation_sequences=64,
+        measured=config.measured_sequences(4),
+    )
     return init_search(domains, Proxy(Bigram(corpus.vocabulary), ProxyConfig()), config, seed=seed)
 
 
@@ -32,7 +49,7 @@ def assert_same(left: SearchState, right: SearchState) -> None:
     for a, b in zip(left.records, right.records, strict=True):
         for field in dataclasses.fields(a):
             x, y = getattr(a, field.name), getattr(b, field.name)
-            assert np.array_equal(x, y), field.name
+            assert np.array_equal(x, y, equal_nan=True), field.name
             assert type(x) is type(y)
     for name, parameter in left.proxy.parameters.items():
         assert torch.equal(parameter, right.proxy.parameters[name])
@@ -67,6 +84,53 @@ def test_resumed_at_any_step_the_end_is_the_same(
         assert len(resumed.records) == stop
         list(run_search(resumed))
         assert_same(whole, resumed)
+
+
+@pytest.mark.parametrize("learner", ["bayesian", "point", "exponentiated"])
+def test_matching_goes_on_after_any_step(
+    corpus: TokenStore, tmp_path: Path, learner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, between and right after the rounds, and when all is done."""
+    monkeypatch.setattr("bydore_pyro.matching_learners.POINT_STEPS", 8)
+    config = dataclasses.replace(MATCHING, learner=learner)
+    assert config.measured_steps == (2, 4, 6)
+    whole = state_of(corpus, config)
+    list(run_search(whole))
+    assert isinstance(whole, MatchingSearch)
+    assert whole.check is not None
+    for stop in range(1, 7):
+        first = state_of(corpus, config)
+        for _ in range(stop):
+            search_step(first)
+        path = save_checkpoint(first, tmp_path / str(stop))
+        torch.manual_seed(stop)
+        resumed = state_of(corpus, config)
+        assert isinstance(resumed, MatchingSearch)
+        assert load_checkpoint(resumed, tmp_path / str(stop), print) == path
+        assert len(resumed.rounds) == stop // 2
+        list(run_search(resumed))
+        assert_same(whole, resumed)
+        assert torch.equal(whole.matching.precision, resumed.matching.precision)
+        assert torch.equal(whole.matching.linear, resumed.matching.linear)
+        for left, right in zip(whole.rounds, resumed.rounds, strict=True):
+            for field in dataclasses.fields(left):
+                x, y = getattr(left, field.name), getattr(right, field.name)
+                assert np.array_equal(x, y, equal_nan=True), field.name
+                assert type(x) is type(y), field.name
+        assert resumed.check is not None
+        for name in ("slopes", "errors", "weights"):
+            assert torch.equal(getattr(whole.check, name), getattr(resumed.check, name)), name
+
+
+def test_evidence_of_one_kind_is_no_beginning_of_the_other(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    state = state_of(corpus, CONFIG)
+    search_step(state)
+    save_checkpoint(state, tmp_path)
+    lines: list[str] = []
+    assert load_checkpoint(state_of(corpus, MATCHING), tmp_path, lines.append) is None
+    assert "Expected search" in lines[0]
 
 
 def test_a_checkpoint_of_a_resumed_search_is_whole(corpus: TokenStore, tmp_path: Path) -> None:

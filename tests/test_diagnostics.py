@@ -11,9 +11,9 @@ import pytest
 import torch
 from conftest import counts_model
 from pyro.distributions import Dirichlet
-from test_search import state_of
+from test_search import LINEAR, MATCHING, state_of
 
-from bydore_pyro.arviz_import import import_arviz
+from bydore_pyro.arviz_import import hdi, import_arviz
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import (
     GuideFit,
@@ -23,14 +23,17 @@ from bydore_pyro.diagnostics import (
     mixture_of,
     outweighs,
     posterior_of,
+    rounds_of,
     search_guide_fit,
     trajectory_of,
 )
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.errors import DataError
 from bydore_pyro.guide import MixtureGuide
+from bydore_pyro.matching_search import MatchingSearch
+from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.prior_net import FreeConcentrations
-from bydore_pyro.search import run_search
+from bydore_pyro.search import run_search, search_step
 from bydore_pyro.search_state import SearchState, StepRecord
 
 az = import_arviz()
@@ -202,8 +205,90 @@ def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
         guide_fit(counts_model, guide(1.0), counts, num_samples=10)
 
 
+@pytest.fixture(scope="module")
+def matched(corpus: TokenStore) -> MatchingSearch:
+    """A finished search by gradient matching."""
+    state = state_of(corpus, MATCHING, validation={"birds": 0.6, "greek": 0.4})
+    list(run_search(state))
+    assert isinstance(state, MatchingSearch)
+    return state
+
+
+def test_rounds_tell_what_each_found_and_their_evidence(matched: MatchingSearch) -> None:
+    rounds = rounds_of(matched)
+    assert dict(rounds.sizes) == {"round": 2, "domain": 4, "other": 4}
+    assert rounds["step"].values.tolist() == [3, 6]
+    assert rounds["sequences"].values[0].tolist() == [16] * 4
+    for number, one in enumerate(matched.rounds):
+        for name in ("weights", "alone", "losses", "scale", "unexplained", "validation_loss"):
+            np.testing.assert_array_equal(rounds[name].values[number], getattr(one, name))
+    assert set(rounds["settled"].values.tolist()) <= {0, 1}
+    np.testing.assert_allclose(rounds["gram"].values.trace(axis1=1, axis2=2), 1)
+    found = matched.matching
+    np.testing.assert_allclose(rounds["gram"].sum("round"), found.gram, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(rounds["cross"].sum("round"), found.cross, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(rounds["precision"], found.precision)
+    np.testing.assert_array_equal(rounds["linear"], found.linear)
+
+
+def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(
+    matched: MatchingSearch,
+) -> None:
+    """Draws of weights and scale, the same for the same seed; what the correction found."""
+    posterior = posterior_of(matched, chains=2, draws=300)["posterior"]
+    assert set(posterior.data_vars) == {"w", "s"}
+    assert posterior["s"].dims == ("chain", "draw")
+    np.testing.assert_allclose(posterior["w"].sum("domain"), 1, atol=1e-6)
+    assert (posterior["s"] > 0).all()
+    assert set(posterior.attrs) >= {"khat", "effective_draws", "weighed_draws", "corrected"}
+    assert posterior.attrs["weighed_draws"] == 8000
+    assert 1 <= posterior.attrs["effective_draws"] <= 8000
+    assert posterior.attrs["corrected"] in (0, 1)
+    again = posterior_of(matched, chains=2, draws=300)["posterior"]
+    other = posterior_of(matched, chains=2, draws=300, seed=1)["posterior"]
+    assert again.equals(posterior)
+    assert not other.equals(posterior)
+    fit = search_guide_fit(matched, num_samples=200)
+    assert np.isfinite(fit.khat) or fit.khat == np.inf
+    assert fit.draws == 200
+
+
+def test_the_mixture_of_matching_is_the_most_likely_one(matched: MatchingSearch) -> None:
+    """Its intervals hold the weights: those that lie outside of the draws' own are stretched."""
+    posterior = posterior_of(matched, chains=2, draws=300)
+    mixture = mixture_of(matched, posterior, tokenizer="t", data_sha256="d")
+    np.testing.assert_allclose(mixture.weights, matched.matching.weights, atol=1e-9)
+    assert min(mixture.weights) == 0, "no draw is"
+    assert float(posterior["posterior"]["w"].min()) > 0
+    assert mixture.hdi is not None
+    own = hdi(posterior, "w", HDI_PROBABILITY).values
+    stretched = 0
+    for weight, (low, high), (least, most) in zip(mixture.weights, mixture.hdi, own, strict=True):
+        assert low <= weight <= high
+        assert (low, high) == (min(least, weight), max(most, weight))
+        stretched += (low, high) != (least, most)
+    assert stretched
+    # The ablation's learners have no posterior: the last record's mean is all there is.
+    alone = mixture_of(matched, None, tokenizer="t", data_sha256="d")
+    np.testing.assert_allclose(alone.weights, matched.records[-1].mean, rtol=1e-6)
+    assert alone.hdi is None
+
+
+def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None:
+    state = state_of(corpus, MATCHING)
+    search_step(state)
+    with pytest.raises(DataError, match="a round that was measured"):
+        posterior_of(state)
+    with pytest.raises(DataError, match="a round that was measured"):
+        search_guide_fit(state)
+    trajectory = trajectory_of(state)
+    assert "g" not in trajectory
+    assert "kl_weight" not in trajectory
+    assert np.isnan(trajectory["validation_loss"].values).all()
+
+
 def test_fit_of_a_search(corpus: TokenStore) -> None:
-    state = state_of(corpus)
+    state = state_of(corpus, LINEAR)
     for _ in run_search(state):
         pass
     fit = search_guide_fit(state, num_samples=200)

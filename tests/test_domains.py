@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+import torch
+from conftest import random_store
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains, SequenceStream
@@ -73,6 +77,90 @@ def test_a_validation_domain_need_not_be_trained_on(corpus: TokenStore) -> None:
     domains = Domains(corpus, {"birds": 1.0}, names=["digits", "greek"], sequence_length=32)
     assert domains.num_domains == 2
     assert domains.train_batch({"birds": 4}).shape == (4, 32), "for the comparison alone"
+
+
+def measuring(corpus: TokenStore, measured: int) -> Domains:
+    return Domains(
+        corpus,
+        {"birds": 2.0, "greek": 1.0},
+        sequence_length=32,
+        validation_sequences=64,
+        measured=measured,
+    )
+
+
+def every_row(domains: Domains, kind: str, name: str) -> set[int]:
+    """The numbers of the sequences that a stream of two epochs is made of."""
+    stream = domains._streams[kind, name]
+    return set(stream.rows(0, 2 * stream.count).tolist())
+
+
+@pytest.mark.parametrize("measured", [1, 10, 10**6])
+def test_what_is_kept_for_measuring_is_never_trained_on(corpus: TokenStore, measured: int) -> None:
+    """Together they are all sequences; at most a third is kept."""
+    domains = measuring(corpus, measured)
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    for name in domains.names:
+        total = len(corpus.train[name]) // 32
+        trained, own = every_row(domains, "train", name), every_row(domains, "measure", name)
+        assert not trained & own
+        assert trained | own == set(range(total))
+        assert len(own) == kept[name] == min(measured, total // 3)
+        assert domains.sequences()[name] == total - kept[name]
+        assert every_row(domains, "signal", name) == set(range(total))
+
+
+def test_nothing_is_kept_where_nothing_is_measured(corpus: TokenStore) -> None:
+    plain = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    assert not any(kind == "measure" for kind, _ in plain._streams)
+    assert plain.sequences()["birds"] == len(corpus.train["birds"]) // 32
+
+
+def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> None:
+    """Each is the document that holds its middle; batches go on where the last one ended."""
+    domains, twin = measuring(corpus, 40), measuring(corpus, 40)
+    first, numbers = domains.measure_batch("greek", 12)
+    second, more = domains.measure_batch("greek", 5)
+    rows = twin._streams["measure", "greek"].rows(0, 17)
+    tokens, ends = corpus.train["greek"], corpus.train_documents["greek"]
+    assert len(ends) > 20
+    for row, sequence, number in zip(rows, [*first, *second], [*numbers, *more], strict=True):
+        assert sequence.tolist() == tokens[row * 32 : row * 32 + 32].tolist()
+        start = 0 if number == 0 else ends[number - 1]
+        assert start <= row * 32 + 16 < ends[number]
+    state = domains.state()
+    expected = domains.measure_batch("greek", 4)[0]
+    twin.restore(state)
+    assert torch.equal(twin.measure_batch("greek", 4)[0], expected)
+
+
+def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
+    """Those of another domain have other numbers, and each sequence stands in its document."""
+    domains = measuring(corpus, 10)
+    numbers = domains.validation_documents
+    assert len(numbers) == len(domains.validation)
+    of_birds = len(corpus.validation_documents["birds"])
+    held_out = {name: corpus.validation[name].tobytes() for name in ("birds", "greek")}
+    for sequence, number in zip(domains.validation.numpy(), numbers, strict=True):
+        name = "birds" if number < of_birds else "greek"
+        tokens = sequence.astype(corpus.validation[name].dtype).tobytes()
+        assert tokens in held_out[name]
+    assert len(set(numbers.tolist())) > 5
+
+
+@pytest.mark.parametrize("sequences", [1, 2, 3])
+def test_a_domain_of_few_sequences_can_be_measured(sequences: int) -> None:
+    corpus = random_store(tokens=6400)
+    train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}
+    domains = measuring_random(dataclasses.replace(corpus, train=train))
+    batch, documents = domains.measure_batch("c", 2)
+    assert batch.shape == (2, 32)
+    assert documents.shape == (2,)
+    assert domains.train_batch({"c": 2}).shape == (2, 32)
+
+
+def measuring_random(corpus: TokenStore) -> Domains:
+    return Domains(corpus, {"a": 1.0}, sequence_length=32, validation_sequences=64, measured=20)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def results(folder: Path) -> dict[str, object]:
         "summary": (folder / "summary.csv").read_text(),
         "tokens": metrics["search"]["tokens"],
         "jitter": metrics["jitter_second_half"],
+        "matching": metrics.get("matching"),
         "trajectory": xarray.load_dataset(folder / "trajectory.nc", engine="h5netcdf"),
         "posterior": arviz.from_netcdf(folder / "posterior.nc")["posterior"].load(),
     }
@@ -56,9 +57,10 @@ def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
 
 
 @pytest.mark.slow
-def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("evidence", ["matching", "linear"])
+def test_killed_twenty_times(store: Path, tmp_path: Path, evidence: str) -> None:
     """`kill -9` at 20 random moments, each time resumed: bit-identical to a run left alone."""
-    steps = ("--steps", "60", "--guide_warmup", "10")
+    steps = ("--evidence", evidence, "--steps", "60", "--guide_warmup", "10")
     main(arguments(store, tmp_path / "whole", *steps))
     program = tmp_path / "program.py"
     # Forked, so that the imports are paid once; it kills itself where it is told to.
@@ -124,15 +126,23 @@ def broken_off(
     return exit_.value.code
 
 
+@pytest.mark.parametrize(
+    ("evidence", "number"), [("linear", 3), ("matching", 1), ("matching", 3)]
+)
 def test_interrupted_it_saves_and_says_how_to_go_on(
     store: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    evidence: str,
+    number: int,
 ) -> None:
-    main(arguments(store, tmp_path / "whole"))
+    """Also before the first round has been measured."""
+    kind = ("--evidence", evidence, "--steps", "10")
+    main(arguments(store, tmp_path / "whole", *kind))
     out = tmp_path / "out"
-    assert broken_off(arguments(store, out), 3, KeyboardInterrupt(), monkeypatch) == 130
+    given = arguments(store, out, *kind)
+    assert broken_off(given, number, KeyboardInterrupt(), monkeypatch) == 130
     stderr = capsys.readouterr().err
     assert f"Go on with --resume {out}" in stderr
     assert stderr.splitlines()[-1] == "bydore search: error: interrupted"
@@ -150,7 +160,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(
 ) -> None:
     out = tmp_path / "out"
     full = OSError(28, "No space left on device", str(out))
-    assert broken_off(arguments(store, out), 4, full, monkeypatch) == 2
+    assert broken_off(arguments(store, out), 2, full, monkeypatch) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"bydore search: error: No space left on device: {out}"
     main(["search", "--resume", str(out)])
@@ -177,12 +187,13 @@ def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path
     given = arguments(store, tmp_path / "unused")[1:]
     options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
     found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
-    assert len(found.state.records) == SMOKE["steps"]
+    assert len(found.state.records) == options.search.trained_steps == 3
     whole = search_in(options, tmp_path / "whole", "test")
     assert whole.mixture == found.mixture
     assert is_finished(tmp_path / "whole")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+    assert (tmp_path / "run" / "rounds.nc").is_file()
     assert not is_finished(tmp_path / "run"), "its metrics are its caller's"
 
 

@@ -12,7 +12,13 @@ from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.errors import DataError
 from bydore_pyro.options import SMOKE
-from bydore_pyro.run_data import domains_of, largest_weights, load_domains, uniform_weights
+from bydore_pyro.run_data import (
+    domains_of,
+    largest_weights,
+    load_domains,
+    search_domains,
+    uniform_weights,
+)
 
 
 def options(store: Path, *more: str) -> SearchOptions:
@@ -34,6 +40,23 @@ def test_options_become_domains_and_their_caps(
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect on the token store" in capsys.readouterr().err, "--smoke's cap"
     assert largest_weights(options(store), domains) is None
+
+
+def test_a_search_keeps_what_it_measures(store: Path) -> None:
+    """By gradient matching; Algorithm 1, and all other methods, train on everything."""
+    matching = options(store)
+    domains = load_domains(matching)
+    most = matching.search.measured_sequences(3)
+    total = domains_of(matching, domains.corpus, 0).sequences()
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    for name in domains.names:
+        assert kept[name] == min(most, total[name] // 3)
+        assert domains.sequences()[name] == total[name] - kept[name]
+    linear = search_domains(options(store, "--evidence", "linear"), domains.corpus, 0)
+    assert linear.sequences() == total
+    of_two = search_domains(options(store, "--domains", "a", "b"), domains.corpus, 0)
+    assert of_two.names == ("a", "b")
+    assert of_two.measurable().max() <= matching.search.measured_sequences(2)
 
 
 def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

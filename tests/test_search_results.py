@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_search import state_of
+from test_search import LINEAR, MATCHING, state_of
 
 from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import jitter
+from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.run_folder import RunFolder
-from bydore_pyro.search import run_search
-from bydore_pyro.search_config import SearchConfig
+from bydore_pyro.search import run_search, search_step
 from bydore_pyro.search_results import (
     Found,
     peak_memory_megabytes,
@@ -27,10 +28,12 @@ from bydore_pyro.search_results import (
 
 
 @pytest.mark.parametrize("learner", ["bayesian", "point"])
+@pytest.mark.parametrize("evidence", ["linear", "matching"])
 def test_what_was_found_is_written_and_told(
-    learner: str, corpus: TokenStore, tmp_path: Path
+    evidence: str, learner: str, corpus: TokenStore, tmp_path: Path
 ) -> None:
-    state = state_of(corpus, SearchConfig(steps=6, guide_warmup=1, learner=learner))
+    config = LINEAR if evidence == "linear" else MATCHING
+    state = state_of(corpus, dataclasses.replace(config, learner=learner))
     list(run_search(state))
     given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
     options = parse_options(given, "test", "", SearchOptions)
@@ -42,8 +45,20 @@ def test_what_was_found_is_written_and_told(
 
     metrics = search_metrics(options, found)
     means = np.stack([record.mean for record in state.records])
-    assert metrics["steps"] == 6
-    assert metrics["jitter_second_half"] == jitter(means[3:])
+    assert metrics["steps"] == config.trained_steps
+    assert metrics["jitter_second_half"] == jitter(means[len(means) // 2 :])
+    assert (tmp_path / "run" / "rounds.nc").exists() == (evidence == "matching")
+    assert ("matching" in metrics) == (evidence == "matching")
+    if isinstance(state, MatchingSearch):
+        told = metrics["matching"]
+        assert [one["step"] for one in told["rounds"]] == [3, 6]
+        assert told["unexplained"] == state.matching.unexplained
+        assert told["by_document_over_by_sequence"] > 0
+        assert set(told["check"]) == {"slopes", "errors", "failing"}
+        assert list(told["rounds"][-1]["weights"]) == list(corpus.names)
+        if learner == "bayesian":
+            assert metrics["guide_fit"]["corrected"] in (True, False)
+            np.testing.assert_allclose(found.mixture.weights, state.matching.weights, atol=1e-9)
     assert list(metrics["last_weights"].values()) == means[-1].tolist()
     assert ("guide_fit" in metrics) == (learner == "bayesian")
     assert metrics["search"]["tokens"] == sum(state.proxy.cost.tokens.values())
@@ -55,6 +70,21 @@ def test_what_was_found_is_written_and_told(
     }
     for name, times in run_epochs(options, state.domains, found.mixture).items():
         assert times == pytest.approx(found.mixture.as_dict()[name] * 5000 / tokens[name])
+
+
+def test_a_search_that_broke_off_before_its_first_round_leaves_what_it_did(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    state = state_of(corpus, MATCHING)
+    search_step(state)
+    given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
+    options = parse_options(given, "test", "", SearchOptions)
+    found = write_search(state, options, RunFolder(tmp_path / "run"))
+    assert found.posterior is None
+    np.testing.assert_allclose(found.mixture.weights, 0.25)
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        *("mixture.json", "trajectory.nc", "trajectory.png", "losses.png"),
+    }
 
 
 def test_memory_is_counted_in_megabytes() -> None:
