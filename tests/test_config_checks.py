@@ -54,7 +54,9 @@ def test_a_search_warns_of_idle_options(options: dict) -> None:
     "options", [{"signal_sequences": 2}, {"kl_weight": 0.1}, {"average_from": 0.2}, {"kl": "bound"}]
 )
 def test_what_algorithm_1_is_told_means_nothing_to_gradient_matching(options: dict) -> None:
-    with pytest.warns(UserWarning, match=f"{list(options)[0]} has no effect with evidence matching"):
+    with pytest.warns(
+        UserWarning, match=f"{next(iter(options))} has no effect with evidence matching"
+    ):
         SearchConfig(**options)
 
 

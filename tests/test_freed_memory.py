@@ -24,9 +24,7 @@ def test_the_c_library_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("library", [object(), None])
-def test_another_c_library_does_no_harm(
-    library: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_c_library_does_no_harm(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(name: None) -> object:
         if library is None:
             raise OSError("no such library")

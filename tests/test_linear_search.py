@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyro
 import pytest
 import torch
 from conftest import ALPHABETS, Bigram, random_store
@@ -20,13 +19,14 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.evidence import Evidence
+from bydore_pyro.linear_search import LinearSearch, _measure
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
 from bydore_pyro.scheduling import STRATEGIES, Strategy
-from bydore_pyro.linear_search import LinearSearch, _measure
 from bydore_pyro.search import init_search, run_search, search_step
 from bydore_pyro.search_config import SearchConfig
 
 MODELS = Path(__file__).parents[1] / "models"
+
 
 def test_the_planted_mixture_is_found(corpus: TokenStore) -> None:
     """Two of four disjoint languages make up the validation text; the others cannot help."""

@@ -1,4 +1,4 @@
-"""Evidence by gradient matching: what it estimates, without bias, and how far it can be believed."""
+"""Evidence by gradient matching: what it estimates, without bias, and how far to believe it."""
 
 from __future__ import annotations
 
@@ -99,9 +99,7 @@ def test_noise_does_not_bias_the_products() -> None:
     """Twelve sequences in six documents: a plain mean would add the noise's square to each norm."""
     means = 0.3 * normal(3, SIZE, seed=0)
     shares = SHARES[:3]
-    found = [
-        a_round(means, shares, seed, effect=1.0, each=2, count=12) for seed in range(1, 401)
-    ]
+    found = [a_round(means, shares, seed, effect=1.0, each=2, count=12) for seed in range(1, 401)]
     target = shares @ means
     for name, truth in (
         ("gram", means @ means.T),
@@ -187,7 +185,7 @@ def test_errors_of_independent_witnesses_are_counted_alike() -> None:
 
 
 def test_the_same_sequences_again_are_no_new_witnesses() -> None:
-    """Two rounds of the same sequences know as much as one; two of fresh ones know twice as much."""
+    """Two rounds of the same sequences know as much as one; of fresh ones, twice as much."""
     means, u = normal(3, SIZE, seed=5), SHARES[:3]
     first = a_round(means, u, 1, count=40)
     fresh = a_round(means, u, 2, count=40)
@@ -264,7 +262,9 @@ def test_the_metric_knows_what_is_within_domains_alone() -> None:
     """How far apart two domains are is what is looked for: it is not shrunk."""
     apart = torch.tensor([100.0, 0.0, 0.0])
     noise = torch.tensor([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
-    metric = Metric([Sample(noise + apart, torch.arange(2)), Sample(noise - apart, torch.arange(2))])
+    metric = Metric(
+        [Sample(noise + apart, torch.arange(2)), Sample(noise - apart, torch.arange(2))]
+    )
     torch.testing.assert_close(metric(apart), apart)
     assert float(metric(torch.tensor([0.0, 1.0, 0.0]))[1]) < 0.95
     shrunk = metric.of(Sample(apart[None], torch.tensor([3])))

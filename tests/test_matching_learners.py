@@ -1,4 +1,4 @@
-"""What learns from the match of gradients: the posterior, and two points that are its most likely."""
+"""What learns from the match of gradients: the posterior, and its most likely point, twice."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ def test_a_learner_goes_on_with_the_same_bits(kind: str, monkeypatch: pytest.Mon
     whole = learner_of(kind, steps=20)
     whole.learn(SIGNALS, first, last=False)
     state = whole.state()
-    held = {
-        part: {n: v.clone() for n, v in values.items()} for part, values in state.items()
-    }
+    held = {part: {n: v.clone() for n, v in values.items()} for part, values in state.items()}
     expected = whole.learn(SIGNALS, second, last=True)
     other = learner_of(kind, steps=20)
     torch.rand(5)

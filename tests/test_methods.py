@@ -51,15 +51,16 @@ def test_every_method_finds_a_mixture_within_the_budget(
     if method in ("uniform", "natural", "human", "single"):
         assert spent == 0
     else:
-        assert 0.7 * 24 * 6 < spent < 1.05 * 24 * 6
+        least = 0.7 if method != "bydore" else 0.02  # it needs no more than its steps
+        assert least * 24 * 6 < spent < 1.05 * 24 * 6
         again = problem_of(options, domains, tmp_path / "proxies")
         assert fit(method, again, options, tmp_path / "search").mixture == found.mixture
     if method in ("doremi", "bydore"):
         assert found.trajectory.shape[1] == 3
 
 
-def test_the_search_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) -> None:
-    options = options_for(text, "--budget", "10")
+def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "10", "--evidence", "linear")
     domains = load_domains(options)
     problem = problem_of(options, domains, tmp_path / "proxies")
     # A step trains on 8 sequences, takes a gradient on 8, and reads 2 x 3 forward.
@@ -67,6 +68,16 @@ def test_the_search_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) 
     found = fit_bydore(problem, options, tmp_path / "search")
     assert found.details["steps"] == 26
     assert found.mixture.standard_deviation is not None
+
+
+def test_matching_takes_its_steps_or_fewer(text: Path, tmp_path: Path) -> None:
+    """Two rounds of 3 x 8 + 32 sequences and a check of two passes, (112 + 4) / 8 = 14.5 steps'
+    worth; then 0.42 of a step for each."""
+    given = ("--steps", "100", "--check_sequences", "2")
+    for budget, expected in (("10", 100), ("0.4", int((40 - 14.5) / 0.42)), ("0.15", 5)):
+        options = options_for(text, *given, "--budget", budget)
+        problem = problem_of(options, load_domains(options), tmp_path / budget)
+        assert bydore_steps(problem, options) == expected, budget
 
 
 def test_unknown_methods_and_bad_budgets(text: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from bydore_pyro.cli import main
 from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.options import SMOKE
-from bydore_pyro.run import is_finished, search, search_in
+from bydore_pyro.run import is_finished, search, search_in, write_inputs
 from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
 
@@ -126,9 +126,7 @@ def broken_off(
     return exit_.value.code
 
 
-@pytest.mark.parametrize(
-    ("evidence", "number"), [("linear", 3), ("matching", 1), ("matching", 3)]
-)
+@pytest.mark.parametrize(("evidence", "number"), [("linear", 3), ("matching", 1), ("matching", 3)])
 def test_interrupted_it_saves_and_says_how_to_go_on(
     store: Path,
     tmp_path: Path,
@@ -238,3 +236,14 @@ def test_seeds_agree_and_go_on(
     assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the others"
     main(["report", str(out / "seed-5")])
     assert "In " in capsys.readouterr().out
+
+
+def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
+    given = arguments(store, tmp_path / "unused")[1:]
+    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    corpus = load_domains(options).corpus
+    write_inputs(RunFolder(tmp_path / "run"), options, corpus, "test")
+    before = folder_content(tmp_path / "run")
+    assert set(before) == {"config.json", "manifest.json", "tokenizer.json"}
+    write_inputs(RunFolder(tmp_path / "run", resume=True), options, corpus, "test")
+    assert folder_content(tmp_path / "run") == before
