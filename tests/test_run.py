@@ -70,6 +70,7 @@ import os, signal, sys, threading, time
 from bydore_pyro.cli import main
 import bydore_pyro.run, bydore_pyro.plots, arviz, transformers, h5netcdf  # noqa
 
+bydore_pyro.diagnostics.MOVES = 20  # as in all tests
 arguments, out, moments = sys.argv[3:], sys.argv[2], [float(x) for x in sys.argv[1].split(",")]
 for number, moment in enumerate([*moments, None]):
     child = os.fork()
