@@ -155,8 +155,8 @@ def mixture_of(
     By gradient matching the weights are the most likely ones. The posterior's mean has more on
     every domain that the target does not ask for, and the more the less is known. Where the most
     likely weight lies outside of the HDI, where one domain has nearly all, the interval is
-    stretched to it; one with less than 1 % of the draws below begins at 0. By linear evidence they are the exact mean of the
-    averaged posterior.
+    stretched to it; one with less than 1 % of the draws below begins at 0. By linear evidence they
+    are the exact mean of the averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
