@@ -33,7 +33,7 @@ Split = Literal["train", "validation"]
 LARGEST_VALIDATION_FILE = 0.05
 # A domain of which fewer files would be held out is split piece by piece: text of few files is
 # unlike the training text, and tells how well a model does on them rather than on the domain.
-FEWEST_HELD_OUT = 40
+FEWEST_HELD_OUT = 30
 SMALL_PIECE = 3_000  # characters
 
 
