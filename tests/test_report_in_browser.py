@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from report_runs import HOSTILE, write_fit, write_search, write_seeds
+from report_runs import HOSTILE, write_fit, write_matching, write_search, write_seeds
 
 from bydore_pyro.html_report import html_report
 
@@ -78,6 +78,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     runs = {
         "case": [write_search(folder / "case", verified=True)],
         "hostile": [write_search(hostile, HOSTILE, verified=True)],
+        "matching": [write_matching(folder / "<b>matching</b>", HOSTILE)],
         "fit": [write_fit(folder / "fit", "doremi")],
         "seeds": [write_seeds(folder / "seeds", 3)],
     }

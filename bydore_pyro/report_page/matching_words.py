@@ -8,7 +8,7 @@ from typing import Any
 
 from bydore_pyro.report_page.run_record import as_number
 from bydore_pyro.report_page.thresholds import COVERED
-from bydore_pyro.report_page.words import ABSENT, number, percent
+from bydore_pyro.report_page.words import ABSENT, clean, number, percent
 
 __all__ = [
     "ROUNDS_HEADER",
@@ -112,13 +112,15 @@ def check_told(metrics: Mapping[str, Any]) -> tuple[list[str], int, str] | None:
     failing = check.get("failing") if isinstance(check, dict) else None
     if not slopes or not isinstance(failing, list):
         return None
-    failing = [str(name) for name in failing if name in slopes]
+    failing = [name for name in map(str, failing) if name in slopes]
     if not failing:
         return [], len(slopes), f"On fresh text none of {len(slopes)} domains contradicts it."
     more = [name for name in failing if slopes[name] > 0]
     less = [name for name in failing if slopes[name] <= 0]
     parts = [
-        f"{word} of {', '.join(names)}" for word, names in (("more", more), ("less", less)) if names
+        f"{word} of {', '.join(map(clean, names))}"
+        for word, names in (("more", more), ("less", less))
+        if names
     ]
     verb = "contradicts" if len(failing) == 1 else "contradict"
     return (
@@ -192,5 +194,5 @@ def rows_by_round(rounds: list[Round]) -> tuple[list[str], list[tuple[str, ...]]
         cells = [number(rounds[0].weights.get(name))]
         for one in rounds[1:]:
             cells += [number(one.alone.get(name)), number(one.weights.get(name))]
-        rows.append((name, *cells))
+        rows.append((clean(name), *cells))
     return header, rows

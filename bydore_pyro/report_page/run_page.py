@@ -189,7 +189,8 @@ def _table_note(record: RunRecord) -> str:
         tokens = record.number("run_tokens")
         run = "a run" if tokens is None else f"a run of {tokens:,.0f} tokens"
         target = record.asked("run", "target_tokens")
-        own = "" if target else ", as long as the search itself; --target_tokens names another"
+        long = "as --steps are" if record.by_matching else "as the search itself"
+        own = "" if target else f", as long {long}; --target_tokens names another"
         told.append(f"Epochs: how often {run} reads the domain's text{own}.")
     if mixture.free_weights is not None and mixture.hdi is not None:
         told.append("Intervals and standard deviations are those of the free weights.")

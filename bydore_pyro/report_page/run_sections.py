@@ -38,7 +38,7 @@ PARTS = {
     "hypergradient": "g: what each domain would bring",
     "gradients": "gradients of domains and validation set",
     "matching": "adding up the evidence",
-    "guide": "inferring the posterior",
+    "guide": "updating the posterior",
     "check": "the check on fresh text",
     "evaluate": "judging finished proxies",
     "reference": "the reference model's losses",

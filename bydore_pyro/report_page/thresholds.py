@@ -1,4 +1,4 @@
-"""What a verdict is, and the thresholds of the report: where a figure changes its meaning, and why."""
+"""Verdicts, and all thresholds of the report: where a figure's meaning changes, and why there."""
 
 from __future__ import annotations
 
