@@ -126,7 +126,7 @@ def opened(
     assert all(url.startswith("file:") and url.endswith(".html") for url in heard["asked"])
 
 
-@pytest.mark.parametrize("name", ["case", "hostile", "fit", "seeds", "several"])
+@pytest.mark.parametrize("name", ["case", "hostile", "matching", "fit", "seeds", "several"])
 def test_it_loads_and_nothing_overflows(opened: Callable[..., Page], name: str) -> None:
     page = opened(name)
     for element in page.query_selector_all("details"):
