@@ -38,6 +38,7 @@ __all__ = [
     "trajectory_of",
 ]
 
+NOTHING_BELOW = 0.01  # share of the draws below an interval that might as well begin at 0
 MOVES, MOST_MOVED = 500, 64  # of the corrected draws; domains above which they do not mix
 BY_DOMAIN: tuple[str, ...] = (
     "weights",
@@ -154,9 +155,9 @@ def mixture_of(
 
     By gradient matching the weights are the most likely ones. The posterior's mean has more on
     every domain that the target does not ask for, and the more the less is known. Where the most
-    likely weight lies outside of the HDI, at 0 or where one domain has nearly all, the interval is
-    stretched to it. By linear evidence they are the exact mean of the
-    averaged posterior.
+    likely weight lies outside of the HDI, where one domain has nearly all, the interval is
+    stretched to it; one with less than 1 % of the draws below begins at 0. By linear evidence they
+    are the exact mean of the averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
@@ -175,6 +176,8 @@ def mixture_of(
     interval = hdi(posterior, "w", HDI_PROBABILITY).values
     deviation = samples.std(("chain", "draw")).values
     weights = tuple((mean / mean.sum()).tolist())
+    ends = interval.tolist()
+    beneath = (samples.values < interval[:, 0]).mean((0, 1)).tolist()  # share of the draws
     return Mixture(
         names=state.domains.names,
         weights=weights,
@@ -182,8 +185,8 @@ def mixture_of(
         hdi=tuple(
             (low, high)
             if isinstance(state, LinearSearch)
-            else (min(low, weight), max(high, weight))
-            for weight, (low, high) in zip(weights, interval.tolist(), strict=True)
+            else (0.0 if below < NOTHING_BELOW else min(low, weight), max(high, weight))
+            for weight, (low, high), below in zip(weights, ends, beneath, strict=True)
         ),
         hdi_probability=HDI_PROBABILITY,
         tokenizer=tokenizer,

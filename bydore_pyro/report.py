@@ -5,17 +5,28 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.report_page.matching_words import (
+    check_told,
+    covered,
+    inference_told,
+    round_rows,
+    rounds_in,
+    rows_by_round,
+    scale_told,
+    width_told,
+)
+from bydore_pyro.report_page.run_record import as_number
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["agreement_table", "losses_table", "report_text", "weights_table"]
+__all__ = ["agreement_table", "losses_table", "report_text", "rounds_text", "weights_table"]
 
 
 def report_text(folder: Path) -> str:
@@ -49,6 +60,9 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
             verdicts = {row["domain"]: row["verdict"] for row in csv.DictReader(file)}
     mixture = Mixture.from_json(folder / "mixture.json")
     parts = [weights_table(mixture, verdicts, metrics["run_epochs"])]
+    by_matching = isinstance(metrics.get("matching"), dict)
+    if by_matching:
+        parts.append(rounds_text(metrics))
     if "validation_loss_nats_per_token" in metrics:
         parts.append(losses_table(metrics["validation_loss_nats_per_token"]))
     spent, steps = metrics["search"], metrics.get("steps")
@@ -62,15 +76,23 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
         f"\n{metrics.get('method', 'search').capitalize()}: {', '.join(filter(None, about))}; "
         f"peak memory {metrics['peak_memory_megabytes'] / 1024:.1f} GB"
     ]
-    if metrics.get("jitter_second_half") is not None:
+    if metrics.get("jitter_second_half") is not None and not by_matching:
         lines[-1] += f"; jitter in the second half {metrics['jitter_second_half']:.3f}"
     if "guide_fit" in metrics:
         fit = metrics["guide_fit"]
         khat = fit["khat"] if isinstance(fit["khat"], str) else f"{fit['khat']:.2f}"
-        lines.append(
-            f"The last guide against its model with g frozen: PSIS k-hat {khat} (below 0.7 is "
+        model = "the evidence of all rounds" if by_matching else "g frozen"
+        line = (
+            f"The last guide against its model with {model}: PSIS k-hat {khat} (below 0.7 is "
             f"good), {fit['effective_draws']:.0f} effective of {fit['draws']} draws"
         )
+        if by_matching:
+            line += (
+                "; the draws are corrected to the posterior's"
+                if fit.get("corrected")
+                else "; the draws could not be corrected: intervals are not the posterior's"
+            )
+        lines.append(line)
     files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")
     lines.append(f"\nIn {folder}: {', '.join(files)} and pictures.")
     if (folder / "trajectory.png").exists():
@@ -109,6 +131,39 @@ def weights_table(
             f"[{low:.3f}, {high:.3f}]  {read.get(name, math.nan):6.2f}  {verdicts.get(name, '')}"
         )
     return "\n".join(lines)
+
+
+def rounds_text(metrics: Mapping[str, Any]) -> str:
+    """Returns what the rounds of a search by gradient matching found as text."""
+    rounds, matching = rounds_in(metrics), metrics["matching"]
+    unexplained, check = as_number(matching.get("unexplained")), check_told(metrics)
+    header, rows = rows_by_round(rounds)
+    header = [title.removeprefix("rounds ").removeprefix("round ") for title in header]
+    header[:2] = ["most likely, by rounds", "1"] if rows else []
+    parts = [_columns(header, rows)] if rows else []
+    for place, step, sequences, loss, share, scale, inference in round_rows(rounds):
+        parts.append(
+            f"round {place}, after step {step}: {sequences} sequences, validation loss {loss}, "
+            f"unexplained {share}, scale {scale}, inference {inference}"
+        )
+    told = [
+        "" if unexplained is None else covered(unexplained),
+        scale_told(as_number(matching.get("scale"))),
+        inference_told(rounds) if rounds else "",
+        "" if check is None else f"The mixture was checked. {check[2]}",
+        width_told(metrics),
+    ]
+    return "\n".join([*parts, "", *filter(None, told)])
+
+
+def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a table as text, its first column to the left."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = []
+    for first, *cells in (header, *rows):
+        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join([f"{first:<{widths[0]}}", *right]))
+    return "\n" + "\n".join(lines)
 
 
 def losses_table(losses: Mapping[str, float]) -> str:

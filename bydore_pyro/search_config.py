@@ -31,7 +31,8 @@ class SearchConfig:
         metadata={
             "help": "What the weights are learned from. 'matching' measures the gradients of all "
             "domains in a few rounds and finds the mixture whose gradient is that of the "
-            "validation set. 'linear' is the paper's Algorithm 1: a hypergradient a step."
+            "validation set. 'linear' is the paper's Algorithm 1: a hypergradient a step. Options "
+            "whose help begins with 'Matching' or 'Linear' are for that evidence alone."
         },
     )
     steps: int = field(
@@ -41,21 +42,23 @@ class SearchConfig:
         },
     )
     rounds: int = field(
-        default=3, metadata={"help": "Measurements of a search by matching, evenly spaced."}
+        default=3, metadata={"help": "Matching: measurements of the search, evenly spaced."}
     )
     train_share: float = field(
         default=0.42,
-        metadata={"help": "Share of the steps after which the last round is measured, in (0, 1]."},
+        metadata={"help": "Matching: share of the steps after which the last round is, in (0, 1]."},
     )
     round_sequences: int = field(
         default=128,
         metadata={
-            "help": "Sequences measured in a round, a domain on average, but no more than 8,192 in "
+            "help": "Matching: sequences measured in a round, a domain on average, but no "
+            "more than 8,192 in "
             "all or 16 of each. From the second round on, half are shared out by the weights."
         },
     )
     sketch_size: int = field(
-        default=4096, metadata={"help": "Numbers that a sequence's gradient is reduced to."}
+        default=4096,
+        metadata={"help": "Matching: numbers that a sequence's gradient is reduced to."},
     )
     inference_steps: int = field(
         default=1500,
@@ -64,23 +67,26 @@ class SearchConfig:
     check_sequences: int = field(
         default=32,
         metadata={
-            "help": "Fresh sequences of each domain on which the mixture found is checked at the "
+            "help": "Matching: fresh sequences of each domain on which the mixture found "
+            "is checked at the "
             "end; 0 checks nothing."
         },
     )
     batch_sequences: int = field(default=32, metadata={"help": "Sequences in a training batch."})
     signal_sequences: int = field(
-        default=1, metadata={"help": "Sequences of every domain in the signals' batch."}
+        default=1, metadata={"help": "Linear: sequences of every domain in the signals' batch."}
     )
     signal_domains: int = field(
         default=32,
         metadata={
-            "help": "Most domains that are measured in a step; of more, a random subset is, and g "
+            "help": "Linear: most domains that are measured in a step; of more, a random "
+            "subset is, and g "
             "stays unbiased."
         },
     )
     update_every: int = field(
-        default=1, metadata={"help": "Steps of the proxy between two measurements and updates."}
+        default=1,
+        metadata={"help": "Linear: steps of the proxy between two measurements and updates."},
     )
     strategy: Strategy = field(
         default="intra_sampling",
@@ -98,66 +104,80 @@ class SearchConfig:
     )
     hypergradient: Literal["finite_difference", "forward_mode"] = field(
         default="finite_difference",
-        metadata={"help": "g by two perturbed passes, or exactly, by a Jacobian-vector product."},
+        metadata={
+            "help": "Linear: g by two perturbed passes, or exactly, by a Jacobian-vector product."
+        },
     )
     validation_batch: int = field(
-        default=12, metadata={"help": "Sequences in the batch of the validation gradient."}
+        default=12, metadata={"help": "Linear: sequences in the batch of the validation gradient."}
     )
     guide_warmup: int = field(
         default=30,
         metadata={
-            "help": "Steps of the proxy under the initial posterior before the guide is updated."
+            "help": "Linear: steps of the proxy under the initial posterior before the "
+            "guide is updated."
         },
     )
     guide_learning_rate: float = field(
         default=0.1,
-        metadata={"help": "First step size gamma of the domains' biases in the guide (Adam)."},
+        metadata={
+            "help": "Linear: first step size gamma of the domains' biases in the guide (Adam)."
+        },
     )
     network_learning_rate: float = field(
-        default=3e-4, metadata={"help": "The same for the rest of the prior network."}
+        default=3e-4, metadata={"help": "Linear: the same for the rest of the prior network."}
     )
     guide_learning_rate_decay: float = field(
         default=0.3,
-        metadata={"help": "Share of both step sizes that is left at the last step, in (0, 1]."},
+        metadata={
+            "help": "Linear: share of both step sizes that is left at the last step, in (0, 1]."
+        },
     )
     kl_scale: Literal["relative", "absolute"] = field(
         default="relative",
         metadata={
-            "help": "'relative': kl_weight is a multiple of the running spread of g over the "
+            "help": "Linear: 'relative': kl_weight is a multiple of the running spread of "
+            "g over the "
             "domains. 'absolute': it is the paper's lambda, in nats per token."
         },
     )
-    kl_weight: float = field(default=0.001, metadata={"help": "Weight of the KL term."})
+    kl_weight: float = field(default=0.001, metadata={"help": "Linear: weight of the KL term."})
     kl: Literal["exact", "bound"] = field(
         default="exact",
-        metadata={"help": "KL of the guide: exact up to sampling, or its upper bound."},
+        metadata={"help": "Linear: KL of the guide: exact up to sampling, or its upper bound."},
     )
     moment: Literal["exact", "ratio"] = field(
-        default="exact", metadata={"help": "E_q[w] by the exact integral or the paper's ratio."}
+        default="exact",
+        metadata={"help": "Linear: E_q[w] by the exact integral or the paper's ratio."},
     )
     epsilon_rule: Literal["paper", "darts", "auto"] = field(
         default="darts",
         metadata={
-            "help": "Finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where truncation and "
+            "help": "Linear: finite difference's step: 0.01 / |theta|, 0.01 / |D|, or "
+            "where truncation and "
             "round-off balance, found anew every 50 measurements."
         },
     )
     signal_average: float = field(
-        default=0.9, metadata={"help": "Decay of the running average of the signals, in [0, 1)."}
+        default=0.9,
+        metadata={"help": "Linear: decay of the running average of the signals, in [0, 1)."},
     )
     average_from: float = field(
         default=0.5,
-        metadata={"help": "The result averages the posterior from this share of the steps on."},
+        metadata={
+            "help": "Linear: the result averages the posterior from this share of the steps on."
+        },
     )
     tolerance: float = field(
         default=0.0,
         metadata={
-            "help": "Stop when the averaged weights of two successive windows differ by less than "
+            "help": "Linear: stop when the averaged weights of two successive windows "
+            "differ by less than "
             "this total variation; 0 runs all steps."
         },
     )
     tolerance_window: int = field(
-        default=100, metadata={"help": "Steps of the windows that the tolerance compares."}
+        default=100, metadata={"help": "Linear: steps of the windows that the tolerance compares."}
     )
 
     def __post_init__(self) -> None:

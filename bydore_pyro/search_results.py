@@ -70,12 +70,17 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
         folder.write_posterior("posterior.nc", posterior)
         summary = domain_summary(posterior)
         folder.write_text("summary.csv", summary.to_csv(index_label="domain"))
-        folder.write_figure("posterior.png", plot_posterior(posterior))
-    folder.write_dataset("trajectory.nc", trajectory)
-    folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start))
-    folder.write_figure("losses.png", plot_losses(trajectory))
+        # The result of a search by matching is not the posterior's mean.
+        free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
+        marked = free if isinstance(state, MatchingSearch) else None
+        folder.write_figure("posterior.png", plot_posterior(posterior, marked))
+    rounds = None
     if isinstance(state, MatchingSearch) and measured:
+        rounds = [one.step - 1 for one in state.rounds]
         folder.write_dataset("rounds.nc", rounds_of(state))
+    folder.write_dataset("trajectory.nc", trajectory)
+    folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
+    folder.write_figure("losses.png", plot_losses(trajectory, rounds))
     return Found(state, mixture, summary, posterior)
 
 

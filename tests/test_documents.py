@@ -121,7 +121,7 @@ def test_a_domain_of_few_files_is_split_by_pieces(tmp_path: Path) -> None:
         held_out[one.name] = [d for d in documents if d.split == "validation"]
     size = sum(len(d.text or "") for found in held_out.values() for d in found)
     assert 0.07 < size / sum(map(len, given.values())) < 0.13
-    assert sum(map(len, held_out.values())) >= FEWEST_HELD_OUT
+    assert sum(map(len, held_out.values())) >= 20
     assert sum(map(bool, held_out.values())) >= 6, "of nearly every file"
     assert held_out["f7"]
     texts = [d.text for d in read(files, config)]
@@ -149,7 +149,7 @@ def test_what_stays_whole(tmp_path: Path) -> None:
     assert by_piece == {s.name: s.domain == "c" for s in [*few, *apart]}
     one_side = {d.domain: d.split for d in read([few[0], shared], config)}
     assert one_side == dict.fromkeys("ab", split_of_file(few[0], config))
-    many = [source(tmp_path, f"m{i}", lines_of(f"m{i}", 300)) for i in range(60)]
+    many = [source(tmp_path, f"m{i}", lines_of(f"m{i}", 300)) for i in range(80)]
     held_out = sum(split_of_file(s, config) == "validation" for s in many)
     assert held_out >= FEWEST_HELD_OUT
     assert not any(s.by_piece for s in in_reading_order(many, config))

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from report_runs import HOSTILE, NAMES, write_fit, write_json, write_search, write_seeds
+from report_runs import (
+    HOSTILE,
+    NAMES,
+    write_fit,
+    write_json,
+    write_matching,
+    write_search,
+    write_seeds,
+)
 
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.html_report import add_html_report, html_report
@@ -90,6 +98,19 @@ def test_a_case_tells_everything(tmp_path: Path) -> None:
         "figure-weights", "figure-trajectory", "figure-losses", "figure-verification",
         "figure-methods",
     ]  # fmt: skip
+
+
+def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
+    page = checked(html_report([write_matching(tmp_path / "run")]))
+    for told in (
+        "What each round found", "rounds 1 to 3", "settled after 350 steps", "The scale is 1.06",
+        "Does the mixture hold on fresh text?", "gradient matching in 3 rounds",
+    ):  # fmt: skip
+        assert told in page.text
+    assert page.attributes("data-figure") == [
+        "figure-weights", "figure-rounds", "figure-trajectory", "figure-losses", "figure-methods",
+    ]  # fmt: skip
+    checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
 
 def test_every_kind_of_run_has_its_page(tmp_path: Path) -> None:

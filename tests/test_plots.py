@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import matplotlib
 import numpy as np
 import pytest
+import xarray
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -65,6 +66,42 @@ def test_losses_are_running_means_in_nats(state: SearchState) -> None:
     losses = [record.validation_loss for record in state.records]
     np.testing.assert_allclose(line.get_ydata()[-1], np.mean(losses[-10:]))
     np.testing.assert_allclose(line.get_ydata()[2], np.mean(losses[:3]))
+
+
+def test_rounds_are_points_where_they_were_measured() -> None:
+    losses = np.full((6, 2), np.nan)
+    losses[2:] = [4.0, 5.0]
+    losses[5:] = [3.0, 4.5]
+    means = np.full((6, 2), 0.5)
+    means[2:], means[5:] = [0.7, 0.3], [0.8, 0.2]
+    trajectory = xarray.Dataset(
+        {
+            "mean": (("step", "domain"), means),
+            "standard_deviation": (("step", "domain"), means / 10),
+            "signals": (("step", "domain"), losses),
+            "train_loss": (("step",), np.linspace(6, 5, 6)),
+            "validation_loss": (("step",), losses[:, 0]),
+        },
+        coords={"step": np.arange(6), "domain": ["law", "web"]},
+    )
+    axes = plot_losses(trajectory, rounds=[2, 5]).axes[0]
+    drawn = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_array_equal(drawn["validation"].get_xdata(), [2, 5])
+    np.testing.assert_array_equal(drawn["validation"].get_ydata(), [4.0, 3.0])
+    assert len(drawn["training batch"].get_xdata()) == 6
+    figure = plot_trajectory(trajectory, 5, rounds=[2, 5])
+    assert {text.get_text() for text in figure.axes[0].texts} == {"round 1", "round 2"}
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["law 0.800", "web 0.200"]
+    plt.close("all")
+
+
+def test_the_result_is_marked_where_it_is_not_the_mean(state: SearchState) -> None:
+    names = state.domains.names
+    weights = dict(zip(names, np.linspace(0.1, 0.4, len(names)), strict=True))
+    axes = plot_posterior(posterior_of(state), weights).axes[0]
+    marks = next(line for line in axes.lines if "most likely" in str(line.get_label()))
+    assert sorted(marks.get_xdata()) == pytest.approx(sorted(weights.values()))
 
 
 def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:

@@ -6,11 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from report_runs import write_matching
 
 from bydore_pyro.agreement import agreement
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.report import agreement_table, losses_table, report_text, weights_table
+from bydore_pyro.report import (
+    agreement_table,
+    losses_table,
+    report_text,
+    rounds_text,
+    weights_table,
+)
 
 MIXTURE = Mixture(
     names=("law", "web"),
@@ -80,3 +87,23 @@ def test_what_is_no_finished_run(run: Path, tmp_path: Path) -> None:
         (run / "metrics.json").write_text(damaged)
         with pytest.raises(RunFolderError, match="Expected a whole run"):
             report_text(run)
+
+
+def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
+    text = report_text(write_matching(tmp_path / "run"))
+    for part in (
+        "most likely, by rounds",
+        "round 2, after step 20: 1,002 sequences, validation loss 4.000",
+        "The domains cover the target",
+        "On fresh text none of 4 domains contradicts it.",
+        "k-hat 0.57",
+        "the draws are corrected to the posterior's",
+    ):
+        assert part in text
+    assert "jitter" not in text
+    assert "g frozen" not in text
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    metrics["guide_fit"]["corrected"] = False
+    (tmp_path / "run" / "metrics.json").write_text(json.dumps(metrics))
+    assert "the draws could not be corrected" in report_text(tmp_path / "run")
+    assert rounds_text({"matching": {}}).strip() == ""

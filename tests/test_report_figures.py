@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import NAMES, mixture_with_intervals, write_fit, write_search
+from report_runs import NAMES, mixture_with_intervals, write_fit, write_matching, write_search
 
 from bydore_pyro.report_page.drawing import MOST_DRAWN, domain_looks
 from bydore_pyro.report_page.report_figures import (
     cost_figure,
     losses_figure,
+    rounds_figure,
     trajectory_figure,
     verification_figure,
     weights_figure,
@@ -63,6 +64,35 @@ def test_losses_of_domains_validation_and_training(record: RunRecord) -> None:
     assert figure is not None
     told = [trace.meta["told"] for trace in figure.data]
     assert told == [*NAMES, "training batch", "validation"]
+
+
+def test_a_search_by_matching_is_drawn_by_its_rounds(tmp_path: Path) -> None:
+    found, looks = read_run(write_matching(tmp_path / "run")), domain_looks(NAMES)
+    figure = trajectory_figure(found, looks)
+    assert figure is not None
+    assert [shape.x0 for shape in figure.layout.shapes] == [9, 19, 29]
+    assert [word.text for word in figure.layout.annotations] == ["round 1", "round 2", "round 3"]
+    assert figure.data[0].line.shape == "hv"
+    figure = losses_figure(found, looks)
+    assert figure is not None
+    drawn = {trace.meta["told"]: trace for trace in figure.data}
+    assert list(drawn) == [*NAMES, "training batch", "validation"]
+    assert list(drawn["validation"].y) == [5.0, 4.0, 3.0]
+    assert list(drawn["law"].x) == [9, 19, 29]
+    assert len(drawn["training batch"].x) == 30
+    figure = rounds_figure(found, looks)
+    assert figure is not None
+    lines = [trace for trace in figure.data if trace.mode == "lines"]
+    dots = [trace for trace in figure.data if trace.mode == "markers"]
+    assert [line.meta["told"] for line in lines] == list(NAMES)
+    assert len(dots) == len(lines)
+    alone = found.metrics["matching"]["rounds"][2]["alone"]
+    assert dots[0].y[-1] == pytest.approx(alone["code"], rel=1e-4)
+
+
+def test_a_linear_search_has_no_rounds(record: RunRecord) -> None:
+    assert rounds_figure(record, domain_looks(NAMES)) is None
+    assert not record.by_matching
 
 
 def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from report_runs import HOSTILE, write_fit, write_search, write_seeds
+from report_runs import HOSTILE, write_fit, write_matching, write_search, write_seeds
 
 from bydore_pyro.html_report import html_report
 
@@ -78,6 +78,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     runs = {
         "case": [write_search(folder / "case", verified=True)],
         "hostile": [write_search(hostile, HOSTILE, verified=True)],
+        "matching": [write_matching(folder / "<b>matching</b>", HOSTILE)],
         "fit": [write_fit(folder / "fit", "doremi")],
         "seeds": [write_seeds(folder / "seeds", 3)],
     }
@@ -125,7 +126,7 @@ def opened(
     assert all(url.startswith("file:") and url.endswith(".html") for url in heard["asked"])
 
 
-@pytest.mark.parametrize("name", ["case", "hostile", "fit", "seeds", "several"])
+@pytest.mark.parametrize("name", ["case", "hostile", "matching", "fit", "seeds", "several"])
 def test_it_loads_and_nothing_overflows(opened: Callable[..., Page], name: str) -> None:
     page = opened(name)
     for element in page.query_selector_all("details"):

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from report_runs import NAMES, mixture_with_intervals, write_fit, write_search
+from report_runs import NAMES, mixture_with_intervals, write_fit, write_matching, write_search
 
 from bydore_pyro.report_page.run_page import run_page
 from bydore_pyro.report_page.run_record import RunRecord, read_run
@@ -24,6 +24,20 @@ def test_a_case(tmp_path: Path) -> None:
     assert "as long as the search itself" in page["table_note"]
     assert ("commit", "c" * 40) in page["versions"]
     assert page["repeat"] == f"bydore search --config {tmp_path / 'case' / 'config.json'} --out NEW"
+
+
+def test_a_search_by_matching(tmp_path: Path) -> None:
+    page = run_page(read_run(write_matching(tmp_path / "run")))
+    assert page["rounds"]["id"]
+    assert len(page["round_rows"]) == 3
+    assert page["by_round"][0][0] == "code"
+    assert "after each round" in page["trajectory_caption"]
+    assert "Points: measured in a round" in page["losses_caption"]
+    assert "most likely" in page["table_note"]
+    assert dict(page["asked"])["Evidence"] == (
+        "gradient matching in 3 rounds, the last after 50 % of the steps"
+    )
+    assert any("cover the target" in sentence for sentence in page["short"])
 
 
 def test_a_fit_has_less_to_show(tmp_path: Path) -> None:

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.documents import (
+    SMALL_PIECE,
+    CorpusConfig,
+    SourceFile,
+    documents_of,
+    in_reading_order,
+)
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import list_sources
 from bydore_pyro.data.store import FORMAT
@@ -38,7 +44,11 @@ class Plan:
         """The parts that make a difference, as plain values."""
         rows = asdict(self.rows)
         del rows["on_error"]  # a store that was built without an error is the same either way
-        files = [f"{s.domain}\0{s.name}\0{s.size}\0{s.version}\0{s.split}" for s in self.sources]
+        files = [
+            f"{s.domain}\0{s.name}\0{s.size}\0{s.version}\0{s.split}\0"
+            f"{SMALL_PIECE if s.by_piece else None}"
+            for s in self.sources
+        ]
         digest = hashlib.sha256("\n".join(sorted(files)).encode())
         return {
             "format": FORMAT,

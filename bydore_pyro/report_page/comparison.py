@@ -42,7 +42,8 @@ def overview(records: Sequence[RunRecord]) -> list[dict[str, str]]:
                 "seed": number(seed, 0),
                 "loss": number(losses.get("learned"), 4),
                 "decided": f"{clear} of {len(decided)}" if decided else ABSENT,
-                "jitter": number(jitter, 4),
+                # Weights that change in rounds alone do not jitter from step to step.
+                "jitter": ABSENT if record.by_matching else number(jitter, 4),
                 "tokens": count(record.number("search", "tokens")),
                 "flops": flops_of(record.number("search", "flops")),
                 "seconds": duration(record.number("search", "seconds")),

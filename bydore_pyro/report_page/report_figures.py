@@ -26,6 +26,7 @@ from bydore_pyro.report_page.drawing import (
     thinned,
     word_trace,
 )
+from bydore_pyro.report_page.matching_words import rounds_in
 from bydore_pyro.report_page.run_record import RunRecord, Trajectory
 from bydore_pyro.report_page.verdicts import average_start
 from bydore_pyro.report_page.words import number
@@ -36,13 +37,17 @@ if TYPE_CHECKING:
 __all__ = [
     "cost_figure",
     "losses_figure",
+    "rounds_figure",
     "trajectory_figure",
     "verification_figure",
     "weights_figure",
 ]
 
 MOST_WORDS = 5  # at the ends of lines, for who prints in grey
+MOST_ROUNDS_DRAWN, MOST_UNNAMED = 8, 0.05  # domains; weights that are not named in the figure
 AT_STEP = "%{meta.told}<br>step %{x}: %{y:.4f}"
+IN_ROUND = "%{meta.told}<br>rounds 1 to %{x}: %{y:.4f}"
+ALONE = "%{meta.told}<br>round %{x} alone: %{y:.4f}"
 
 
 def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -117,13 +122,69 @@ def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | 
         if spread is not None:
             trace["customdata"] = plain_numbers(spread[chosen, k])
         traces.append(trace)
-    first = float(trajectory.steps[min(start, len(trajectory.steps) - 1)])
+    if record.by_matching:
+        marks = _marked_rounds(record)
+        for trace in traces:  # weights stay between rounds
+            trace["line"]["shape"] = "hv"
+    else:
+        first = float(trajectory.steps[min(start, len(trajectory.steps) - 1)])
+        marks = marked_x(first, "averaged from here")
     return figure_of(
         [*traces, *_words(trajectory, looks), band_trace()],
         height=420,
         xaxis={"title": {"text": "step"}},
         yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
-        **marked_x(first, "averaged from here"),
+        **marks,
+    )
+
+
+def _marked_rounds(record: RunRecord) -> dict[str, list[dict[str, Any]]]:
+    """Returns the parts of a layout that mark every round of a search by matching."""
+    marks: dict[str, list[dict[str, Any]]] = {"shapes": [], "annotations": []}
+    rounds = rounds_in(record.metrics)
+    for place, one in enumerate(rounds, start=1):
+        marked = marked_x(max(0, one.step - 1), f"round {place}" if len(rounds) < 7 else "")
+        marked["annotations"][0]["xanchor"] = "right"
+        for part, drawn in marked.items():
+            marks[part] += drawn
+    return marks
+
+
+def rounds_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
+    """Draws the largest weights by every round's evidence: alone as dots, together as lines.
+
+    None where a run has no two rounds to compare.
+    """
+    rounds = rounds_in(record.metrics)
+    if len(rounds) < 2:
+        return None
+    last = rounds[-1].weights
+    order = sorted((name for name in last if name in looks), key=lambda name: -last[name])
+    numbers = [float(place) for place in range(1, len(rounds) + 1)]
+    traces: list[dict[str, Any]] = []
+    for name in order[:MOST_ROUNDS_DRAWN]:
+        look, nothing = looks[name], float("nan")
+        together = [one.weights.get(name, nothing) for one in rounds]
+        alone = [one.alone.get(name, nothing) for one in rounds]
+        shared: dict[str, Any] = {"keys": [look.key], "colour": look.colour, "width": 1.8}
+        line = line_trace(
+            numbers, together, **shared, dash=look.dash, text=escaped(name), hover=IN_ROUND
+        )
+        dots = line_trace(numbers, alone, **shared, text=escaped(name), hover=ALONE)
+        dots |= {"mode": "markers", "marker": {"color": look.colour, "size": 9}}
+        traces += [line, dots]
+        if together[-1] > MOST_UNNAMED:
+            keys = [look.key]
+            traces.append(word_trace(numbers[-1], together[-1], keys=keys, text=name))
+    return figure_of(
+        traces,
+        height=360,
+        xaxis={
+            "title": {"text": "round"},
+            "dtick": max(1, len(rounds) // 10),
+            "range": [0.85, len(rounds) + 0.15],
+        },
+        yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
     )
 
 
@@ -143,38 +204,46 @@ def _words(trajectory: Trajectory, looks: Mapping[str, Look]) -> list[dict[str, 
 
 
 def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
-    """Draws the losses over the steps, running means; None where none were noted."""
+    """Draws the losses over the steps, running means; None where none were noted.
+
+    A search by matching measures losses in its rounds alone: points on thin lines.
+    """
     trajectory = record.trajectory
     if trajectory is None:
         return None
     chosen = thinned(len(trajectory.steps))
-    steps = trajectory.steps[chosen]
     traces: list[dict[str, Any]] = []
+
+    def line(values: np.ndarray, column: str, **look: Any) -> None:
+        if record.by_matching and column != "train_loss":
+            places = _measured(record, trajectory)
+            trace = line_trace(trajectory.steps[places], values[places], **look, hover=AT_STEP)
+            trace |= {"mode": "lines+markers", "marker": {"color": look["colour"], "size": 7}}
+        else:
+            steps, smoothed = trajectory.steps[chosen], smooth(values)[chosen]
+            trace = line_trace(steps, smoothed, **look, hover=AT_STEP)
+        traces.append(trace)
+
     signals = trajectory.by_domain.get("signals")
     if signals is not None:
         for k in _largest(trajectory.names, trajectory.by_domain["mean"].mean(0), looks):
             look = looks[trajectory.names[k]]
-            traces.append(
-                line_trace(
-                    steps,
-                    smooth(signals[:, k])[chosen],
-                    keys=[look.key],
-                    colour=look.colour,
-                    width=1.2,
-                    dash=look.dash,
-                    text=escaped(trajectory.names[k]),
-                    hover=AT_STEP,
-                )
+            line(
+                signals[:, k],
+                "signals",
+                keys=[look.key],
+                colour=look.colour,
+                width=1.2,
+                dash=look.dash,
+                text=escaped(trajectory.names[k]),
             )
     for column, told, dash in (
         ("train_loss", "training batch", "dash"),
         ("validation_loss", "validation", "solid"),
     ):
         if column in trajectory.by_step:
-            y = smooth(trajectory.by_step[column])[chosen]
-            traces.append(
-                line_trace(steps, y, colour=INK, width=2.4, dash=dash, text=told, hover=AT_STEP)
-            )
+            values = trajectory.by_step[column]
+            line(values, column, colour=INK, width=2.4, dash=dash, text=told)
     if not traces:
         return None
     return figure_of(
@@ -183,6 +252,12 @@ def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
         xaxis={"title": {"text": "step"}},
         yaxis={"title": {"text": "nats per token"}},
     )
+
+
+def _measured(record: RunRecord, trajectory: Trajectory) -> np.ndarray:
+    """Returns the places of the steps whose records a round ends."""
+    ends = [one.step - 1 for one in rounds_in(record.metrics)]
+    return np.array([k for k in ends if 0 <= k < len(trajectory.steps)], dtype=int)
 
 
 def _largest(names: Sequence[str], weights: np.ndarray, looks: Mapping[str, Look]) -> list[int]:

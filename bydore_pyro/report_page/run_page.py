@@ -7,10 +7,17 @@ import shlex
 from typing import Any
 
 from bydore_pyro.report_page.drawing import MOST_DRAWN, MOST_POINTS, SMOOTHED, domain_looks
+from bydore_pyro.report_page.matching_words import (
+    ROUNDS_HEADER,
+    round_rows,
+    rounds_in,
+    rows_by_round,
+)
 from bydore_pyro.report_page.page_frame import frame, plot
 from bydore_pyro.report_page.report_figures import (
     cost_figure,
     losses_figure,
+    rounds_figure,
     trajectory_figure,
     verification_figure,
     weights_figure,
@@ -61,6 +68,7 @@ def run_page(record: RunRecord) -> dict[str, Any]:
     return {
         **frame(title, place, told, str(version or "")),
         **_figures(record),
+        **_rounds(record),
         **_costs(record),
         "stopped": str(record.metrics["stopped"]) if "stopped" in record.metrics else "",
         "damaged": record.damaged,
@@ -99,13 +107,41 @@ def _figures(record: RunRecord) -> dict[str, Any]:
         "weights": plot("weights", "Weights by domain", weights),
         "weights_caption": _weights_caption(record),
         "trajectory": plot("trajectory", "Weights by step", trajectory),
-        "trajectory_caption": "The mean weight at each step. A domain that is singled out shows "
-        "one standard deviation of its posterior to either side, where there is one." + thinned,
+        "trajectory_caption": f"{_mean_told(record)} A domain that is singled out shows one "
+        "standard deviation of its posterior to either side, where there is one." + thinned,
         "losses": plot("losses", "Losses by step", over_steps),
         "losses_caption": "Black: the proxy's loss on the validation set (solid) and on its "
-        "training batches (dashed). Coloured: on every domain. Running means of "
-        f"{SMOOTHED} steps.{thinned}",
+        f"training batches (dashed). Coloured: on every domain. {_smoothed_told(record)}{thinned}",
         "verification": plot("verification", "Losses of fresh models", verified),
+    }
+
+
+def _mean_told(record: RunRecord) -> str:
+    if record.by_matching:
+        return "The posterior's mean after each round, on which the proxy goes on training."
+    return "The mean weight at each step."
+
+
+def _smoothed_told(record: RunRecord) -> str:
+    if record.by_matching:
+        return f"Points: measured in a round. Training: a running mean of {SMOOTHED} steps."
+    return f"Running means of {SMOOTHED} steps."
+
+
+def _rounds(record: RunRecord) -> dict[str, Any]:
+    """Returns what the rounds of a search by matching found; empty of other runs."""
+    rounds = rounds_in(record.metrics)
+    header, rows = rows_by_round(rounds)
+    figure = rounds_figure(record, domain_looks(record.domains))
+    return {
+        "rounds": plot("rounds", "Weights by round", figure),
+        "rounds_caption": "Lines: the most likely weights by the evidence of all rounds so far. "
+        "Dots: by each round's evidence alone. Rounds far apart mean that the proxy asks for other "
+        "text as it learns.",
+        "rounds_header": ROUNDS_HEADER,
+        "round_rows": round_rows(rounds),
+        "by_round_header": header,
+        "by_round": rows,
     }
 
 
@@ -140,6 +176,11 @@ def _table_note(record: RunRecord) -> str:
         return ""
     uniform = number(1 / len(mixture.names))
     told = [f"An equal share is 1 / {len(mixture.names)} = {uniform}."]
+    if record.by_matching and mixture.hdi is not None:
+        told.append(
+            "Weights are the most likely ones, intervals the posterior's; an interval that does "
+            "not hold its weight is stretched to it."
+        )
     if decisions(record):
         told.append("A domain is undecided where its interval holds that share.")
     if mixture.hdi is not None and record.method in SEARCHES:
@@ -148,7 +189,8 @@ def _table_note(record: RunRecord) -> str:
         tokens = record.number("run_tokens")
         run = "a run" if tokens is None else f"a run of {tokens:,.0f} tokens"
         target = record.asked("run", "target_tokens")
-        own = "" if target else ", as long as the search itself; --target_tokens names another"
+        long = "as --steps are" if record.by_matching else "as the search itself"
+        own = "" if target else f", as long {long}; --target_tokens names another"
         told.append(f"Epochs: how often {run} reads the domain's text{own}.")
     if mixture.free_weights is not None and mixture.hdi is not None:
         told.append("Intervals and standard deviations are those of the free weights.")

@@ -93,6 +93,14 @@ class RunRecord:
         """The domains, in the mixture's order."""
         return self.mixture.names if self.mixture is not None else tuple(self.agreement)
 
+    @property
+    def by_matching(self) -> bool:
+        """Whether a search found it by gradient matching, not by linear evidence."""
+        if isinstance(self.metrics.get("matching"), dict):
+            return True
+        searched = self.method in ("search", "bydore")
+        return searched and self.asked("search", "evidence") == "matching"
+
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""
         values = self.config.get(part)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bydore_pyro.report_page.drawing import Look
+from bydore_pyro.report_page.matching_words import covered
 from bydore_pyro.report_page.run_record import RunRecord, as_number
 from bydore_pyro.report_page.verdicts import (
     SEARCHES,
@@ -35,7 +36,10 @@ PARTS = {
     "signals": "the domains' losses",
     "validation": "gradient of the validation loss",
     "hypergradient": "g: what each domain would bring",
+    "gradients": "gradients of domains and validation set",
+    "matching": "adding up the evidence",
     "guide": "updating the posterior",
+    "check": "the check on fresh text",
     "evaluate": "judging finished proxies",
     "reference": "the reference model's losses",
     "verify_train": "training fresh models",
@@ -80,6 +84,7 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
         ("To be good for", ", ".join(map(str, validation)) if validation else ""),
         ("Proxy", "" if run("proxy") is None else str(run("proxy"))),
         ("Length", f"{count(tokens)} training tokens: {steps}" if tokens else ""),
+        ("Evidence", _evidence(record)),
         ("Budget", f"{budget:g} plain trainings of the proxy" if budget else ""),
         ("Learner", "" if search("learner") in (None, "bayesian") else str(search("learner"))),
         ("Batches by", "" if search("strategy") is None else str(search("strategy"))),
@@ -88,6 +93,18 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
         ("Seed", "" if run("seed") is None else str(run("seed"))),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def _evidence(record: RunRecord) -> str:
+    """Returns what a search learned from, "" where it does not say so."""
+    rounds = as_number(record.asked("search", "rounds"))
+    share = as_number(record.asked("search", "train_share"))
+    if record.method not in SEARCHES or record.asked("search", "evidence") is None:
+        return ""
+    if not record.by_matching:
+        return "linear: a hypergradient a step"
+    last = "" if share is None else f", the last after {percent(share)} of the steps"
+    return f"gradient matching in {number(rounds, 0)} rounds{last}"
 
 
 def every_option(record: RunRecord) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -117,6 +134,9 @@ def short_version(record: RunRecord) -> list[str]:
         )
     else:
         told.append("There are no intervals: whether these weights are decided is not known.")
+    unexplained = record.number("matching", "unexplained")
+    if unexplained is not None:
+        told.append(covered(unexplained))
     losses = record.numbers("validation_loss_nats_per_token")
     if "learned" in losses and "uniform" in losses:
         gained = losses["uniform"] - losses["learned"]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from bydore_pyro.report_page.matching_verdicts import (
+    FITS_QUESTION,
+    SETTLED_QUESTION,
+    judge_check,
+    judge_corrected,
+    judge_coverage,
+    judge_rounds,
+    weighed,
+)
 from bydore_pyro.report_page.run_record import RunRecord, as_number
 from bydore_pyro.report_page.thresholds import (
     AGREES,
@@ -17,6 +25,7 @@ from bydore_pyro.report_page.thresholds import (
     MOST_EPOCHS,
     SETTLED,
     Level,
+    Verdict,
 )
 from bydore_pyro.report_page.words import number, percent
 
@@ -33,25 +42,6 @@ __all__ = [
 
 
 SEARCHES = ("search", "bydore")  # methods with a posterior of their own
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """One answer on a run.
-
-    Args:
-        level: What it means for the mixture.
-        question: What was asked of the run.
-        answer: In a few words.
-        figures: The figures behind it, in a sentence or two.
-        reason: Why the limits lie where they do; "" where there are none.
-    """
-
-    level: Level
-    question: str
-    answer: str
-    figures: str
-    reason: str = ""
 
 
 def decisions(record: RunRecord) -> dict[str, str]:
@@ -87,8 +77,10 @@ def clear_of_prior(record: RunRecord) -> set[str]:
 
 
 def average_start(record: RunRecord) -> int:
-    """Returns the place of the first step that the result averages."""
+    """Returns the place of the first step that the result averages; by matching, of the last."""
     steps = 0 if record.trajectory is None else len(record.trajectory.steps)
+    if record.by_matching:
+        return max(0, steps - 1)
     if record.method == "doremi":  # its result averages all steps
         return 0
     share = as_number(record.asked("search", "average_from"))
@@ -123,7 +115,13 @@ def repeated(record: RunRecord) -> dict[str, float]:
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; what its files do not tell is not judged."""
-    judges = (_finished, _settled, _calm, _decided, _fits, _agrees, _repeats)
+    if record.by_matching:
+        judges: tuple[Callable[[RunRecord], Verdict | None], ...] = (
+            *(_finished, judge_coverage, judge_rounds, _decided),
+            *(judge_check, judge_corrected, _agrees, _repeats),
+        )
+    else:
+        judges = (_finished, _settled, _calm, _decided, _fits, _agrees, _repeats)
     found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]
 
@@ -143,7 +141,7 @@ def _finished(record: RunRecord) -> Verdict | None:
 def _settled(record: RunRecord) -> Verdict | None:
     if record.trajectory is None:
         return None
-    question, found = "Has it settled?", drift(record)
+    question, found = SETTLED_QUESTION, drift(record)
     if found is None:
         return Verdict(
             level="unknown",
@@ -208,13 +206,10 @@ def _decided(record: RunRecord) -> Verdict | None:
 
 
 def _fits(record: RunRecord) -> Verdict | None:
-    fit = record.metrics.get("guide_fit")
-    if not isinstance(fit, dict):
+    fit = weighed(record)
+    if fit is None:
         return None
-    khat = as_number(fit.get("khat"))
-    if khat is None and fit.get("khat") != "infinite":
-        return None
-    effective, draws = as_number(fit.get("effective_draws")), as_number(fit.get("draws"))
+    khat, told = fit
     level: Level = "bad" if khat is None else FITS.level(khat)
     answers = {"good": "Yes", "caution": "Roughly", "bad": "Not as a posterior"}
     meaning = (
@@ -224,11 +219,10 @@ def _fits(record: RunRecord) -> Verdict | None:
     )
     return Verdict(
         level=level,
-        question="Is the posterior's width to be believed?",
+        question=FITS_QUESTION,
         answer=answers[level],
-        figures=f"The last guide against its model, the evidence g frozen at its mean: PSIS k-hat "
-        f"{'infinite' if khat is None else number(khat, 2)} (good is below {FITS.good:g}), "
-        f"{number(effective, 0)} effective of {number(draws, 0)} draws. {meaning}",
+        figures=f"The last guide against its model, the evidence g frozen at its mean: {told}. "
+        f"{meaning}",
         reason=FITS.reason,
     )
 
