@@ -55,9 +55,8 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     from bydore_pyro.plots import plot_losses, plot_posterior, plot_trajectory
 
     corpus, trajectory, summary = state.domains.corpus, trajectory_of(state), None
-    measured = not isinstance(state, MatchingSearch) or bool(
-        state.rounds
-    )  # not if broken off early
+    # A search by matching may have broken off before its first round.
+    measured = not isinstance(state, MatchingSearch) or bool(state.rounds)
     posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
     mixture = mixture_of(
         state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
