@@ -35,6 +35,7 @@ __all__ = [
     "posterior_of",
     "rounds_of",
     "search_guide_fit",
+    "to_the_bounds",
     "trajectory_of",
 ]
 
@@ -154,8 +155,8 @@ def mixture_of(
     By gradient matching the weights are the most likely ones. The posterior's mean has more on
     every domain that the target does not ask for, and the more the less is known. Where the most
     likely weight lies outside of the HDI, at 0 or where one domain has nearly all, the interval is
-    stretched to it. By linear evidence they are the exact mean of the
-    averaged posterior.
+    stretched to it; and to 0 or 1 where the HDI ends with the outermost draw. By linear evidence
+    they are the exact mean of the averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
@@ -172,6 +173,8 @@ def mixture_of(
         )
     samples = posterior["posterior"]["w"]
     interval = hdi(posterior, "w", HDI_PROBABILITY).values
+    if isinstance(state, MatchingSearch):
+        interval = to_the_bounds(interval, samples.values.reshape(-1, len(interval)))
     deviation = samples.std(("chain", "draw")).values
     weights = tuple((mean / mean.sum()).tolist())
     return Mixture(
@@ -188,6 +191,24 @@ def mixture_of(
         tokenizer=tokenizer,
         data_sha256=data_sha256,
     )
+
+
+def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Takes highest-density intervals of weights to 0 or 1 where they end with the outermost draw.
+
+    There the density is highest at the bound, so that the interval begins with the bound; that no
+    draw is exactly 0 says nothing against a weight of 0.
+
+    Args:
+        intervals: Lower and upper ends ``(K, 2)``.
+        draws: That they were found from ``(N, K)``, in [0, 1].
+
+    Returns:
+        Lower and upper ends ``(K, 2)``.
+    """
+    low = np.where(intervals[:, 0] <= draws.min(0), 0.0, intervals[:, 0])
+    high = np.where(intervals[:, 1] >= draws.max(0), 1.0, intervals[:, 1])
+    return np.stack([low, high], 1)
 
 
 def trajectory_of(state: SearchState) -> xarray.Dataset:

@@ -127,7 +127,7 @@ def calibration(options: CalibrationOptions, resume: Path | None) -> None:
     folder.write_text("table.md", table)
     print(table)
     print(f"In {folder.path}: results.json, table.md.")
-    print(drawn_by("calibration", folder))
+    print(drawn_by("interval_coverage", folder))
 
 
 def all_targets(
@@ -174,8 +174,9 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
     """
     found = [t.matchings[counting] for t in targets]
     optimum = torch.stack([one.optimum for one in found])
-    evidence = (torch.stack([getattr(m, n) for m in found]) for n in ("linear", "precision"))
-    weights, scale = exact_draws(*evidence, optimum, DRAWS)
+    linear = torch.stack([one.linear for one in found])
+    precision = torch.stack([one.precision for one in found])
+    weights, scale = exact_draws(linear, precision, optimum, DRAWS)
     truth = torch.from_numpy(np.stack([t.truth for t in targets]))
     drawn = torch.from_numpy(np.stack([t.shares for t in targets]))
     likely = torch.stack([one.weights for one in found])
@@ -304,10 +305,12 @@ def results_table(results: Mapping[str, Any]) -> str:
     rows = results["guide"]["targets"]
     if not rows:
         return text
-    mean = {name: np.mean([float(row[name]) for row in rows]) for name in rows[0] if name[0] in "cmd"}
+    mean = {
+        name: np.mean([float(row[name]) for row in rows]) for name in rows[0] if name[0] in "cmd"
+    }
     return (
-        f"{text}\nBy the guide, {len(rows)} targets, {mean['corrected']:.0%} corrected: means differ "
-        f"by {mean['means']:.2f} standard deviations, standard deviations are "
+        f"{text}\nBy the guide, {len(rows)} targets, {mean['corrected']:.0%} corrected: means "
+        f"differ by {mean['means']:.2f} standard deviations, standard deviations are "
         f"{mean['deviations']:.2f} of the exact ones, {mean['covered']:.1%} of the shares are "
         f"covered, {mean['covered_exactly']:.1%} by exact draws.\n"
     )
@@ -315,6 +318,4 @@ def results_table(results: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     presets = {"--smoke": SMOKE}
-    run_main(
-        calibration, "calibration", ABOUT, CalibrationOptions, presets=presets, resumable=True
-    )
+    run_main(calibration, "calibration", ABOUT, CalibrationOptions, presets=presets, resumable=True)

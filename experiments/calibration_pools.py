@@ -1,9 +1,10 @@
-"""Gradients for many targets at once: sketches of every domain's text at one proxy's checkpoints."""
+"""Gradients for many targets at once: every domain's text, sketched at one proxy's checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_data import domains_of
 from bydore_pyro.run_folder import RunFolder
-from bydore_pyro.scheduling import systematic_counts
+from bydore_pyro.verification import train_on_mixture
 
 SIDES = ("measured", "held_out")
 
@@ -76,32 +77,37 @@ def pools_of(
     A checkpoint whose sketches lie in the folder is not sketched again.
     """
     domains, found = sequences_of(options, corpus, counts)
-    seed, config = options.run.seed, options.search
-    proxy = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
-    sketch = GradientSketch(proxy, config.sketch_size, seed)
-    weights = torch.full((domains.num_domains,), 1 / domains.num_domains, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(seed)
     documents = {s: {n: d for n, (_, d) in rows.items()} for s, rows in found.items()}
-    pools = []
-    bar = tqdm(total=config.trained_steps, desc="training", unit="step", mininterval=0.5)
-    for step in range(1, config.trained_steps + 1):
-        shared = systematic_counts(weights, config.batch_sequences, generator).tolist()
-        proxy.step(domains.train_batch(dict(zip(domains.names, shared, strict=True))))
-        bar.update()
-        if step not in config.measured_steps:
+    paths = {step: folder.path / f"sketches-{step}.pt" for step in options.search.measured_steps}
+    if not all(path.exists() for path in paths.values()):
+        _sketch(options, domains, found, paths)
+    # Only tensors, which `weights_only` reads.
+    loaded: list[Any] = [torch.load(path, weights_only=True) for path in paths.values()]
+    return [Pools(sketches, documents) for sketches in loaded]
+
+
+def _sketch(
+    options: Options,
+    domains: Domains,
+    found: Mapping[str, Mapping[str, tuple[Tensor, Tensor]]],
+    paths: Mapping[int, Path],
+) -> None:
+    """Trains, and writes the sketches of the steps whose files are missing."""
+    seed, config = options.run.seed, options.search
+    proxy = Proxy(options.language_model(domains.corpus.vocabulary, seed), options.proxy)
+    sketch = GradientSketch(proxy, config.sketch_size, seed)
+    equal = dict.fromkeys(domains.names, 1 / domains.num_domains)
+    training = train_on_mixture(
+        domains, proxy, equal, max(paths), config.batch_sequences, seed=seed
+    )
+    bar = tqdm(training, total=max(paths), desc="training", unit="step", mininterval=0.5)
+    for step, _ in enumerate(bar, 1):
+        if step not in paths or paths[step].exists():
             continue
-        path = folder.path / f"sketches-{step}.pt"
-        if not path.exists():
-            bar.set_description(f"sketching at step {step}")
-            sketches = {
-                side: {name: sketch(batch, "gradients")[0] for name, (batch, _) in rows.items()}
-                for side, rows in found.items()
-            }
-            with appearing_file(path) as aside:
-                torch.save(sketches, aside)
-        loaded: Any = torch.load(path, weights_only=True)
-        pools.append(Pools(loaded, documents))
-        if step == config.measured_steps[-1]:
-            break
-    bar.close()
-    return pools
+        bar.set_description(f"sketching at step {step}")
+        sketches = {
+            side: {name: sketch(batch, "gradients")[0] for name, (batch, _) in rows.items()}
+            for side, rows in found.items()
+        }
+        with appearing_file(paths[step]) as aside:
+            torch.save(sketches, aside)

@@ -113,7 +113,7 @@ def intervals(weights: Tensor, probability: float) -> tuple[Tensor, Tensor]:
     or end with the outermost draw.
     """
     ordered = weights.sort(1).values
-    inside = int(math.floor(probability * weights.shape[1]))
+    inside = math.floor(probability * weights.shape[1])
     widths = ordered[:, inside:] - ordered[:, : weights.shape[1] - inside]
     narrowest = widths.argmin(1, keepdim=True)
     low = ordered.gather(1, narrowest).squeeze(1)

@@ -55,7 +55,7 @@ class Target:
 
     @property
     def truth(self) -> np.ndarray:
-        """The shares of the sequences that were taken, or by documents those drawn from ``(K,)``."""
+        """The shares of the sequences that were taken, or by documents those drawn of ``(K,)``."""
         return self.counts / self.counts.sum() if self.design == DESIGNS[0] else self.shares
 
 

@@ -30,7 +30,7 @@ from bydore_pyro.proxy import Proxy
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = ["plants", "compare", "assumptions", "convergence"]
+COMPARISONS = ["plants", "compare", "assumptions", "convergence", "calibration"]
 OTHERS = ["reuse_guide", "regmix_pile"]  # those without a language model
 ALL_OF_THEM = "study"
 RUN_FILES = {
@@ -156,6 +156,9 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
 
 def test_every_experiment_is_run_here() -> None:
     found = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {
+        "calibration_pools",
+        "calibration_posterior",
+        "calibration_targets",
         "cases",
         "common",
         "convergence_problems",
@@ -239,6 +242,29 @@ def test_plants_in_smoke_size(
                 expected = pytest.approx(row["weights"][name] / whole)
                 assert row["pruned"]["weights"][name] == expected
     draw("planted_mixtures", tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_calibration_in_smoke_size(
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
+) -> None:
+    given = ("--domains", "python", "licences", "text", "--validation", "text")
+    results = smoke("calibration", *given, "--targets", "3", "--by_guide", "1")
+    assert results["domains"] == ["python", "licences", "text"]
+    assert len(results["cells"]) == 2 * 2 * 3 + 2 * 2
+    for cell in results["cells"]:
+        at = [cell["coverage"][str(level)]["published"] for level in results["levels"]]
+        assert at == sorted(at), "a wider interval holds more"
+        assert at[-1] >= cell["coverage"]["0.94"]["unstretched"]
+        assert cell["targets"] == 3
+        assert cell["moments"] > 0
+    (row,) = results["guide"]["targets"]
+    assert row["corrected"]
+    assert row["means"] < 0.3
+    assert row["deviations"] == pytest.approx(1, abs=0.2)
+    draw("interval_coverage", tmp_path / "run")
+    refused = run_here("calibration", "--smoke", "--targets", "1")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 def test_plants_need_held_out_text_of_many_documents(tmp_path: Path, run_here: Run) -> None:
