@@ -20,7 +20,7 @@ def draw(results: Mapping[str, Any]) -> Any:
     import matplotlib.pyplot as plt
 
     figure, (left, *others) = plt.subplots(
-        1, 3, figsize=(PAGE, 2.9), layout="constrained", width_ratios=(1.15, 1, 1)
+        1, 3, figsize=(PAGE, 3.2), layout="constrained", width_ratios=(1.15, 1, 1)
     )
     cells = {
         (cell["regime"], cell["counting"]): cell
@@ -38,7 +38,7 @@ def draw(results: Mapping[str, Any]) -> Any:
     left.set(xlim=(0, 1), ylim=(0, 1))
     left.set_xlabel("nominal level of the intervals")
     left.set_ylabel("share of the weights inside")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, handlelength=4)
     panel(left, "a", "targets of the prior")
     points, lower, upper = (np.array(results["bands"][n]) for n in ("points", "lower", "upper"))
     for axes, letter, regime in zip(others, "bc", COLOURS, strict=True):
@@ -54,8 +54,10 @@ def draw(results: Mapping[str, Any]) -> Any:
         axes.set(xlim=(0, 1))
         axes.set_xlabel("mass of the central interval")
         panel(axes, letter, regime)
-    others[1].sharey(others[0])
-    others[0].set_ylabel("share of the truths inside, less the mass")
+    ends = [axes.get_ylim() for axes in others]
+    for axes in others:
+        axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
+    others[0].set_ylabel("share inside, less the mass")
     return figure
 
 
