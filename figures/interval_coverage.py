@@ -38,7 +38,9 @@ def draw(results: Mapping[str, Any]) -> Any:
     left.set(xlim=(0, 1), ylim=(0, 1))
     left.set_xlabel("nominal level of the intervals")
     left.set_ylabel("share of the weights inside")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, handlelength=4)
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=2, handlelength=4
+    )
     panel(left, "a", "targets of the prior")
     points, lower, upper = (np.array(results["bands"][n]) for n in ("points", "lower", "upper"))
     for axes, letter, regime in zip(others, "bc", COLOURS, strict=True):

@@ -110,6 +110,10 @@ def test_targets_have_the_shares_that_they_claim(checkpoints: list[Pools]) -> No
         else:
             np.testing.assert_array_equal(target.truth, target.shares)
         assert set(target.moments) == set(targets.COUNTINGS)
+        by_document, by_sequence = (target.matchings[name] for name in targets.COUNTINGS[:2])
+        covariance = by_document.covariance_by_sequence
+        expected = by_document.gram @ torch.linalg.inv(covariance) @ by_document.gram
+        torch.testing.assert_close(by_sequence.precision, (expected + expected.T) / 2)
     same, other = (t for t in found[:2])
     np.testing.assert_array_equal(same.shares, other.shares)
     assert dataclasses.replace(same, design=targets.DESIGNS[1]).truth is same.shares
