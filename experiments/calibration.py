@@ -66,7 +66,7 @@ class CalibrationConfig:
 
     targets: int = field(default=300, metadata={"help": "Targets of each kind."})
     splits: int = field(
-        default=10,
+        default=6,
         metadata={"help": "Choices of the sequences that are measured, shared by the targets."},
     )
     same_documents: int = field(
@@ -77,7 +77,7 @@ class CalibrationConfig:
         default=200, metadata={"help": "The same of the held-out documents."}
     )
     by_guide: int = field(
-        default=20, metadata={"help": "Targets whose posterior is found as a search does too."}
+        default=8, metadata={"help": "Targets whose posterior is found as a search does too."}
     )
 
     def __post_init__(self) -> None:
