@@ -35,10 +35,10 @@ __all__ = [
     "posterior_of",
     "rounds_of",
     "search_guide_fit",
+    "to_the_bounds",
     "trajectory_of",
 ]
 
-NOTHING_BELOW = 0.01  # share of the draws below an interval that might as well begin at 0
 MOVES, MOST_MOVED = 500, 64  # of the corrected draws; domains above which they do not mix
 BY_DOMAIN: tuple[str, ...] = (
     "weights",
@@ -155,9 +155,9 @@ def mixture_of(
 
     By gradient matching the weights are the most likely ones. The posterior's mean has more on
     every domain that the target does not ask for, and the more the less is known. Where the most
-    likely weight lies outside of the HDI, where one domain has nearly all, the interval is
-    stretched to it; one with less than 1 % of the draws below begins at 0. By linear evidence they
-    are the exact mean of the averaged posterior.
+    likely weight lies outside of the HDI, at 0 or where one domain has nearly all, the interval is
+    stretched to it; and to 0 or 1 where the HDI ends with the outermost draw. By linear evidence
+    they are the exact mean of the averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
@@ -174,24 +174,41 @@ def mixture_of(
         )
     samples = posterior["posterior"]["w"]
     interval = hdi(posterior, "w", HDI_PROBABILITY).values
+    if isinstance(state, MatchingSearch):
+        interval = to_the_bounds(interval, samples.values.reshape(-1, len(interval)))
     deviation = samples.std(("chain", "draw")).values
     weights = tuple((mean / mean.sum()).tolist())
-    ends = interval.tolist()
-    beneath = (samples.values < interval[:, 0]).mean((0, 1)).tolist()  # share of the draws
+    if isinstance(state, MatchingSearch):
+        interval = np.stack(
+            [np.minimum(interval[:, 0], weights), np.maximum(interval[:, 1], weights)], 1
+        )
     return Mixture(
         names=state.domains.names,
         weights=weights,
         standard_deviation=tuple(deviation.tolist()),
-        hdi=tuple(
-            (low, high)
-            if isinstance(state, LinearSearch)
-            else (0.0 if below < NOTHING_BELOW else min(low, weight), max(high, weight))
-            for weight, (low, high), below in zip(weights, ends, beneath, strict=True)
-        ),
+        hdi=tuple((low, high) for low, high in interval.tolist()),
         hdi_probability=HDI_PROBABILITY,
         tokenizer=tokenizer,
         data_sha256=data_sha256,
     )
+
+
+def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Takes highest-density intervals of weights to 0 or 1 where they end with the outermost draw.
+
+    There the density is highest at the bound, so that the interval begins with the bound; that no
+    draw is exactly 0 says nothing against a weight of 0.
+
+    Args:
+        intervals: Lower and upper ends ``(K, 2)``.
+        draws: That they were found from ``(N, K)``, in [0, 1].
+
+    Returns:
+        Lower and upper ends ``(K, 2)``.
+    """
+    low = np.where(intervals[:, 0] <= draws.min(0), 0.0, intervals[:, 0])
+    high = np.where(intervals[:, 1] >= draws.max(0), 1.0, intervals[:, 1])
+    return np.stack([low, high], 1)
 
 
 def trajectory_of(state: SearchState) -> xarray.Dataset:

@@ -210,8 +210,9 @@ class Domains:
         }
 
     def sequences(self) -> dict[str, int]:
-        """Returns the number of training sequences of each domain."""
-        return {name: self._streams["train", name].count for name in self.names}
+        """Returns the number of training sequences of each domain, the measured ones included."""
+        length = self.sequence_length
+        return {name: len(self.corpus.train[name]) // length for name in self.names}
 
     def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
         """Returns the largest weight of each domain with which no text of it is read too often.

@@ -217,7 +217,7 @@ class Matching:
         return self.optimum / self.optimum.sum()
 
 
-def match(rounds: Sequence[MeasuredRound]) -> Matching:
+def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Matching:
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
@@ -225,6 +225,8 @@ def match(rounds: Sequence[MeasuredRound]) -> Matching:
 
     Args:
         rounds: At least one, of the same domains.
+        by_document: Whether a document is one witness, or each of its sequences, which claims too
+            much.
 
     Raises:
         ValueError: When there is no round, or the domains' gradients are 0 or not finite.
@@ -238,7 +240,8 @@ def match(rounds: Sequence[MeasuredRound]) -> Matching:
     assert isinstance(cross, Tensor)
     at = _least(gram, cross)
     covariance = _covariance(rounds, shares, at, by_document=True)
-    inverse = torch.linalg.inv(covariance)
+    by_sequence = _covariance(rounds, shares, at, by_document=False)
+    inverse = torch.linalg.inv(covariance if by_document else by_sequence)
     linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
     precision = (precision + precision.T) / 2
     optimum = _least(precision, linear)
@@ -248,7 +251,7 @@ def match(rounds: Sequence[MeasuredRound]) -> Matching:
         gram=gram,
         cross=cross,
         covariance=covariance,
-        covariance_by_sequence=_covariance(rounds, shares, at, by_document=False),
+        covariance_by_sequence=by_sequence,
         linear=linear,
         precision=precision,
         optimum=optimum,

@@ -33,10 +33,11 @@ EXPERIMENTS = {  # the longest first
     "scheduling": [],
     "case1": [],
     "convergence": [],
+    "calibration": [],
 }
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "appendix_loss", "planted_mixtures",
-           "comparison", "tables")  # fmt: skip
+           "interval_coverage", "comparison", "tables")  # fmt: skip
 RUNNING: list[subprocess.Popen[bytes]] = []
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain

@@ -19,6 +19,7 @@ TITLES = {
     "probabilistic": "The posterior beside points on the simplex",
     "scheduling": "The four scheduling strategies",
     "plants": "Planted mixtures",
+    "calibration": "Calibration of the intervals",
     "assumptions": "A tenth of the tokens and all of them",
 }
 SPECIAL = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",

@@ -35,7 +35,7 @@ def long_row(word: str, number: int, parts: int) -> str:
     return "\n".join(f"{line} part {part}"[-1900:] for part in range(parts))
 
 
-def write_long(folder: Path, count: int = 60) -> Path:
+def write_long(folder: Path, count: int = 100) -> Path:
     """Rows that are cut, files that are cut whole, and a domain of few files in pieces."""
     rows = [{"text": long_row("row", i, 1 + i % 5)} for i in range(count)]
     write_lines(folder / "rows.jsonl", rows)

@@ -25,6 +25,7 @@ from bydore_pyro.diagnostics import (
     posterior_of,
     rounds_of,
     search_guide_fit,
+    to_the_bounds,
     trajectory_of,
 )
 from bydore_pyro.distribution import GammaDirichlet
@@ -111,6 +112,19 @@ def test_trajectory_holds_every_field_of_every_step(corpus: TokenStore) -> None:
                 trajectory[field.name].values[step], getattr(record, field.name)
             )
     assert trajectory["g"].attrs["units"] == "nats per token"
+
+
+def test_an_interval_of_a_density_that_falls_from_0_begins_with_0() -> None:
+    rng = np.random.default_rng(0)
+    inside = 0.5 + 0.1 * np.clip(rng.normal(size=4000), -4, 4)
+    draws = np.stack([rng.beta(1, 20, 4000), inside, rng.beta(20, 1, 4000)], 1)
+    found = az.hdi(draws[None], hdi_prob=0.94)
+    bounded = to_the_bounds(found, draws)
+    assert found[0, 0] > 0
+    assert bounded[0, 0] == 0
+    assert bounded[2, 1] == 1
+    np.testing.assert_array_equal(bounded[1], found[1])
+    np.testing.assert_array_equal([bounded[0, 1], bounded[2, 0]], [found[0, 1], found[2, 0]])
 
 
 def test_jitter() -> None:

@@ -26,11 +26,12 @@ from bydore_pyro.data.pile import PILE_DOMAINS
 from bydore_pyro.data.store import open_store
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
+from bydore_pyro.search_config import SearchConfig
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = ["plants", "compare", "assumptions", "convergence"]
+COMPARISONS = ["plants", "compare", "assumptions", "convergence", "calibration"]
 OTHERS = ["reuse_guide", "regmix_pile"]  # those without a language model
 ALL_OF_THEM = "study"
 RUN_FILES = {
@@ -99,18 +100,19 @@ def draw(run_here: Run) -> Callable[[str, Path], None]:
 
 def check_run(folder: Path, seed: int) -> None:
     beside = {"verification.json", *(f"fresh-{seed}.json" for seed in range(3))}
-    assert {p.name for p in folder.iterdir()} - beside == RUN_FILES
+    beside |= {"linear", "side_by_side.md"}  # of a case: the paper's Algorithm 1
+    assert {p.name for p in folder.iterdir()} - beside == {*RUN_FILES, "rounds.nc"}
     mixture = Mixture.from_json(folder / "mixture.json")
     metrics = json.loads((folder / "metrics.json").read_text())
     config = json.loads((folder / "config.json").read_text())
     manifest = json.loads((folder / "manifest.json").read_text())
     assert mixture.data_sha256 == manifest["sha256"]
     assert metrics["seed"] == config["run"]["seed"] == seed
-    assert metrics["steps"] == config["search"]["steps"]
+    search = SearchConfig(**config["search"])
+    assert metrics["steps"] == search.trained_steps
     parts = metrics["search"]["parts"]
-    assert {"signals", "train", "validation", "hypergradient", "guide"} == set(parts)
-    search = config["search"]
-    batch_tokens = search["batch_sequences"] * config["run"]["sequence_length"]
+    assert {"gradients", "train", "matching", "check", "guide"} == set(parts)
+    batch_tokens = search.batch_sequences * config["run"]["sequence_length"]
     assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
     if folder.name == "run":  # a case
         assert metrics["verification"]["flops"] > 0
@@ -156,6 +158,9 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
 
 def test_every_experiment_is_run_here() -> None:
     found = {p.stem for p in (ROOT / "experiments").glob("*.py")} - {
+        "calibration_pools",
+        "calibration_posterior",
+        "calibration_targets",
         "cases",
         "common",
         "convergence_problems",
@@ -239,6 +244,29 @@ def test_plants_in_smoke_size(
                 expected = pytest.approx(row["weights"][name] / whole)
                 assert row["pruned"]["weights"][name] == expected
     draw("planted_mixtures", tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_calibration_in_smoke_size(
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
+) -> None:
+    given = ("--domains", "python", "licences", "text", "--validation", "text")
+    results = smoke("calibration", *given, "--targets", "3", "--by_guide", "1")
+    assert results["domains"] == ["python", "licences", "text"]
+    assert len(results["cells"]) == 2 * 2 * 3 + 2 * 2
+    for cell in results["cells"]:
+        at = [cell["coverage"][str(level)]["published"] for level in results["levels"]]
+        assert 0 <= at[0] <= at[-1] <= 1, "a wider interval holds more"
+        assert at[-1] >= cell["coverage"]["0.94"]["unstretched"]
+        assert cell["targets"] == 3
+        assert cell["moments"] > 0
+    (row,) = results["guide"]["targets"]
+    assert row["corrected"]
+    assert row["means"] < 0.3
+    assert row["deviations"] == pytest.approx(1, abs=0.2)
+    draw("interval_coverage", tmp_path / "run")
+    refused = run_here("calibration", "--smoke", "--targets", "1")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 def test_plants_need_held_out_text_of_many_documents(tmp_path: Path, run_here: Run) -> None:
@@ -548,7 +576,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert stderr.rstrip().endswith(errors[0])
     if message == "Step":  # found while it ran: what came before is kept
         assert (tmp_path / "run" / "config.json").exists()
-        metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+        metrics = json.loads((tmp_path / "run" / "linear" / "metrics.json").read_text())
         assert metrics["stopped"] in errors[0]
     else:
         assert not (tmp_path / "run").exists(), "refused before anything was written"
@@ -573,7 +601,7 @@ def test_a_loss_that_turns_nan_leaves_what_came_before(
     monkeypatch.setattr(Proxy, "step", step)
     out = tmp_path / "run"
     arguments = ("--data", str(folder), "--validation", "a", "--out", str(out))
-    done = run_here("case1", "--smoke", "--cache", str(cache), *arguments)
+    done = run_here("case1", "--smoke", "--evidence", "linear", "--cache", str(cache), *arguments)
     assert done.returncode == 2
     named = "case1: error: Step 2: the validation loss of domain 'validation' is nan"
     assert named in done.stderr

@@ -41,7 +41,9 @@ def spearman(one: np.ndarray, other: np.ndarray) -> float:
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"the runs of RegMix are not in {SHARED}")
 def test_the_figures_of_the_authors() -> None:
     """On the tables as they stand, with rounded weights."""
-    train, test = (read_runs(SHARED, split, normalise=False) for split in ("train", "test"))
+    train, test = (
+        read_runs(SHARED, split, scale="1m", normalise=False) for split in ("train", "test")
+    )
     losses, measured = train.losses_of("pile_cc"), test.losses_of("pile_cc")
 
     def score(model: Regression) -> float:

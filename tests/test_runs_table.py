@@ -236,7 +236,7 @@ def test_bad_parts_are_refused(changed: dict, message: str) -> None:
 def test_the_runs_of_regmix() -> None:
     for split, count in (("train", 512), ("test", 256)):
         with pytest.warns(UserWarning, match=f"of {count} runs sum to 0.99"):
-            runs = read_runs(SHARED, split)
+            runs = read_runs(SHARED, split, scale="1m")
         assert runs.weights.shape == (count, 17)
         assert runs.losses.shape == (count, 13)
         assert runs.domains[:2] == ("arxiv", "freelaw")

@@ -11,8 +11,8 @@ from report_runs import NAMES, metrics_of, mixture_with_intervals, write_fit, wr
 
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.report_page.run_record import RunRecord, Trajectory, read_run
+from bydore_pyro.report_page.thresholds import Verdict
 from bydore_pyro.report_page.verdicts import (
-    Verdict,
     average_start,
     clear_of_prior,
     decisions,

@@ -1,0 +1,321 @@
+"""Do the intervals hold the truth? Simulation-based calibration of a search by matching."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from calibration_pools import pools_of
+from calibration_posterior import (
+    bands,
+    exact_draws,
+    intervals,
+    is_uniform,
+    joint_ranks,
+    ranks,
+    shares_below,
+    split_r_hat,
+)
+from calibration_targets import COUNTINGS, DESIGNS, KINDS, REGIMES, Target, split, targets_of
+from common import drawn_by, markdown, results_of, run_main
+from torch import Tensor
+from tqdm import tqdm
+
+from bydore_pyro.command_line import tell
+from bydore_pyro.diagnostics import MOVES
+from bydore_pyro.domains import Domains
+from bydore_pyro.guide import mixture_model
+from bydore_pyro.importance import corrected_draws
+from bydore_pyro.matching_learners import MatchingPosterior
+from bydore_pyro.options import Options
+from bydore_pyro.resuming import begin_run
+from bydore_pyro.run_data import load_domains
+from bydore_pyro.run_folder import RunFolder
+
+ABOUT = """Make many validation sets of known shares, search the weights of each by the evidence
+that a search by matching has, and count how often the intervals hold the shares. The shares are
+drawn from the prior, Dirichlet(1), and sparse as those of plants.py; the text is of the documents
+whose other text is measured, and of others; taken in the shares, or document by document. One proxy
+is trained on equal weights and the gradients of all text are sketched once at each of its
+checkpoints; targets choose from them. Posteriors are drawn from exactly; those of a few targets
+also as a search does, by its guide."""
+
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
+SHOWN = (0.5, 0.8, 0.94)  # in the table
+DRAWS = 100  # of each chain
+SMOKE = {
+    "domain_megabytes": 0.2,
+    "validation_fraction": 0.5,
+    "targets": 4,
+    "splits": 2,
+    "same_documents": 16,
+    "other_documents": 16,
+    "by_guide": 1,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationConfig:
+    """How many targets, of what."""
+
+    targets: int = field(default=300, metadata={"help": "Targets of each kind."})
+    splits: int = field(
+        default=6,
+        metadata={"help": "Choices of the sequences that are measured, shared by the targets."},
+    )
+    same_documents: int = field(
+        default=192,
+        metadata={"help": "Sequences of each domain that targets of the same documents choose of."},
+    )
+    other_documents: int = field(
+        default=200, metadata={"help": "The same of the held-out documents."}
+    )
+    by_guide: int = field(
+        default=8, metadata={"help": "Targets whose posterior is found as a search does too."}
+    )
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("targets", 2),
+            ("splits", 1),
+            ("same_documents", 2),
+            ("other_documents", 2),
+            ("by_guide", 0),
+        ):
+            if not least <= getattr(self, name) <= 10_000:
+                raise ValueError(
+                    f"Expected {name} in [{least}, 10000], actual {getattr(self, name)}"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationOptions(Options):
+    """The options of a search and of its calibration."""
+
+    calibration: CalibrationConfig
+
+
+def calibration(options: CalibrationOptions, resume: Path | None) -> None:
+    """Sketches, makes targets, draws from their posteriors, counts."""
+    folder = begin_run(options, "calibration", resume)
+    domains = load_domains(options)
+    if resume is None:
+        folder.write_config("calibration", options.as_dict(), tell)
+    targets, documents = all_targets(options, domains, folder)
+    noted = folder.path / "cells.json"
+    if not noted.exists():
+        folder.write_json("cells.json", plain(cells_of(targets)))
+    count = options.calibration.targets
+    results = {
+        "domains": list(domains.names),
+        "documents": documents,
+        "targets": count,
+        "levels": LEVELS,
+        "bands": dict(zip(("points", "lower", "upper"), bands(count), strict=True)),
+        "cells": json.loads(noted.read_text(encoding="utf-8")),
+        "guide": by_guide(options, targets, options.calibration.by_guide),
+    }
+    results = plain(results)
+    folder.write_json("results.json", results_of(options, **results))
+    table = results_table(results)
+    folder.write_text("table.md", table)
+    print(table)
+    print(f"In {folder.path}: results.json, table.md.")
+    print(drawn_by("interval_coverage", folder))
+
+
+def all_targets(
+    options: CalibrationOptions, domains: Domains, folder: RunFolder
+) -> tuple[list[Target], dict[str, dict[str, int]]]:
+    """Returns the targets, and the number of documents by side and domain."""
+    config, search, names = options.calibration, options.search, domains.names
+    each = search.sequences_of_round(len(names))
+    counts = {
+        "measured": search.rounds * each + config.same_documents,
+        "held_out": config.other_documents,
+    }
+    checkpoints = pools_of(options, domains.corpus, counts, folder)
+    targets: list[Target] = []
+    for number in tqdm(range(config.splits), desc="targets", unit="split", mininterval=0.5):
+        rounds = split(checkpoints, each, config.same_documents, options.run.seed + number)
+        numbers = range(number, config.targets, config.splits)
+        targets += targets_of(rounds, names, numbers, options.run.validation_sequences)
+    documents = {
+        side: {name: len(own.unique()) for name, own in of_side.items()}
+        for side, of_side in checkpoints[0].documents.items()
+    }
+    return targets, documents
+
+
+def cells_of(targets: Sequence[Target]) -> list[dict[str, Any]]:
+    """Returns what `cell_of` counts, of every way to make targets and to count witnesses."""
+    cells = []
+    ways = list(itertools.product(DESIGNS, KINDS, REGIMES, COUNTINGS))
+    for design, kind, regime, counting in tqdm(ways, desc="posteriors", mininterval=0.5):
+        chosen = [t for t in targets if (t.design, t.kind, t.regime) == (design, kind, regime)]
+        if chosen and (design == DESIGNS[0] or counting != COUNTINGS[2]):
+            named = {"design": design, "kind": kind, "regime": regime, "counting": counting}
+            cells.append({**named, **cell_of(chosen, counting)})
+    return cells
+
+
+def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
+    """Returns coverage, ranks and widths of the targets' posteriors.
+
+    Coverage is a mean over all weights of all targets, its error that over targets. "published" is
+    of intervals that are stretched to hold the most likely weight. Ranks are uniform for targets of
+    the prior alone. A share that made up no sequence is ranked as it was drawn.
+    """
+    found = [t.matchings[counting] for t in targets]
+    optimum = torch.stack([one.optimum for one in found])
+    linear = torch.stack([one.linear for one in found])
+    precision = torch.stack([one.precision for one in found])
+    weights, scale = exact_draws(linear, precision, optimum, DRAWS)
+    truth = torch.from_numpy(np.stack([t.truth for t in targets]))
+    drawn = torch.from_numpy(np.stack([t.shares for t in targets]))
+    likely = torch.stack([one.weights for one in found])
+    coverage = {str(level): covered(weights, truth, likely, level) for level in LEVELS}
+    low, high = intervals(weights, LEVELS[-1])
+    rank = ranks(weights, torch.where(truth > 0, truth, drawn)).numpy()
+    joint = joint_ranks(weights, torch.where(truth > 0, truth, drawn)).numpy()
+    central = np.abs(2 * rank - 1)
+    points = bands(len(targets))[0]
+    return {
+        "targets": len(targets),
+        "sequences": float(np.mean([t.counts.sum() for t in targets])),
+        "coverage": coverage,
+        "width": (high - low).mean(),
+        "total_variation": (likely - truth).abs().sum(1).mean() / 2,
+        "scale": scale.mean(),
+        "moments": float(np.mean([t.moments[counting] for t in targets])),
+        "ranks_within_bands": int(sum(is_uniform(own) for own in rank.T)),
+        "central_ranks_within_bands": int(sum(is_uniform(own) for own in central.T)),
+        "joint_ranks_within_bands": is_uniform(joint),
+        "ranks": np.stack([shares_below(own, points) for own in rank.T]),
+        "central_ranks": np.stack([shares_below(own, points) for own in central.T]),
+        "joint_ranks": shares_below(joint, points),
+        "r_hat": {"median": split_r_hat(weights).median(), "largest": split_r_hat(weights).max()},
+    }
+
+
+def covered(weights: Tensor, truth: Tensor, likely: Tensor, level: float) -> dict[str, float]:
+    """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``."""
+    low, high = intervals(weights, level)
+    inside = ((low <= truth) & (truth <= high)).double()
+    stretched = (torch.minimum(low, likely) <= truth) & (truth <= torch.maximum(high, likely))
+    published = stretched.double()
+    asked = truth > 0
+    return {
+        "published": published.mean().item(),
+        "error": (published.mean(1).std(correction=0) / len(truth) ** 0.5).item(),
+        "unstretched": inside.mean().item(),
+        "of_shares_above_0": published[asked].mean().item(),
+        "of_shares_of_0": published[~asked].mean().item() if not asked.all() else float("nan"),
+    }
+
+
+def by_guide(options: Options, targets: Sequence[Target], count: int) -> dict[str, Any]:
+    """Finds the posteriors of some targets as a search does, beside the exact ones.
+
+    Differences of means are in standard deviations of the exact posterior; the guide's network is
+    told the same loss of every domain.
+    """
+    chosen = [t for t in targets if t.design == DESIGNS[0]]
+    chosen = [chosen[round(i)] for i in np.linspace(0, len(chosen) - 1, count)]
+    rows = []
+    for target in tqdm(chosen, desc="by the guide", unit="target", mininterval=0.5):
+        found = target.matchings[COUNTINGS[0]]
+        size = len(target.shares)
+        learner = MatchingPosterior(size, options.network, options.run.seed)
+        signals = torch.ones(size, dtype=torch.float64)
+        learner.learn(signals, found)
+        evidence = (signals, found.linear, 1.0, found.precision)
+        drawn = corrected_draws(mixture_model, learner.guide, *evidence, moves=MOVES)
+        guides = drawn.sites["weights"].double()[None]
+        exact, _ = exact_draws(
+            found.linear[None], found.precision[None], found.optimum[None], 5 * DRAWS
+        )
+        truth, likely = torch.from_numpy(target.truth)[None], found.weights[None]
+        rows.append(
+            {
+                "kind": target.kind,
+                "regime": target.regime,
+                "corrected": drawn.corrected,
+                "means": ((guides.mean(1) - exact.mean(1)) / exact.std(1)).abs().mean(),
+                "deviations": (guides.std(1) / exact.std(1)).mean(),
+                "covered": covered(guides, truth, likely, LEVELS[-1])["published"],
+                "covered_exactly": covered(exact, truth, likely, LEVELS[-1])["published"],
+            }
+        )
+    return {"targets": rows}
+
+
+def plain(value: Any) -> Any:
+    """Returns results as JSON knows them, with five digits."""
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, (np.ndarray, Tensor)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if value == value else None
+    return value
+
+
+def results_table(results: Mapping[str, Any]) -> str:
+    """Returns the coverage as a Markdown table, and a line on the guide."""
+    header = ["shares", "text", "taken", "witnesses", *(f"{level:.0%}" for level in SHOWN),
+              "94%, unstretched", "shares above 0", "shares of 0", "width", "TV", "moments",
+              "ranks", "joint"]  # fmt: skip
+    rows = []
+    for cell in results["cells"]:
+        last = cell["coverage"][str(SHOWN[-1])]
+        rows.append(
+            [
+                cell["kind"],
+                cell["regime"],
+                cell["design"],
+                cell["counting"],
+                *(
+                    f"{at['published']:.1%} ± {at['error']:.1%}"
+                    for at in (cell["coverage"][str(level)] for level in SHOWN)
+                ),
+                f"{last['unstretched']:.1%}",
+                f"{last['of_shares_above_0']:.1%}",
+                "" if last["of_shares_of_0"] is None else f"{last['of_shares_of_0']:.1%}",
+                f"{cell['width']:.3f}",
+                f"{cell['total_variation']:.3f}",
+                f"{cell['moments']:.2f}",
+                f"{cell['ranks_within_bands']} of {len(results['domains'])}"
+                if cell["kind"] == KINDS[0]
+                else "",
+                ("yes" if cell["joint_ranks_within_bands"] else "no")
+                if cell["kind"] == KINDS[0]
+                else "",
+            ]
+        )
+    text = markdown(header, rows)
+    rows = results["guide"]["targets"]
+    if not rows:
+        return text
+    mean = {
+        name: np.mean([float(row[name]) for row in rows]) for name in rows[0] if name[0] in "cmd"
+    }
+    return (
+        f"{text}\nBy the guide, {len(rows)} targets, {mean['corrected']:.0%} corrected: means "
+        f"differ by {mean['means']:.2f} standard deviations, standard deviations are "
+        f"{mean['deviations']:.2f} of the exact ones, {mean['covered']:.1%} of the shares are "
+        f"covered, {mean['covered_exactly']:.1%} by exact draws.\n"
+    )
+
+
+if __name__ == "__main__":
+    presets = {"--smoke": SMOKE}
+    run_main(calibration, "calibration", ABOUT, CalibrationOptions, presets=presets, resumable=True)
