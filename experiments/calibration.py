@@ -234,7 +234,7 @@ def by_guide(options: Options, targets: Sequence[Target], count: int) -> dict[st
         size = len(target.shares)
         learner = MatchingPosterior(size, options.network, options.run.seed)
         signals = torch.ones(size, dtype=torch.float64)
-        learner.learn(signals, found)
+        learner.learn(signals, found, last=True)
         evidence = (signals, found.linear, 1.0, found.precision)
         drawn = corrected_draws(mixture_model, learner.guide, *evidence, moves=MOVES)
         guides = drawn.sites["weights"].double()[None]

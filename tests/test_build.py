@@ -51,6 +51,11 @@ def write_long(folder: Path, count: int = 100) -> Path:
 LONG = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
 
 
+@pytest.fixture(autouse=True)
+def _pieces_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bydore_pyro.data.documents.SMALL_PIECE", 4000)
+
+
 def check_ends(store: TokenStore) -> None:
     """The ends of the cut rows and files, by the texts themselves."""
     found = documents_in(store)
@@ -88,7 +93,7 @@ def test_a_duplicate_does_not_move_an_end(tmp_path: Path, monkeypatch: pytest.Mo
     """The first or last part of a row may be dropped; what is left of it is a document still."""
     monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
     a, b, c, d = (f"{word} " * 380 + "end" for word in ("aa", "bb", "cc", "dd"))
-    config = CorpusConfig(longest_document=1200, domain_megabytes=0)
+    config = CorpusConfig(longest_document=2000, domain_megabytes=0)
     texts = [f"{a}\n{b}", f"{b}\n{c}", f"{d}\n{a}", f"{a}\n{b}"]
     for split in ("train", "validation"):
         write_lines(tmp_path / split / f"x/{split}.jsonl", [{"text": t} for t in texts])

@@ -31,7 +31,6 @@ from bydore_pyro.report_page.words import number, percent
 
 __all__ = [
     "SEARCHES",
-    "Verdict",
     "average_start",
     "clear_of_prior",
     "decisions",
