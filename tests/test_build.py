@@ -51,7 +51,7 @@ def write_long(folder: Path, count: int = 100) -> Path:
 LONG = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _pieces_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bydore_pyro.data.documents.SMALL_PIECE", 4000)
 
@@ -76,6 +76,7 @@ def check_ends(store: TokenStore) -> None:
     assert len(store.train_documents["pieces"]) + len(store.validation_documents["pieces"]) == 60
 
 
+@pytest.mark.usefixtures("_pieces_of_two_lines")
 def test_ends_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against brute force, however small the batches: the parts of a row lie in several."""
     text = write_long(tmp_path / "text")
@@ -147,6 +148,7 @@ def test_a_whole_source_of_many_rows_is_one_document(
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
+@pytest.mark.usefixtures("_pieces_of_two_lines")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_build_that_broke_off_goes_on(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -177,6 +179,7 @@ def test_a_build_that_broke_off_goes_on(
     assert any("going on" in line for line in starts)
 
 
+@pytest.mark.usefixtures("_pieces_of_two_lines")
 @pytest.mark.slow
 def test_killed_and_continued(tmp_path: Path) -> None:
     """`kill -9` at three moments of a build with two processes."""
