@@ -148,7 +148,6 @@ def test_a_whole_source_of_many_rows_is_one_document(
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
-@pytest.mark.usefixtures("_pieces_of_two_lines")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_build_that_broke_off_goes_on(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -179,7 +178,6 @@ def test_a_build_that_broke_off_goes_on(
     assert any("going on" in line for line in starts)
 
 
-@pytest.mark.usefixtures("_pieces_of_two_lines")
 @pytest.mark.slow
 def test_killed_and_continued(tmp_path: Path) -> None:
     """`kill -9` at three moments of a build with two processes."""
