@@ -79,7 +79,7 @@ def one_search(
         "total_variation": total_variation(learned, truth),
         "total_variation_of_last_weights": total_variation(metrics["last_weights"], truth),
         "jitter_second_half": metrics["jitter_second_half"],
-        "concentration_sum": metrics["last_concentration_sum"],
+        "khat": metrics["guide_fit"]["khat"],
         "weights": learned,
         "search": metrics["search"],
     }
