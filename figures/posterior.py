@@ -14,7 +14,7 @@ from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_ma
 
 from bydore_pyro.arviz_import import hdi, import_arviz
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.plots import plain
 
 BANDS = 4  # domains whose spread is drawn: more bands hide each other
@@ -48,23 +48,25 @@ def draw(run: Path) -> Any:
     panel(left, "a", "E[w] under the guide, one standard deviation")
 
     draws = posterior["posterior"]["w"]
-    mean, median = draws.mean(("chain", "draw")).values, draws.median(("chain", "draw")).values
+    found = Mixture.from_json(run / "mixture.json").as_dict()
+    weight = np.array([found[name] for name in names])
+    median = draws.median(("chain", "draw")).values
     quarters = draws.quantile((0.25, 0.75), ("chain", "draw")).values
     interval = hdi(posterior, "w", HDI_PROBABILITY).values
-    order = np.argsort(mean)
+    order = np.argsort(weight)
     for row, place in enumerate(order):
         colour = lines[names[place]]["color"]
         right.plot(interval[place], [row, row], color=colour, linewidth=1.2)
         right.plot(quarters[:, place], [row, row], color=colour, linewidth=3.2)
         right.plot(median[place], row, "o", color="white", mec=colour, ms=4, zorder=3)
-        right.plot(mean[place], row, "D", color=INK, ms=2.5, zorder=4)
+        right.plot(weight[place], row, "D", color=INK, ms=2.5, zorder=4)
     right.axvline(1 / len(names), color=FAINT, linewidth=0.8, linestyle=":")
     right.set_yticks(range(len(names)), [plain(names[place]) for place in order])
     right.set_xscale("function", functions=(np.sqrt, np.square))
     right.set_xlim(0, 1)
     right.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     right.set_xlabel("weight, root scale (dotted: uniform)")
-    panel(right, "b", f"mean, median, quartiles, {HDI_PROBABILITY:.0%} HDI")
+    panel(right, "b", f"weight (diamond), median, quartiles, {HDI_PROBABILITY:.0%} HDI")
     return figure
 
 
