@@ -66,7 +66,7 @@ def draw(run: Path) -> Any:
     right.set_xlim(0, 1)
     right.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     right.set_xlabel("weight, root scale (dotted: uniform)")
-    panel(right, "b", f"weight (diamond), median, quartiles, {HDI_PROBABILITY:.0%} HDI")
+    panel(right, "b", f"weight (diamond), {HDI_PROBABILITY:.0%} HDI")
     return figure
 
 
