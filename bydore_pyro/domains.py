@@ -167,7 +167,13 @@ class Domains:
         return self._draw("signal", dict.fromkeys(names or self.names, sequences))
 
     def measurable(self) -> np.ndarray:
-        """Returns how many sequences of each domain are kept for measuring ``(K,)``."""
+        """Returns how many sequences of each domain are kept for measuring ``(K,)``.
+
+        Raises:
+            ValueError: When none are.
+        """
+        if not self._measured:
+            raise ValueError("Expected domains with measured > 0 for gradient matching, actual 0")
         return np.array([self._streams["measure", name].count for name in self.names])
 
     def measure_batch(self, name: str, count: int) -> tuple[Tensor, np.ndarray]:

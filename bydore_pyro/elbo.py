@@ -80,7 +80,8 @@ class HypergradientELBO(ELBO):
         ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range. When the loss
             is asked for with a `kl_weight` that is not positive; with the moment "ratio" and a
             precision; of a guide without one simplex, or without a covariance in closed form
-            though there is a precision; of a guide and a model of which one alone has a scale.
+            though there is a precision; of a model whose prior of the weights is no Dirichlet, with
+            a `GammaDirichlet` guide; of a guide and a model of which one alone has a scale.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter": the first order.
@@ -143,7 +144,8 @@ class HypergradientELBO(ELBO):
     def _divergence(self, q: Distribution, p: Distribution) -> Tensor:
         if not isinstance(q, GammaDirichlet):
             return kl_divergence(q, p).sum()
-        assert isinstance(p, Dirichlet)
+        if not isinstance(p, Dirichlet):
+            raise ValueError(f"Expected a Dirichlet prior, actual {type(p).__name__}")
         estimate = q.kl_to_dirichlet if self.kl == "exact" else q.kl_bound_to_dirichlet
         return estimate(p.concentration, self.num_samples, SMALLEST_BETA).sum()
 

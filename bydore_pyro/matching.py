@@ -234,10 +234,8 @@ def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Match
     if not rounds:
         raise ValueError("Expected at least one round, actual none")
     shares = _shares(rounds)
-    gram = sum(a * r.gram for a, r in zip(shares, rounds, strict=True))
-    cross = sum(a * r.cross for a, r in zip(shares, rounds, strict=True))
-    assert isinstance(gram, Tensor)
-    assert isinstance(cross, Tensor)
+    gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
+    cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
     at = _least(gram, cross)
     covariance = _covariance(rounds, shares, at, by_document=True)
     by_sequence = _covariance(rounds, shares, at, by_document=False)
@@ -288,13 +286,11 @@ def _covariance(
     rounds: Sequence[MeasuredRound], shares: Sequence[float], u: Tensor, *, by_document: bool
 ) -> Tensor:
     """``B``: covariance of the moments ``c - A u`` at ``u``, from the scatter of the witnesses."""
-    parts = [
-        _scatter(
-            [share * r.held_out for share, r in zip(shares, rounds, strict=True)],
-            [r.held_out_documents for r in rounds],
-            by_document,
-        )
-    ]
+    total, witnesses = _scatter(
+        [share * r.held_out for share, r in zip(shares, rounds, strict=True)],
+        [r.held_out_documents for r in rounds],
+        by_document,
+    )
     for k in range(len(u)):
         influences = []
         for share, r in zip(shares, rounds, strict=True):
@@ -303,11 +299,11 @@ def _covariance(
             # The own mean gradient stands in the moment itself: its error meets the residual.
             influence[:, k] += products[:, -1] - products[:, :-1] @ u
             influences.append(influence)
-        parts.append(_scatter(influences, [r.documents[k] for r in rounds], by_document))
-    total = sum(covariance for covariance, _ in parts)
-    assert isinstance(total, Tensor)
+        scatter, count = _scatter(influences, [r.documents[k] for r in rounds], by_document)
+        total += scatter  # one at a time: all of 512 domains would be a gigabyte
+        witnesses += count
     # Few witnesses of many domains give a covariance that cannot be inverted: shrink it.
-    rho = len(u) / (len(u) + sum(count for _, count in parts))
+    rho = len(u) / (len(u) + witnesses)
     shrunk = (1 - rho) * total + rho * torch.diag(total.diagonal())
     return shrunk + 1e-12 * total.trace() * torch.eye(len(u), dtype=total.dtype)
 

@@ -107,8 +107,12 @@ class MatchingSearch(SearchState):
         network: PriorNetworkConfig | None,
         seed: int,
     ) -> MatchingSearch:
-        """Returns a search before its first step."""
-        count = domains.num_domains
+        """Returns a search before its first step.
+
+        Raises:
+            ValueError: When the domains keep no sequences for measuring.
+        """
+        count = len(domains.measurable())
         uniform = torch.full((count,), 1 / count, dtype=torch.float64)
         spread = (uniform * (1 - uniform) / (count + 1)).sqrt()  # of Dirichlet(1), the prior
         one = torch.ones_like(uniform)

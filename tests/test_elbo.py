@@ -299,3 +299,12 @@ def test_guides_that_do_not_fit_the_evidence_are_refused() -> None:
         elbo.loss(mixture_model, MixtureGuide(network, scale=True), *CURVED[:3])
     with pytest.raises(ValueError, match="'exact' with a precision"):
         HypergradientELBO("ratio").loss(mixture_model, MixtureGuide(network, scale=True), *CURVED)
+
+
+def test_another_prior_than_a_dirichlet_is_refused() -> None:
+    def model(signals: Tensor, linear: Tensor, kl_weight: float) -> Tensor:
+        prior = GammaDirichlet(torch.ones(4), torch.ones(4))
+        return pyro.sample("weights", prior)
+
+    with pytest.raises(ValueError, match="Expected a Dirichlet prior"):
+        HypergradientELBO().loss(model, MixtureGuide.for_domains(4), SIGNALS, G, LAM)

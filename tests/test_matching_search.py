@@ -259,3 +259,10 @@ def test_an_infinite_gradient_of_a_finite_loss_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr(GradientSketch, "__call__", lambda self, b, p: sketched(b, p))
     with pytest.raises(NonFiniteError, match=r"Step 3: the gradient of domain 'a' is inf"):
         list(run_search(state))
+
+
+def test_domains_that_keep_nothing_are_refused(corpus: TokenStore) -> None:
+    plain = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig())
+    with pytest.raises(ValueError, match="measured > 0 for gradient matching, actual 0"):
+        init_search(plain, proxy, SearchConfig(steps=20))
