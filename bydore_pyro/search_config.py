@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -275,8 +276,11 @@ class SearchConfig:
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain a search may measure; 0 by linear evidence.
 
-        A round gives a domain no more than half of all its sequences.
+        A later round gives a domain at most half of all its sequences beside its equal share of the
+        other half; the check at the end takes fresh ones.
         """
         if self.evidence == "linear":
             return 0
-        return self.rounds * self.sequences_of_round(num_domains) * max(1, num_domains // 2)
+        each = self.sequences_of_round(num_domains)
+        largest = math.ceil(each * (num_domains + 1) / 2)
+        return each + (self.rounds - 1) * largest + self.check_sequences
