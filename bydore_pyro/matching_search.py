@@ -191,7 +191,7 @@ class MatchingSearch(SearchState):
             validation_loss=float("nan") if last is None else last.validation_loss,
             g=nothing,
             kl_weight=float("nan"),
-            loss=float("nan") if last is None else last.loss,
+            loss=float("nan"),
         )
         self.records.append(record)
         return record

@@ -23,7 +23,7 @@ __all__ = ["SearchState", "StepRecord", "check_finite"]
 class StepRecord:
     """What one step saw and did; arrays are ``(K,)``, losses in nats per token.
 
-    In a search by gradient matching the last four are NaN, and `signals` and `validation_loss` are
+    In a search by gradient matching the last three are NaN, and `signals` and `validation_loss` are
     the last round's, NaN before the first.
     """
 
