@@ -36,6 +36,7 @@ __all__ = [
     "covariance_of",
     "match",
     "measured_round",
+    "scatter_of_means",
 ]
 
 RIDGE = 3.0  # of the metric, in means of the eigenvalues
@@ -286,7 +287,7 @@ def _covariance(
     rounds: Sequence[MeasuredRound], shares: Sequence[float], u: Tensor, *, by_document: bool
 ) -> Tensor:
     """``B``: covariance of the moments ``c - A u`` at ``u``, from the scatter of the witnesses."""
-    total, witnesses = _scatter(
+    total, witnesses = scatter_of_means(
         [share * r.held_out for share, r in zip(shares, rounds, strict=True)],
         [r.held_out_documents for r in rounds],
         by_document,
@@ -299,8 +300,8 @@ def _covariance(
             # The own mean gradient stands in the moment itself: its error meets the residual.
             influence[:, k] += products[:, -1] - products[:, :-1] @ u
             influences.append(influence)
-        scatter, count = _scatter(influences, [r.documents[k] for r in rounds], by_document)
-        total += scatter  # one at a time: all of 512 domains would be a gigabyte
+        added, count = scatter_of_means(influences, [r.documents[k] for r in rounds], by_document)
+        total += added  # one at a time: all of 512 domains would be a gigabyte
         witnesses += count
     # Few witnesses of many domains give a covariance that cannot be inverted: shrink it.
     rho = len(u) / (len(u) + witnesses)
@@ -308,10 +309,19 @@ def _covariance(
     return shrunk + 1e-12 * total.trace() * torch.eye(len(u), dtype=total.dtype)
 
 
-def _scatter(
-    values: Sequence[Tensor], documents: Sequence[Tensor], by_document: bool
+def scatter_of_means(
+    values: Sequence[Tensor], documents: Sequence[Tensor], by_document: bool = True
 ) -> tuple[Tensor, int]:
-    """Covariance ``(K, K)`` of the sum over rounds of the means of `values`, and the witnesses."""
+    """Returns the covariance ``(K, K)`` of a sum of means, and the number of witnesses.
+
+    Sequences of one document are one witness, also where the document was measured in several
+    rounds. Where there is one document alone, sequences are witnesses after all.
+
+    Args:
+        values: Of the sequences, ``(n_r, K)`` a round, whose means over sequences are added up.
+        documents: The number of each sequence's document, ``(n_r,)`` a round.
+        by_document: If false, every sequence is a witness.
+    """
     numbers = torch.cat(list(documents))
     if by_document and len(torch.unique(numbers)) > 1:
         place = _places(numbers)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bydore_pyro.distribution import GammaDirichlet
 from bydore_pyro.guide import MixtureGuide
-from bydore_pyro.inference import InferenceConfig, infer
+from bydore_pyro.inference import InferenceConfig, has_settled, infer
 from bydore_pyro.learner import Weights
 from bydore_pyro.matching import Matching
 from bydore_pyro.prior_net import PriorNetwork, PriorNetworkConfig
@@ -81,17 +81,22 @@ class MatchingPosterior:
         num_domains: K.
         network: The prior network.
         seed: Of its first weights, and of the draws.
-        steps: Of SVI, at most, at one evidence.
+        steps: Of SVI at one evidence, at most; those of `InferenceConfig` when None.
     """
 
     def __init__(
-        self, num_domains: int, network: PriorNetworkConfig | None, seed: int, steps: int = 1500
+        self,
+        num_domains: int,
+        network: PriorNetworkConfig | None,
+        seed: int,
+        steps: int | None = None,
     ) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             prior = PriorNetwork(num_domains, network, link="exp").double()
         self.guide = MixtureGuide(prior, scale=True)
-        self.config = InferenceConfig(seed=seed, steps=steps)
+        config = InferenceConfig(seed=seed)
+        self.config = config if steps is None else dataclasses.replace(config, steps=steps)
 
     def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
         """Fits the guide, from where it is or from a Dirichlet's fit."""
@@ -119,9 +124,12 @@ def _profiled(weights: Tensor, matching: Matching) -> Tensor:
     return first.square() / (2 * (weights @ matching.precision @ weights))
 
 
-def _point(weights: Tensor, loss: float) -> Settled:
-    nothing = torch.zeros_like(weights)
-    return Settled(Weights(weights, weights, nothing, nothing, nothing), loss, POINT_STEPS, True)
+def _point(weights: Tensor, losses: list[float]) -> Settled:
+    """A point has no spread; whether it has settled is judged as for the posterior."""
+    nothing, config = torch.zeros_like(weights), InferenceConfig()
+    belief = Weights(weights, weights, nothing, nothing, nothing)
+    settled = has_settled(losses, config.window, config.tolerance)
+    return Settled(belief, losses[-1], len(losses), settled)
 
 
 class MatchingPoint:
@@ -138,13 +146,15 @@ class MatchingPoint:
         rest = [p for n, p in self.network.named_parameters() if n != "domain_bias"]
         adam = torch.optim.Adam([{"params": own, "lr": 0.1}, {"params": rest, "lr": 3e-3}])
         fall = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.01, POINT_STEPS)
+        losses = []
         for _ in range(POINT_STEPS):
             loss = -_profiled(self._weights(signals), matching)
             adam.zero_grad()
             loss.backward()
             adam.step()
             fall.step()
-        return _point(self._weights(signals).detach(), loss.item())
+            losses.append(loss.item())
+        return _point(self._weights(signals).detach(), losses)
 
     def _weights(self, signals: Tensor) -> Tensor:
         shape, rate = self.network(signals.double())
@@ -168,13 +178,15 @@ class MatchingExponentiated:
     def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
         """Takes multiplicative steps that fall as ``1 / sqrt(t)``."""
         weights = torch.full((self.num_domains,), 1 / self.num_domains, dtype=torch.float64)
+        losses = []
         for step in range(1, POINT_STEPS + 1):
             at = weights.clone().requires_grad_()
             loss = -_profiled(at, matching)
             (slope,) = torch.autograd.grad(loss, at)
             size = 1 / (slope.abs().max().clamp(min=1e-300) * step**0.5)
             weights = torch.softmax(weights.clamp(min=1e-300).log() - size * slope, 0)
-        return _point(weights, loss.item())
+            losses.append(loss.item())
+        return _point(weights, losses)
 
     def state(self) -> dict[str, Any]:
         """Returns nothing: every round begins anew."""

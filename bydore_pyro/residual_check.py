@@ -7,8 +7,6 @@ measured by finite differences of losses, on sequences that the search has not s
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +14,8 @@ from torch import Tensor
 
 from bydore_pyro.domains import Domains
 from bydore_pyro.gradients import GradientSketch
-from bydore_pyro.hypergradient import finite_difference, step_size
+from bydore_pyro.hypergradient import Parameters, finite_difference, step_size
+from bydore_pyro.matching import scatter_of_means
 
 __all__ = ["ResidualCheck", "check_residual", "judged"]
 
@@ -76,21 +75,17 @@ def check_residual(
     proxy, theta = sketch.proxy, sketch.proxy.parameters
     direction = sketch.unfolded(residual)
     epsilon = step_size(theta, direction, "darts")
-    slopes, errors = [], []
+    slopes, variances = [], []
     for name in domains.names:
         batch, documents = domains.measure_batch(name, count)
 
-        def losses(perturbed: Sequence[Tensor] | object, batch: Tensor = batch) -> Tensor:
-            return proxy.losses(batch, "check", perturbed, full_precision=True)  # type: ignore[arg-type]
+        def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
+            return proxy.losses(batch, "check", perturbed, full_precision=True)  # (n,)
 
         _, slope = finite_difference(losses, theta, direction, 1.0, epsilon)  # (n,)
-        slope = slope.cpu().double()
-        _, place = torch.unique(torch.from_numpy(documents), return_inverse=True)
-        sums = torch.zeros(int(place.max()) + 1, dtype=slope.dtype)
-        sums.index_add_(0, place, slope - slope.mean())
-        slopes.append(unit * slope.mean())
-        errors.append(unit * math.sqrt(float(sums.square().sum())) / len(slope))
+        slope = unit * slope.cpu().double()
+        variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
+        slopes.append(slope.mean())
+        variances.append(variance[0, 0])
     own = covariance.diagonal().clamp(min=0)
-    return ResidualCheck(
-        torch.stack(slopes), (torch.tensor(errors).double().square() + own).sqrt(), weights
-    )
+    return ResidualCheck(torch.stack(slopes), (torch.stack(variances) + own).sqrt(), weights)

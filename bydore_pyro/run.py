@@ -14,6 +14,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import remove_half_written
+from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_data import load_domains
@@ -135,6 +136,10 @@ def _progress(
                 writer.add_scalar(f"weight/{name}", record.mean[k], step)
                 if math.isfinite(record.g[k]):
                     writer.add_scalar(f"g/{name}", record.g[k], step)
+            last = state.rounds[-1] if isinstance(state, MatchingSearch) and state.rounds else None
+            if last is not None and last.step == step:
+                writer.add_scalar("round/unexplained", last.unexplained, step)
+                writer.add_scalar("round/scale", last.scale, step)
 
     steps = options.search.trained_steps
     with tqdm(total=steps, initial=done, desc="search", unit="step", mininterval=0.5) as bar:

@@ -52,25 +52,27 @@ class SearchConfig:
     round_sequences: int = field(
         default=128,
         metadata={
-            "help": "Matching: sequences measured in a round, a domain on average, but no "
-            "more than 8,192 in "
-            "all or 16 of each. From the second round on, half are shared out by the weights."
+            "help": "Matching: sequences of a domain that a round measures, on average; fewer "
+            "where all domains would have more than 8,192, but 16 at least. From the second round "
+            "on, half of them are shared out by the weights."
         },
     )
     sketch_size: int = field(
         default=4096,
         metadata={"help": "Matching: numbers that a sequence's gradient is reduced to."},
     )
-    inference_steps: int = field(
-        default=1500,
-        metadata={"help": "Most steps of inference (SVI) in a round; it ends when settled."},
+    inference_steps: int | None = field(
+        default=None,
+        metadata={
+            "help": "Matching: most steps of inference (SVI) in a round. It ends when its loss has "
+            "settled; without this option also after InferenceConfig's limit."
+        },
     )
     check_sequences: int = field(
         default=32,
         metadata={
-            "help": "Matching: fresh sequences of each domain on which the mixture found "
-            "is checked at the "
-            "end; 0 checks nothing."
+            "help": "Matching: fresh sequences of each domain on which the result is checked; 0 "
+            "checks nothing."
         },
     )
     batch_sequences: int = field(default=32, metadata={"help": "Sequences in a training batch."})
@@ -80,9 +82,8 @@ class SearchConfig:
     signal_domains: int = field(
         default=32,
         metadata={
-            "help": "Linear: most domains that are measured in a step; of more, a random "
-            "subset is, and g "
-            "stays unbiased."
+            "help": "Linear: most domains that are measured in a step; of more, a random subset "
+            "is, and g stays unbiased."
         },
     )
     update_every: int = field(
@@ -154,9 +155,8 @@ class SearchConfig:
     epsilon_rule: Literal["paper", "darts", "auto"] = field(
         default="darts",
         metadata={
-            "help": "Linear: finite difference's step: 0.01 / |theta|, 0.01 / |D|, or "
-            "where truncation and "
-            "round-off balance, found anew every 50 measurements."
+            "help": "Linear: finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where "
+            "truncation and round-off balance, found anew every 50 measurements."
         },
     )
     signal_average: float = field(
@@ -172,9 +172,8 @@ class SearchConfig:
     tolerance: float = field(
         default=0.0,
         metadata={
-            "help": "Linear: stop when the averaged weights of two successive windows "
-            "differ by less than "
-            "this total variation; 0 runs all steps."
+            "help": "Linear: stop when the averaged weights of two successive windows differ by "
+            "less than this total variation; 0 runs all steps."
         },
     )
     tolerance_window: int = field(
@@ -183,31 +182,8 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         require_finite(self)
-        for name in (
-            "steps",
-            "batch_sequences",
-            "signal_sequences",
-            "validation_batch",
-            "tolerance_window",
-            "signal_domains",
-            "update_every",
-            "rounds",
-            "sketch_size",
-            "inference_steps",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} >= 1, actual {getattr(self, name)}")
-        for name in ("guide_learning_rate", "network_learning_rate", "kl_weight"):
-            if not 0 < getattr(self, name) <= 1e6:
-                raise ValueError(f"Expected {name} in (0, 1e6], actual {getattr(self, name)}")
-        if self.round_sequences < 2:
-            raise ValueError(f"Expected round_sequences >= 2, actual {self.round_sequences}")
-        if self.check_sequences < 0 or self.check_sequences == 1:
-            raise ValueError(f"Expected check_sequences 0 or >= 2, actual {self.check_sequences}")
-        if not 0 < self.train_share <= 1:
-            raise ValueError(f"Expected train_share in (0, 1], actual {self.train_share}")
-        if self.evidence not in ("matching", "linear"):
-            raise ValueError(f"Expected evidence 'matching' or 'linear', actual {self.evidence!r}")
+        self._check_choices()
+        self._check_ranges()
         if self.evidence == "matching":
             if self.trained_steps < self.rounds:
                 raise ValueError(
@@ -215,23 +191,12 @@ class SearchConfig:
                     f"(train_share of steps) for {self.rounds} rounds"
                 )
             warn_idle(self, OF_LINEAR, "evidence matching")
-            return self._check_choices()
-        warn_idle(self, OF_MATCHING, "evidence linear")
-        if not 0 <= self.guide_warmup < self.steps:
+            return
+        if self.guide_warmup >= self.steps:
             raise ValueError(
                 f"Expected guide_warmup in [0, steps = {self.steps}), actual {self.guide_warmup}"
             )
-        if not 0 < self.guide_learning_rate_decay <= 1:
-            raise ValueError(
-                "Expected guide_learning_rate_decay in (0, 1], actual "
-                f"{self.guide_learning_rate_decay}"
-            )
-        for name in ("signal_average", "average_from"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} in [0, 1), actual {getattr(self, name)}")
-        if not self.tolerance >= 0:
-            raise ValueError(f"Expected tolerance >= 0, actual {self.tolerance}")
-        self._check_choices()
+        warn_idle(self, OF_MATCHING, "evidence linear")
         if self.learner != "bayesian":
             warn_idle(self, ("kl", "kl_weight", "kl_scale", "moment"), f"learner {self.learner}")
         if self.hypergradient == "forward_mode":
@@ -241,6 +206,7 @@ class SearchConfig:
 
     def _check_choices(self) -> None:
         for name, choices in (
+            ("evidence", ("matching", "linear")),
             ("kl_scale", ("relative", "absolute")),
             ("kl", ("exact", "bound")),
             ("moment", ("exact", "ratio")),
@@ -253,6 +219,30 @@ class SearchConfig:
                 raise ValueError(
                     f"Expected {name} one of {choices}, actual {getattr(self, name)!r}"
                 )
+
+    def _check_ranges(self) -> None:
+        for least, names in (
+            (0, ("guide_warmup", "check_sequences", "tolerance")),
+            (1, ("steps", "batch_sequences", "signal_sequences", "validation_batch")),
+            (1, ("tolerance_window", "signal_domains", "update_every", "rounds", "sketch_size")),
+            (1, ("inference_steps",)),
+            (2, ("round_sequences",)),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not value >= least:
+                    raise ValueError(f"Expected {name} >= {least}, actual {value}")
+        if self.check_sequences == 1:
+            raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
+        for name in ("guide_learning_rate", "network_learning_rate", "kl_weight"):
+            if not 0 < getattr(self, name) <= 1e6:
+                raise ValueError(f"Expected {name} in (0, 1e6], actual {getattr(self, name)}")
+        for name in ("guide_learning_rate_decay", "train_share"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"Expected {name} in (0, 1], actual {getattr(self, name)}")
+        for name in ("signal_average", "average_from"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"Expected {name} in [0, 1), actual {getattr(self, name)}")
 
     @property
     def trained_steps(self) -> int:

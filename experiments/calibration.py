@@ -28,6 +28,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from bydore_pyro.command_line import tell
+from bydore_pyro.diagnostics import MOVES
 from bydore_pyro.domains import Domains
 from bydore_pyro.guide import mixture_model
 from bydore_pyro.importance import corrected_draws
@@ -45,7 +46,6 @@ is trained on equal weights and the gradients of all text are sketched once at e
 checkpoints; targets choose from them. Posteriors are drawn from exactly; those of a few targets
 also as a search does, by its guide."""
 
-MOVES = 500  # of the corrected draws, as a search takes
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
 SHOWN = (0.5, 0.8, 0.94)  # in the table
 DRAWS = 100  # of each chain

@@ -248,8 +248,14 @@ def test_plants_in_smoke_size(
 
 @pytest.mark.slow
 def test_calibration_in_smoke_size(
-    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
+    tmp_path: Path,
+    smoke: Callable[..., dict],
+    draw: Callable[[str, Path], None],
+    run_here: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Begun in a process of its own, which takes a search's moves, and gone on with in this one.
+    monkeypatch.setattr("bydore_pyro.diagnostics.MOVES", 500)
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3", "--by_guide", "1")
     assert results["domains"] == ["python", "licences", "text"]

@@ -94,7 +94,7 @@ ALLOWED: dict[str, set[str]] = {
     "evidence": {"domains", "hypergradient", "proxy", "search_config"},
     "export.export": {"export.formats", "export.shares", "mixture"},
     "search_state": {"domains", "proxy", "search_config"},
-    "residual_check": {"domains", "gradients", "hypergradient"},
+    "residual_check": {"domains", "gradients", "hypergradient", "matching"},
     "importance": {"arviz_import"},
     "inference": {"elbo", "guide"},
     "learner": {"distribution", "elbo", "guide", "prior_net", "search_config"},
@@ -253,6 +253,7 @@ ALLOWED: dict[str, set[str]] = {
         *("target.mixture_schedule", "target.target_config", "target.training"),
     },
     "run": {
+        "matching_search",
         *("checkpoint", "command_line", "data.store", "domains", "files", "options"),
         *("proxy", "run_data", "run_folder", "search", "search_results", "search_state"),
     },

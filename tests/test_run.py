@@ -219,6 +219,14 @@ def test_a_run_goes_on_with_its_own_data(
     assert "Expected the run's manifest" in capsys.readouterr().err
 
 
+def logged_tags(folder: Path) -> set[str]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder))
+    found.Reload()
+    return set(found.Tags()["scalars"])
+
+
 def test_seeds_agree_and_go_on(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,7 +236,9 @@ def test_seeds_agree_and_go_on(
     assert "3 seeds: the largest standard deviation" in shown
     folders = sorted(p.name for p in out.iterdir() if p.is_dir())
     assert folders == ["seed-5", "seed-6", "seed-7"]
-    assert list((out / "seed-5" / "tensorboard").iterdir())
+    logged = logged_tags(out / "seed-5" / "tensorboard")
+    assert {"round/unexplained", "round/scale", "nats_per_token/train_loss"} <= logged
+    assert "nats_per_token/loss" not in logged, "the negative ELBO is in nats"
     for seed in ("seed-6", "seed-7"):  # as if killed: one half done, one not begun
         (out / seed / "metrics.json").unlink()
     start = time.time()
