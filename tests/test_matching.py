@@ -18,6 +18,7 @@ from bydore_pyro.matching import (
     covariance_of,
     match,
     measured_round,
+    scatter_of_means,
 )
 
 SIZE = 24
@@ -176,6 +177,22 @@ def test_the_covariance_is_that_of_the_whole_experiment_repeated() -> None:
     apart = torch.stack(by_sequence).mean(0).diagonal() / true
     assert (apart < 0.5).all(), apart
     assert (apart > 0.2).all(), apart
+
+
+def test_the_scatter_of_means_is_the_covariance_of_the_mean_by_its_witnesses() -> None:
+    """Alone, sequences give the sample covariance over n; documents, that of their means."""
+    values = normal(30, 3, seed=7)
+    documents = torch.arange(30) // 5
+    found, count = scatter_of_means([values], [documents], by_document=False)
+    torch.testing.assert_close(found, torch.cov(values.T) / 30)
+    assert count == 30
+    found, count = scatter_of_means([values], [documents])
+    torch.testing.assert_close(found, torch.cov(values.reshape(6, 5, 3).mean(1).T) / 6)
+    assert count == 6
+    # One document alone: its sequences are the witnesses.
+    found, count = scatter_of_means([values], [torch.zeros(30, dtype=torch.int64)])
+    torch.testing.assert_close(found, torch.cov(values.T) / 30)
+    assert count == 30
 
 
 def test_errors_of_independent_witnesses_are_counted_alike() -> None:
