@@ -30,13 +30,15 @@ from bydore_pyro.run_folder import RunFolder
 
 ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
-the planted mixture (validation in known shares), and a target of three domains that are scarce in
-training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
+the planted mixture (validation in known shares), a target of three domains that are scarce in
+training, and three targets whose own domain is withheld from training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
 trainings of the proxy). Finished proxies are shared among the methods that can use them, and
 charged to each; `torchrun --nproc_per_node N` trains them on N processes."""
 
+LINEAR = "bydore_linear"
+COMPARED = (*METHODS, LINEAR)
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
-         "mde": "MDE", "bydore": "ByDoRe"}  # fmt: skip
+         "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +46,21 @@ class CompareConfig:
     """What is compared."""
 
     methods: list[str] = field(
-        default_factory=lambda: [name for name in METHODS if name != "human"],
-        metadata={"help": "The methods."},
+        default_factory=lambda: [name for name in COMPARED if name != "human"],
+        metadata={
+            "help": f"The methods; {LINEAR} is ByDoRe by linear evidence, the paper's Algorithm 1."
+        },
     )
     targets: list[str] = field(
-        default_factory=lambda: ["case1", "case2", "planted", "scarce"],
-        metadata={"help": "Of case1, case2, planted, scarce."},
+        default_factory=lambda: list(TARGETS), metadata={"help": "The targets."}
     )
-    target_seeds: int = field(default=2, metadata={"help": "Fresh models a mixture."})
+    target_seeds: int = field(default=3, metadata={"help": "Fresh models a mixture."})
     scale: float = field(
         default=1.0, metadata={"help": "Multiplies --steps, of the proxies and the fresh models."}
     )
 
     def __post_init__(self) -> None:
-        for given, known in ((self.methods, METHODS), (self.targets, TARGETS)):
+        for given, known in ((self.methods, COMPARED), (self.targets, TARGETS)):
             for name in given:
                 if name not in known:
                     raise ValueError(f"Expected one of {', '.join(known)}, found '{name}'")
@@ -83,11 +86,13 @@ class Target:
     Args:
         validation: Shares of held-out text by domain.
         domains: To train on; all when None.
+        withheld: Whether the validation's own domains are not trained on.
         scarce: Sequences of training text that the target's domains are cut to, None for all.
     """
 
     validation: Mapping[str, float]
     domains: tuple[str, ...] | None = None
+    withheld: bool = False
     scarce: int | None = None
 
 
@@ -96,6 +101,9 @@ TARGETS = {
     "case2": Target(validation={"docstrings": 1.0}, domains=("python", "licences")),
     "planted": Target(validation={"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}),
     "scarce": Target(validation={"readmes": 1.0, "json": 1.0, "licences": 1.0}, scarce=150),
+    "no_docstrings": Target(validation={"docstrings": 1.0}, withheld=True),
+    "no_readmes": Target(validation={"readmes": 1.0}, withheld=True),
+    "no_tests": Target(validation={"python_tests": 1.0}, withheld=True),
 }
 JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
 HELD_OUT = tuple(dict.fromkeys(n for t in TARGETS.values() if not t.scarce for n in t.validation))
@@ -131,16 +139,19 @@ def one_target(
                                                  * options.run.sequence_length))  # fmt: skip
     validation = [f"{domain}={share}" for domain, share in target.validation.items()]
     domains = list(target.domains) if target.domains else options.run.domains
+    if target.withheld:
+        known = domains or [n for n, tokens in corpus.train.items() if len(tokens)]
+        domains = [n for n in known if n not in target.validation]
     run = dataclasses.replace(options.run, validation=validation, domains=domains)
     own = dataclasses.replace(options, run=run)
     found = {}
     for label, method, single in labelled(options.compare.methods, target):
         # DoReMi has no target: its mixture serves every target of the same text.
-        whole = method == "doremi" and target.domains is None and target.scarce is None
+        whole = method == "doremi" and domains == options.run.domains and target.scarce is None
         noted = folder.path / "fits" / f"{'all' if whole else name}-{label.replace(' ', '-')}.json"
         if not noted.exists():
             tell(f"{name}: {label}")
-            place = folder.path / f"search-{name}"
+            place = folder.path / f"search-{name}{'-linear' * (method == LINEAR)}"
             chosen = dataclasses.replace(own, single=SingleConfig(single=single))
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
         own.parallel().wait()  # until it is there for all processes
@@ -173,6 +184,8 @@ def labelled(methods: Sequence[str], target: Target) -> list[tuple[str, str, str
     """Returns the methods' labels, names, and the single domain where it is not the target's."""
     rows: list[tuple[str, str, str | None]] = []
     for method in methods:
+        if method == "single" and target.withheld:
+            continue  # which domain would it be?
         if method == "single" and target.domains is not None:
             rows += [(f"only {domain}", method, domain) for domain in target.domains]
         else:
@@ -184,6 +197,9 @@ def one_fit(
     options: CompareOptions, corpus: TokenStore, folder: RunFolder, method: str, place: Path
 ) -> dict[str, Any]:
     """Returns what one method finds and what it cost, as plain values."""
+    if method == LINEAR:
+        linear = dataclasses.replace(options.search, evidence="linear")
+        options, method = dataclasses.replace(options, search=linear), "bydore"
     problem = problem_on(options, corpus, folder)
     found: Fit = fit(method, problem, options, place)
     path = found.trajectory

@@ -16,6 +16,9 @@ TITLES = {
     "case2": "Case 2: two domains, docstrings",
     "planted": "planted: three domains",
     "scarce": "three scarce domains",
+    "no_docstrings": "docstrings, none to train on",
+    "no_readmes": "READMEs, none to train on",
+    "no_tests": "Python tests, none to train on",
 }
 OWN = "#d55e00"
 LONG = {"the target's own shares": "target's own shares"}

@@ -302,13 +302,15 @@ def test_compare_in_smoke_size(
     tmp_path: Path, cache: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6")
-    methods = ("--methods", "uniform", "single", "doremi", "regmix", "bydore")
+    methods = ("--methods", "uniform", "single", "doremi", "regmix", "bydore", "bydore_linear")
     small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
     targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
     labels = {"uniform", "only python", "only licences", "doremi", "regmix", "bydore"}
-    assert set(found) - {"bydore, pruned"} == labels
+    assert set(found) - {"bydore, pruned"} == labels | {"bydore_linear"}
+    assert "matching" not in found["bydore_linear"]["details"]
+    assert "matching" in found["bydore"]["details"]
     assert set(targets["case2"]["losses"]) == set(found)
     assert found["doremi"]["jitter"] > 0
     doremi, regmix, bydore = (found[n]["cost"]["flops"] for n in ("doremi", "regmix", "bydore"))
@@ -330,6 +332,17 @@ def test_compare_in_smoke_size(
     shared = json.loads((tmp_path / "two" / "results.json").read_text())["targets"]["case2"]
     for label, losses in targets["case2"]["losses"].items():
         np.testing.assert_allclose(losses, shared["losses"][label], rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_compare_withholds_the_domain_of_the_target(smoke: Callable[..., dict]) -> None:
+    small = ("--targets", "no_readmes", "--target_seeds", "1", "--evaluation_sequences", "16")
+    results = smoke("compare", *small, "--methods", "uniform", "single", "bydore")
+    target = results["targets"]["no_readmes"]
+    assert target["validation"] == {"readmes": 1.0}
+    assert "single" not in target["methods"]
+    assert all("readmes" not in found["weights"] for found in target["methods"].values())
+    assert len(target["methods"]["uniform"]["weights"]) > 1
 
 
 @pytest.mark.slow
