@@ -31,9 +31,10 @@ from bydore_pyro.run_folder import RunFolder
 ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
 the planted mixture (validation in known shares), a target of three domains that are scarce in
-training, and three targets whose own domain is withheld from training. All methods have the same text, proxy, batches, seed and most FLOPs (--budget plain
-trainings of the proxy). Finished proxies are shared among the methods that can use them, and
-charged to each; `torchrun --nproc_per_node N` trains them on N processes."""
+training, and three targets whose own domain is withheld from training. All methods have the same
+text, proxy, batches, seed and most FLOPs (--budget plain trainings of the proxy). Finished proxies
+are shared among the methods that can use them, and charged to each; `torchrun --nproc_per_node N`
+trains them on N processes."""
 
 LINEAR = "bydore_linear"
 COMPARED = (*METHODS, LINEAR)
