@@ -97,7 +97,7 @@ class Target:
     scarce: int | None = None
 
 
-TARGETS = {
+TARGETS: dict[str, Target] = {
     "case1": Target(validation={"docstrings": 1.0}),
     "case2": Target(validation={"docstrings": 1.0}, domains=("python", "licences")),
     "planted": Target(validation={"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}),
