@@ -46,12 +46,12 @@ BY_DOMAIN: tuple[str, ...] = (
     "standard_deviation",
     "concentration",
     "rate",
-    "signals",
+    "losses",
     "g",
 )
 BY_STEP: tuple[str, ...] = ("train_loss", "validation_loss", "kl_weight", "loss")
 UNITS = {
-    "signals": "nats per token",
+    "losses": "nats per token",
     "g": "nats per token",
     **dict.fromkeys(BY_STEP, "nats per token"),
 }

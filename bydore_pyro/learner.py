@@ -38,7 +38,10 @@ class WeightsLearner(Protocol):
     """Learns weights from hypergradients."""
 
     def draw(self, signals: Tensor) -> Weights:
-        """Returns the belief under signals ``(K,)``, nats per token."""
+        """Returns the belief under signals ``(K,)``, nats per token.
+
+        Where a shape or a rate is not finite there is no belief: the rest is NaN.
+        """
         ...
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
@@ -107,7 +110,8 @@ class BayesianLearner:
         with self.isolated(), torch.no_grad():
             a, b = self.guide.network(signals)
             if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
-                return Weights(a, a, a, a, b)  # the search names the domain
+                nothing = torch.full_like(a, torch.nan)
+                return Weights(nothing, nothing, nothing, a, b)
             q = GammaDirichlet(a, b)
             return Weights(q.sample(), q.mean, q.stddev, a, b)
 
@@ -137,8 +141,7 @@ class BayesianLearner:
 
 def _optimizer(config: SearchConfig) -> pyro.optim.PyroOptim:
     """Adam whose step size decays geometrically; the domains' biases take larger steps."""
-    updates = (config.steps - config.guide_warmup) / config.update_every
-    decay = config.guide_learning_rate_decay ** (1 / updates)
+    decay = config.guide_decay
 
     def arguments(parameter: str) -> dict[str, Any]:
         own = parameter.endswith("domain_bias")

@@ -152,7 +152,7 @@ class LinearSearch(SearchState):
             standard_deviation=drawn.standard_deviation.numpy(),
             concentration=drawn.concentration.numpy(),
             rate=drawn.rate.numpy(),
-            signals=self.losses.numpy(),
+            losses=self.losses.numpy(),
             g=self.g.numpy(),
             train_loss=train_loss,
             validation_loss=validation_loss,

@@ -186,7 +186,7 @@ class MatchingSearch(SearchState):
             standard_deviation=belief.standard_deviation.float().numpy(),
             concentration=belief.concentration.float().numpy(),
             rate=belief.rate.float().numpy(),
-            signals=nothing if last is None else last.losses,
+            losses=nothing if last is None else last.losses,
             train_loss=train_loss,
             validation_loss=float("nan") if last is None else last.validation_loss,
             g=nothing,

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["plain", "plot_losses", "plot_posterior", "plot_trajectory"]
+__all__ = [
+    "SMOOTHED",
+    "plain",
+    "plot_losses",
+    "plot_posterior",
+    "plot_trajectory",
+    "running_mean",
+]
+
+SMOOTHED = 10  # steps of the losses' running mean
 
 
 def plot_posterior(
@@ -146,17 +155,17 @@ def plot_losses(trajectory: xarray.Dataset, rounds: Sequence[int] | None = None)
     places = None if rounds is None else list(rounds)
 
     def measured(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (steps, _smooth(values)) if places is None else (steps[places], values[places])
+        return (steps, running_mean(values)) if places is None else (steps[places], values[places])
 
     marker = None if places is None else "o"
     for index, name in enumerate(names):
         axes.plot(
-            *measured(trajectory["signals"].values[:, index]), color=colours[name],
+            *measured(trajectory["losses"].values[:, index]), color=colours[name],
             linewidth=1, alpha=0.8, label=plain(name), marker=marker, markersize=4,
         )  # fmt: skip
     axes.plot(
         steps,
-        _smooth(trajectory["train_loss"].values),
+        running_mean(trajectory["train_loss"].values),
         "k--",
         linewidth=1.6,
         label="training batch",
@@ -168,9 +177,11 @@ def plot_losses(trajectory: xarray.Dataset, rounds: Sequence[int] | None = None)
     axes.set_xlabel("step")
     axes.set_ylabel("loss (nats per token)")
     axes.margins(x=0.01)
-    title = "Losses of the proxy, running mean of 10 steps"
+    title = f"Losses of the proxy, running mean of {SMOOTHED} steps"
     if places is not None:
-        title = "Losses of the proxy: by round, and on its training batches (mean of 10 steps)"
+        title = (
+            f"Losses of the proxy: by round, and on its training batches (mean of {SMOOTHED} steps)"
+        )
     axes.set_title(title, fontsize=11)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     return figure
@@ -181,9 +192,8 @@ def plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _smooth(values: np.ndarray, window: int = 10) -> np.ndarray:
-    """Mean of the last `window` values, of fewer at the start."""
-    total = np.cumsum(np.insert(values.astype(float), 0, 0.0))
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - window, 0)
-    return (total[end] - total[start]) / (end - start)
+def running_mean(values: np.ndarray) -> np.ndarray:
+    """Returns the mean of the last `SMOOTHED` values that are numbers, of fewer at the start."""
+    import pandas
+
+    return pandas.Series(values).rolling(SMOOTHED, min_periods=1).mean().to_numpy()

@@ -13,7 +13,26 @@ from bydore_pyro.learner import Weights
 from bydore_pyro.prior_net import PriorNetwork, PriorNetworkConfig
 from bydore_pyro.search_config import SearchConfig
 
-__all__ = ["ExponentiatedLearner", "PointLearner"]
+__all__ = ["ExponentiatedLearner", "PointLearner", "exponentiated_step"]
+
+
+def exponentiated_step(weights: Tensor, scores: Tensor, eta: float, smoothing: float) -> Tensor:
+    """Returns the weights after one exponentiated step towards domains of high score.
+
+        alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
+
+    Args:
+        weights: alpha ``(K,)``, on the simplex.
+        scores: What a unit of weight on each domain brings ``(K,)``; DoReMi's are excess losses,
+            nats per token.
+        eta: Step size.
+        smoothing: c, in [0, 1).
+
+    References:
+        Xie et al., DoReMi, arXiv 2305.10429, Algorithm 1.
+    """
+    raised = torch.softmax(weights.log() + eta * scores, 0)
+    return (1 - smoothing) * raised + smoothing / len(weights)
 
 
 class PointLearner:
@@ -43,9 +62,7 @@ class PointLearner:
             {"params": own, "lr": config.guide_learning_rate},
             {"params": rest, "lr": config.network_learning_rate},
         ]
-        updates = (config.steps - config.guide_warmup) / config.update_every
-        decay = config.guide_learning_rate_decay ** (1 / updates)
-        self._optimizer = ClippedAdam(groups, betas=(0.9, 0.99), lrd=decay)
+        self._optimizer = ClippedAdam(groups, betas=(0.9, 0.99), lrd=config.guide_decay)
 
     def weights(self, signals: Tensor) -> Tensor:
         """Returns the weights ``(K,)``: the shares of the network's positive outputs."""
@@ -82,9 +99,7 @@ class PointLearner:
 class ExponentiatedLearner:
     """DoReMi's update with g as the score: multiplicative, then smoothed towards uniform.
 
-        log w <- log w + eta g / spread,   w <- (1 - c) softmax(log w) + c / K
-
-    `g` arrives in units of its spread over the domains.
+    See `exponentiated_step`; `g` arrives in units of its spread over the domains.
 
     Args:
         num_domains: K.
@@ -107,8 +122,7 @@ class ExponentiatedLearner:
         """Takes one multiplicative step."""
         loss = -(g * self._weights).sum().item()
         if learn:
-            raised = torch.softmax(self._weights.log() + self.eta * g, 0)
-            self._weights = (1 - self.smoothing) * raised + self.smoothing / len(g)
+            self._weights = exponentiated_step(self._weights, g, self.eta, self.smoothing)
         return loss
 
     def state(self) -> dict[str, Any]:

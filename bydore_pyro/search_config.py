@@ -252,6 +252,12 @@ class SearchConfig:
         return max(1, round(self.train_share * self.steps))
 
     @property
+    def guide_decay(self) -> float:
+        """Factor of the guide's step sizes, an update; `guide_learning_rate_decay` in all."""
+        updates = (self.steps - self.guide_warmup) / self.update_every
+        return self.guide_learning_rate_decay ** (1 / updates)
+
+    @property
     def measured_steps(self) -> tuple[int, ...]:
         """The steps after which a search by matching measures; the last is its last."""
         return tuple(

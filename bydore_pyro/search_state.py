@@ -23,7 +23,7 @@ __all__ = ["SearchState", "StepRecord", "check_finite"]
 class StepRecord:
     """What one step saw and did; arrays are ``(K,)``, losses in nats per token.
 
-    In a search by gradient matching the last three are NaN, and `signals` and `validation_loss` are
+    In a search by gradient matching the last three are NaN, and `losses` and `validation_loss` are
     the last round's, NaN before the first.
     """
 
@@ -32,7 +32,7 @@ class StepRecord:
     standard_deviation: np.ndarray  # of w under q
     concentration: np.ndarray  # a
     rate: np.ndarray  # b
-    signals: np.ndarray  # before averaging
+    losses: np.ndarray  # of the domains, as measured
     train_loss: float
     validation_loss: float  # on the batch of the gradient, after the step
     g: np.ndarray  # > 0: training on the domain lowers the validation loss

@@ -101,13 +101,13 @@ def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
 
 
 def write_trajectory(path: Path, names: Sequence[str], means: np.ndarray, whole: bool) -> None:
-    """Writes every step's means; of a whole search signals, spread and losses too."""
+    """Writes every step's means; of a whole search spread and losses too."""
     steps = len(means)
     columns: dict[str, Any] = {"mean": (("step", "domain"), means)}
     if whole:
         falling = 5 - np.linspace(0, 1, steps)
         columns["standard_deviation"] = (("step", "domain"), means / 4)
-        columns["signals"] = (("step", "domain"), falling[:, None] + means)
+        columns["losses"] = (("step", "domain"), falling[:, None] + means)
         columns["train_loss"] = (("step",), falling)
         columns["validation_loss"] = (("step",), falling - 0.2)
     data = xarray.Dataset(columns, coords={"step": np.arange(steps), "domain": list(names)})
@@ -213,7 +213,7 @@ def write_matching(folder: Path, names: Sequence[str] = NAMES, **matching: Any) 
         {
             "mean": (("step", "domain"), means),
             "standard_deviation": (("step", "domain"), means / 4),
-            "signals": (("step", "domain"), losses + 0.5),
+            "losses": (("step", "domain"), losses + 0.5),
             "train_loss": (("step",), 6 - np.linspace(0, 1, 30)),
             "validation_loss": (("step",), losses[:, 0]),
         },

@@ -49,7 +49,7 @@ def state(corpus: TokenStore) -> SearchState:
     blank = np.zeros(4, dtype=np.float32)
     for a, b in [(A[0], B[0]), (A[1], B[1]), (A[0], B[0]), (A[1], B[1])]:
         q = GammaDirichlet(torch.from_numpy(a), torch.from_numpy(b))
-        arrays = dict.fromkeys(("weights", "signals", "g", "standard_deviation"), blank)
+        arrays = dict.fromkeys(("weights", "losses", "g", "standard_deviation"), blank)
         scalars = dict.fromkeys(("train_loss", "validation_loss", "kl_weight", "loss"), 1.0)
         state.records.append(
             StepRecord(mean=q.mean.numpy(), concentration=a, rate=b, **arrays, **scalars)

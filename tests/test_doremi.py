@@ -13,19 +13,9 @@ from bydore_pyro.baselines.doremi import (
     GroupWeights,
     domain_scores,
     doremi_factors,
-    doremi_update,
     fit_doremi,
 )
 from bydore_pyro.baselines.problem import Problem
-
-
-def test_the_update_of_two_domains_by_hand() -> None:
-    new = doremi_update(torch.tensor([0.5, 0.5]), torch.tensor([math.log(3), 0.0]), 1.0, 0.1)
-    torch.testing.assert_close(new, torch.tensor([0.9 * 0.75 + 0.05, 0.9 * 0.25 + 0.05]))
-    assert torch.equal(
-        doremi_update(torch.tensor([0.2, 0.8]), torch.zeros(2), 5.0, 0.0).round(decimals=6),
-        torch.tensor([0.2, 0.8]),
-    )
 
 
 def test_clipping_is_by_token_and_absent_domains_keep_their_score() -> None:

@@ -22,7 +22,6 @@ from bydore_pyro.report_page.drawing import (
     plain_numbers,
     point_trace,
     run_looks,
-    smooth,
     thinned,
     word_trace,
 )
@@ -55,16 +54,6 @@ def test_lines_are_thinned_and_end_where_they_end(steps: int) -> None:
     assert len(chosen) <= MOST_POINTS
     assert (np.diff(chosen) > 0).all()
     assert len(chosen) == steps or steps > MOST_POINTS
-
-
-def test_losses_are_smoothed() -> None:
-    values = np.arange(20.0)
-    assert smooth(values)[:3].tolist() == [0.0, 0.5, 1.0]
-    assert smooth(values)[-1] == np.arange(10, 20).mean()
-    values[5] = np.nan
-    assert np.isfinite(smooth(values)).all()
-    assert smooth(values)[5] == np.arange(5).mean()
-    assert np.isnan(smooth(np.array([np.nan]))).all()
 
 
 def test_numbers_are_plain_and_names_harmless() -> None:

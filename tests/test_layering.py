@@ -151,6 +151,7 @@ ALLOWED: dict[str, set[str]] = {
         "baselines.problem",
         "baselines.proxy_runs",
         "parallel",
+        "point_learners",
         "proxy",
         "scheduling",
     },
@@ -168,7 +169,7 @@ ALLOWED: dict[str, set[str]] = {
         *("report_page.drawing", "report_page.run_record", "report_page.words"),
     },
     "report_page.report_figures": {
-        *("report_page.drawing", "report_page.matching_words", "report_page.run_record"),
+        *("plots", "report_page.drawing", "report_page.matching_words", "report_page.run_record"),
         *("report_page.verdicts", "report_page.words"),
     },
     "report_page.run_sections": {
@@ -204,7 +205,7 @@ ALLOWED: dict[str, set[str]] = {
         *("report_page.run_sections", "report_page.verdicts", "report_page.words"),
     },
     "report_page.run_page": {
-        *("report_page.drawing", "report_page.matching_words", "report_page.page_frame"),
+        *("plots", "report_page.drawing", "report_page.matching_words", "report_page.page_frame"),
         *("report_page.report_figures", "report_page.run_record", "report_page.run_sections"),
         *("report_page.verdicts", "report_page.words"),
     },

@@ -148,7 +148,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, evidence: str) -> Non
         xarray.load_dataset(tmp_path / out / "trajectory.nc", engine="h5netcdf")
         for out in ("one", "two")
     ]
-    for name in ("train_loss", "validation_loss", "signals"):
+    for name in ("train_loss", "validation_loss", "losses"):
         np.testing.assert_allclose(runs[0][name], runs[1][name], rtol=1e-3)
     tokens = [
         json.loads((tmp_path / out / "metrics.json").read_text())["search"]["tokens"]

@@ -16,7 +16,13 @@ from test_search import state_of
 from bydore_pyro.colours import domain_colours
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.diagnostics import posterior_of, trajectory_of
-from bydore_pyro.plots import plain, plot_losses, plot_posterior, plot_trajectory
+from bydore_pyro.plots import (
+    plain,
+    plot_losses,
+    plot_posterior,
+    plot_trajectory,
+    running_mean,
+)
 from bydore_pyro.search import run_search
 from bydore_pyro.search_state import SearchState
 
@@ -78,7 +84,7 @@ def test_rounds_are_points_where_they_were_measured() -> None:
         {
             "mean": (("step", "domain"), means),
             "standard_deviation": (("step", "domain"), means / 10),
-            "signals": (("step", "domain"), losses),
+            "losses": (("step", "domain"), losses),
             "train_loss": (("step",), np.linspace(6, 5, 6)),
             "validation_loss": (("step",), losses[:, 0]),
         },
@@ -115,3 +121,13 @@ def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:
 def test_dollar_signs_are_no_mathematics() -> None:
     assert plain("a$b$") == r"a\$b\$"
     assert plain("law") == "law"
+
+
+def test_losses_are_smoothed() -> None:
+    values = np.arange(20.0)
+    assert running_mean(values)[:3].tolist() == [0.0, 0.5, 1.0]
+    assert running_mean(values)[-1] == np.arange(10, 20).mean()
+    values[5] = np.nan
+    assert np.isfinite(running_mean(values)).all()
+    assert running_mean(values)[5] == np.arange(5).mean()
+    assert np.isnan(running_mean(np.array([np.nan]))).all()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
-from bydore_pyro.point_learners import ExponentiatedLearner, PointLearner
+from bydore_pyro.point_learners import (
+    ExponentiatedLearner,
+    PointLearner,
+    exponentiated_step,
+)
 from bydore_pyro.search_config import SearchConfig
 
 CONFIG = SearchConfig(evidence="linear", steps=60, guide_warmup=0)
@@ -25,6 +31,15 @@ def test_points_follow_g(kind: str) -> None:
     assert drawn.mean[0] > drawn.mean[1] > drawn.mean[2]
     assert torch.equal(drawn.weights, drawn.mean)
     assert drawn.standard_deviation.eq(0).all()
+
+
+def test_doremis_update_of_two_domains_by_hand() -> None:
+    new = exponentiated_step(torch.tensor([0.5, 0.5]), torch.tensor([math.log(3), 0.0]), 1.0, 0.1)
+    torch.testing.assert_close(new, torch.tensor([0.9 * 0.75 + 0.05, 0.9 * 0.25 + 0.05]))
+    assert torch.equal(
+        exponentiated_step(torch.tensor([0.2, 0.8]), torch.zeros(2), 5.0, 0.0).round(decimals=6),
+        torch.tensor([0.2, 0.8]),
+    )
 
 
 def test_the_multiplicative_update_by_hand() -> None:

@@ -14,6 +14,7 @@ from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.config_checks import require_finite
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.parallel import Parallel
+from bydore_pyro.point_learners import exponentiated_step
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.scheduling import systematic_counts
 
@@ -22,7 +23,6 @@ __all__ = [
     "GroupWeights",
     "domain_scores",
     "doremi_factors",
-    "doremi_update",
     "fit_doremi",
 ]
 
@@ -67,24 +67,6 @@ def domain_scores(excess: Tensor, domain: Tensor, last: Tensor) -> Tensor:
     return torch.where(counts > 0, sums / counts.clamp(min=1), last)
 
 
-def doremi_update(weights: Tensor, scores: Tensor, eta: float, smoothing: float) -> Tensor:
-    """Returns the weights after one exponentiated step towards domains of high score.
-
-        alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
-
-    Args:
-        weights: alpha ``(K,)``, on the simplex.
-        scores: Excess losses ``(K,)``, nats per token.
-        eta: Step size.
-        smoothing: c, in [0, 1).
-
-    References:
-        Xie et al., DoReMi, arXiv 2305.10429, Algorithm 1.
-    """
-    raised = torch.softmax(weights.log() + eta * scores, 0)
-    return (1 - smoothing) * raised + smoothing / len(weights)
-
-
 def doremi_factors(weights: Tensor, domain: Tensor) -> Tensor:
     """Returns the factors ``(B,)`` that make a mean over sequences the alpha-weighted token mean.
 
@@ -110,7 +92,7 @@ class GroupWeights:
         """Updates the weights by a batch's token losses ``(B, T)`` and returns its factors."""
         excess = (losses - reference).cpu().double()
         self.scores = domain_scores(excess, domain, self.scores)
-        self.weights = doremi_update(
+        self.weights = exponentiated_step(
             self.weights, self.scores, self.config.doremi_eta, self.config.doremi_smoothing
         )
         return doremi_factors(self.weights, domain).float()

@@ -29,7 +29,6 @@ __all__ = [
     "MOST_POINTS",
     "ROW",
     "RUN_COLOURS",
-    "SMOOTHED",
     "Look",
     "band_trace",
     "domain_looks",
@@ -41,14 +40,12 @@ __all__ = [
     "plain_numbers",
     "point_trace",
     "run_looks",
-    "smooth",
     "thinned",
     "word_trace",
 ]
 
 MOST_DRAWN = 40  # domains in a figure; the tables hold all
 MOST_POINTS = 500  # of a line
-SMOOTHED = 10  # steps of the losses' running mean
 ROW = 26  # pixels
 SHORT = 18  # characters beside an axis: a phone has room for them
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -119,18 +116,6 @@ def run_looks(labels: Sequence[str]) -> list[Look]:
 def thinned(steps: int) -> np.ndarray:
     """Returns the places of at most `MOST_POINTS` steps, evenly apart; the last is among them."""
     return np.arange(steps - 1, -1, -max(1, math.ceil(steps / MOST_POINTS)))[::-1]
-
-
-def smooth(values: np.ndarray) -> np.ndarray:
-    """Returns the mean of the last `SMOOTHED` values that are numbers, of fewer at the start."""
-    values = values.astype(float)
-    known = np.isfinite(values)
-    total = np.cumsum(np.insert(np.where(known, values, 0.0), 0, 0.0))
-    counts = np.cumsum(np.insert(known.astype(int), 0, 0))
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - SMOOTHED, 0)
-    seen = counts[end] - counts[start]
-    return np.where(seen > 0, (total[end] - total[start]) / np.maximum(seen, 1), np.nan)
 
 
 def plain_numbers(values: Sequence[float] | np.ndarray) -> list[float | None]:

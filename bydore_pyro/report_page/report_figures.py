@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bydore_pyro.plots import running_mean
 from bydore_pyro.report_page.drawing import (
     INK,
     MOST_DRAWN,
@@ -22,7 +23,6 @@ from bydore_pyro.report_page.drawing import (
     marked_x,
     plain_numbers,
     point_trace,
-    smooth,
     thinned,
     word_trace,
 )
@@ -220,17 +220,17 @@ def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
             trace = line_trace(trajectory.steps[places], values[places], **look, hover=AT_STEP)
             trace |= {"mode": "lines+markers", "marker": {"color": look["colour"], "size": 7}}
         else:
-            steps, smoothed = trajectory.steps[chosen], smooth(values)[chosen]
+            steps, smoothed = trajectory.steps[chosen], running_mean(values)[chosen]
             trace = line_trace(steps, smoothed, **look, hover=AT_STEP)
         traces.append(trace)
 
-    signals = trajectory.by_domain.get("signals")
-    if signals is not None:
+    losses = trajectory.by_domain.get("losses")
+    if losses is not None:
         for k in _largest(trajectory.names, trajectory.by_domain["mean"].mean(0), looks):
             look = looks[trajectory.names[k]]
             line(
-                signals[:, k],
-                "signals",
+                losses[:, k],
+                "losses",
                 keys=[look.key],
                 colour=look.colour,
                 width=1.2,

@@ -6,7 +6,8 @@ import math
 import shlex
 from typing import Any
 
-from bydore_pyro.report_page.drawing import MOST_DRAWN, MOST_POINTS, SMOOTHED, domain_looks
+from bydore_pyro.plots import SMOOTHED
+from bydore_pyro.report_page.drawing import MOST_DRAWN, MOST_POINTS, domain_looks
 from bydore_pyro.report_page.matching_words import (
     ROUNDS_HEADER,
     round_rows,
