@@ -250,7 +250,7 @@ class GammaDirichlet(TorchDistribution):
         every shape; it is then too low, by about ``E[1 / beta_k; beta_k < smallest_beta]`` in every
         k where ``w_k`` is rare, and is a divergence no more.
 
-        On the planted mixture of `experiments/README.md` this divergence served the search better
+        On the planted mixture of `docs/lab-notebook.md` this divergence served the search better
         than the bound: nearer weights, the same spread and jitter.
 
         Args:

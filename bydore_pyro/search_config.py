@@ -25,7 +25,7 @@ Learner = Literal["bayesian", "point", "exponentiated"]
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
     """How the posterior over the weights is learned. The defaults were measured; see
-    `experiments/README.md`."""
+    `docs/results.md`."""
 
     evidence: Literal["matching", "linear"] = field(
         default="matching",

@@ -32,8 +32,9 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING}
 SECTIONS = dict(re.findall(r"^## bydore (\w+)\n(.*?)(?=^## |\Z)", PAGES["cli.md"], re.M | re.S))
 CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
-# Of the experiments, of every command, and of pytest.
-OTHER_OPTIONS = {"--compare", "--help", "--numprocesses", "--folder", "--first", "--plants"}
+SCRIPTS = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("experiments/*.py"))
+OF_EXPERIMENTS = {f"--{name}" for name in re.findall(r"^    (\w+): .* = field\(", SCRIPTS, re.M)}
+OTHER_OPTIONS = {*OF_EXPERIMENTS, "--help", "--numprocesses", "--folder", "--nproc_per_node"}
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -16,9 +16,10 @@ from bydore_pyro.options import SMOKE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CORE = (ROOT / "docs" / "core.md").read_text(encoding="utf-8")
 SOURCES = [*ROOT.glob("experiments/*.py"), *ROOT.glob("bydore_pyro/**/*.py")]
 ENVIRONMENT = 'load_tokens("environment")'
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", README + CORE, re.DOTALL)
 
 
 @pytest.mark.slow
@@ -42,7 +43,7 @@ def test_python_blocks_run(block: str, cache: Path) -> None:
 def test_commands_exist() -> None:
     assert sum(ENVIRONMENT in block for block in PYTHON) == 1
     scripts = re.findall(r"python ((?:experiments|benchmarks)/\w+\.py)", README)
-    assert {"experiments/case1.py", "experiments/case2.py", "experiments/planted.py"} <= {*scripts}
+    assert {"experiments/case1.py", "experiments/compare.py"} <= {*scripts}
     assert all((ROOT / script).is_file() for script in scripts)
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^    make (\w+)", README, re.MULTILINE):
@@ -55,10 +56,5 @@ def test_options_exist() -> None:
         assert f"    {option}: " in known, option
 
 
-def test_the_tree_names_every_module() -> None:
-    tree = README.split("## The tree")[1]
-    for module in (ROOT / "bydore_pyro").rglob("*.py"):
-        if module.stem != "__init__":
-            assert re.search(rf"\b(?<!/){module.stem}\.py", tree), module.name
-    named = set(re.findall(r"\b(\w+\.py)\b", tree))
-    assert named <= {p.name for top in ("*/*.py", "bydore_pyro/*/*.py") for p in ROOT.glob(top)}
+def test_it_is_read_in_one_sitting() -> None:
+    assert len(README.splitlines()) <= 150
