@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bydore_pyro.baselines.autoscale import AutoScaleConfig, fit_autoscale
 from bydore_pyro.baselines.doremi import DoReMiConfig, fit_doremi
+from bydore_pyro.baselines.fastmix import FastMixConfig, fit_fastmix
 from bydore_pyro.baselines.fixed import (
     HumanConfig,
     SingleConfig,
@@ -20,8 +21,10 @@ from bydore_pyro.baselines.fixed import (
     fit_uniform,
 )
 from bydore_pyro.baselines.mde import MDEConfig, fit_mde
+from bydore_pyro.baselines.mixmin import MixMinConfig, fit_mixmin
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.regmix import RegMixConfig, fit_regmix
+from bydore_pyro.baselines.unimax import UniMaxConfig, fit_unimax
 from bydore_pyro.domains import Domains
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.options import Options
@@ -75,6 +78,9 @@ class MethodOptions(Options):
     regmix: RegMixConfig
     autoscale: AutoScaleConfig
     mde: MDEConfig
+    mixmin: MixMinConfig
+    fastmix: FastMixConfig
+    unimax: UniMaxConfig
 
 
 def problem_of(
@@ -163,12 +169,17 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
 METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "uniform": lambda problem, options, folder: fit_uniform(problem),
     "natural": lambda problem, options, folder: fit_natural(problem),
+    "unimax": lambda problem, options, folder: fit_unimax(
+        problem, options.unimax, options.run_tokens
+    ),
     "human": lambda problem, options, folder: fit_human(problem, options.human),
     "single": lambda problem, options, folder: fit_single(problem, options.single),
     "doremi": lambda problem, options, folder: fit_doremi(problem, options.doremi),
     "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
     "autoscale": lambda problem, options, folder: fit_autoscale(problem, options.autoscale),
     "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
+    "mixmin": lambda problem, options, folder: fit_mixmin(problem, options.mixmin),
+    "fastmix": lambda problem, options, folder: fit_fastmix(problem, options.fastmix),
     "bydore": fit_bydore,
 }
 

@@ -214,9 +214,9 @@ class Proxy:
             own = functional_call(self._losses, named, (self.parallel.own(batch),))
         return self.parallel.gather(own, len(batch))
 
-    def _own_losses(self, batch: Tensor, part: str) -> Tensor:
+    def _own_losses(self, batch: Tensor, part: str, passes: int = 3) -> Tensor:
         """The token losses of this process's rows, of which a gradient will be taken."""
-        self._charge(part, batch, passes=3)
+        self._charge(part, batch, passes)
         with self._precision(batch.device, full=False):
             return self._trained(self.parallel.own(batch))
 
@@ -269,10 +269,21 @@ class Proxy:
             self.steps += 1
         return self.parallel.gather(own.detach(), len(batch))
 
-    def gradient(self, batch: Tensor, part: str) -> tuple[float, dict[str, Tensor]]:
-        """Returns the batch's mean loss, nats per token, and its gradient by parameter name."""
+    def gradient(
+        self, batch: Tensor, part: str, only: str | None = None
+    ) -> tuple[float, dict[str, Tensor]]:
+        """Returns the batch's mean loss, nats per token, and its gradient by parameter name.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            part: The part of the cost counter to charge.
+            only: The one parameter whose gradient is wanted; one near the loss costs less than a
+                backward pass, and is counted as one forward pass more.
+        """
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        loss = self._mean(self._own_losses(batch, part).mean(1), torch.ones(len(batch)))
+        named = named if only is None else {only: named[only]}
+        losses = self._own_losses(batch, part, passes=3 if only is None else 2)
+        loss = self._mean(losses.mean(1), torch.ones(len(batch)))
         gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
         (whole,) = self.parallel.sum([loss.detach()])
         return whole.item(), dict(zip(named, gradients, strict=True))

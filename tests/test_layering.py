@@ -155,6 +155,11 @@ ALLOWED: dict[str, set[str]] = {
         "proxy",
         "scheduling",
     },
+    "baselines.fastmix": {
+        *("baselines.problem", "parallel", "proxy", "scheduling"),
+    },
+    "baselines.mixmin": {"baselines.problem", "baselines.proxy_runs"},
+    "baselines.unimax": {"baselines.problem"},
     "baselines.mde": {"baselines.problem", "baselines.proxy_runs"},
     "baselines.regmix": {
         *("arviz_import", "baselines.problem", "baselines.proxy_runs"),
@@ -264,6 +269,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "methods": {
         *("baselines.autoscale", "baselines.doremi", "baselines.fixed", "baselines.mde"),
+        *("baselines.fastmix", "baselines.mixmin", "baselines.unimax"),
         *("baselines.problem", "baselines.regmix", "domains", "mixture", "options", "run"),
         *("run_data",),
     },
