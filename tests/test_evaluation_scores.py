@@ -106,7 +106,7 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
     right_only_with_examples = questions[6]
     prompt, answer = right_only_with_examples.asked[right_only_with_examples.gold]
     known.beliefs[f"\n\n{prompt}"] = [(answer, 0.99)]
-    (task,) = load_tasks(["ARC-Easy"], [0, 1, 3], None, tmp_path, tmp_path / "cache")
+    (task,) = load_tasks(["ARC-Easy"], [0, 1, 3], None, tmp_path)
     with quiet() as log:
         model = wrapped(known, character_tokenizer(), 3)
         found = score_task(model, task, None, 7, log)
@@ -124,7 +124,7 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_counted_or_refused(tmp_path: Path) -> None:
     questions = write_benchmark(tmp_path, "piqa", count=4)
-    (task,) = load_tasks(["piqa"], [0], None, tmp_path, tmp_path / "cache")
+    (task,) = load_tasks(["piqa"], [0], None, tmp_path)
     known = believing(questions, lambda place: True)
     known.config.max_position_embeddings = 16
     with quiet() as log:
@@ -140,7 +140,7 @@ def test_questions_whose_answer_is_no_choice_are_counted(tmp_path: Path) -> None
     questions = write_benchmark(tmp_path, "piqa", count=4)
     questions[3].row["label"] = 2
     write_split(tmp_path, "piqa", "validation", questions)
-    (task,) = load_tasks(["piqa"], [0, 1], None, tmp_path, tmp_path / "cache")
+    (task,) = load_tasks(["piqa"], [0, 1], None, tmp_path)
     known = believing(questions, lambda place: True)
     with quiet() as log:
         found = score_task(wrapped(known, character_tokenizer(), 3), task, None, 7, log)
@@ -150,7 +150,7 @@ def test_questions_whose_answer_is_no_choice_are_counted(tmp_path: Path) -> None
 
 def test_too_few_examples(tmp_path: Path) -> None:
     write_benchmark(tmp_path, "piqa", count=4)
-    (task,) = load_tasks(["piqa"], [50], None, tmp_path, tmp_path / "cache")
+    (task,) = load_tasks(["piqa"], [50], None, tmp_path)
     with quiet() as log, pytest.raises(DataError, match="with 50 examples: ValueError"):
         model = wrapped(believing([], lambda place: True), character_tokenizer(), 3)
         score_task(model, task, None, 7, log)
