@@ -13,6 +13,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.commands.evaluate_command import EvaluateOptions, ScoresConfig, evaluate_command
 from bydore_pyro.evaluation import EvaluationConfig, evaluate_model, load_model
+from bydore_pyro.evaluation_scores import score_task
+from bydore_pyro.evaluation_tasks import EvaluationTask
 
 SOUNDS = {
     **{"cow": "moo", "dog": "woof", "cat": "meow", "duck": "quack", "sheep": "baa"},
@@ -131,6 +133,71 @@ def test_scores_lie_beside_the_model_and_are_not_overwritten(
     assert exit_.value.code == 2
     assert "Expected a new file, found" in capsys.readouterr().err
     assert (model / "scores.json").read_text() == written
+
+
+def test_what_is_done_is_kept_and_gone_on_with(
+    trained: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C, or a failure late: every task that was scored is in a file, whole."""
+    model, data = trained
+    whole, out = tmp_path / "whole.json", tmp_path / "deep" / "scores.json"
+    unfinished = tmp_path / "deep" / "scores.unfinished.json"
+    given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
+    given += ["--num_fewshot", "0", "--limit", "7", "--cases", "2", "--out"]
+    evaluate_command([*given, str(whole)])
+    scored = []
+
+    def stop(model: object, task: EvaluationTask, *rest: object) -> dict:
+        scored.append(task.label)
+        if task.label == "SciQ":
+            raise KeyboardInterrupt
+        return score_task(model, task, *rest)
+
+    capsys.readouterr()
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr("bydore_pyro.evaluation.score_task", stop)
+        evaluate_command([*given, str(out)])
+    assert exit_.value.code == 130
+    assert f"is kept: bydore evaluate --resume {unfinished}" in capsys.readouterr().err
+    assert [path.name for path in out.parent.iterdir()] == [unfinished.name]
+    kept = json.loads(unfinished.read_text())
+    assert [*kept["tasks"]] == ["ARC-Easy"]
+    # The same command does not begin anew over it.
+    with pytest.raises(SystemExit):
+        evaluate_command([*given, str(out)])
+    assert f"--resume {unfinished} goes on" in capsys.readouterr().err
+    for changes, message in (
+        ({"model_sha256": "other"}, "the model_sha256 that"),
+        ({"versions": {}}, "the versions that"),
+        ({"config": {"tusks": []}}, "a stopped evaluation left"),
+        ({"tasks": {"COPA": 3}}, "a stopped evaluation left"),
+    ):
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps({**kept, **changes}))
+        with pytest.raises(SystemExit) as exit_:
+            evaluate_command(["--resume", str(other)])
+        assert exit_.value.code == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert len(error.splitlines()) == 1
+    evaluate_command(["--resume", str(unfinished)])
+    captured = capsys.readouterr()
+    assert "ARC-Easy: " not in captured.err
+    assert "beside Case 2" in captured.out
+    assert "Case 1" not in captured.out
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+    first, second = (json.loads(path.read_text()) for path in (whole, out))
+    assert second.pop("seconds") > 0
+    first.pop("seconds")
+    assert first == second
+    assert len(first["model_sha256"]) == len(first["tasks"]["SciQ"]["data_sha256"]) == 64
+    assert {*first["paper"]} == {"case2"}
+    with pytest.raises(SystemExit):
+        evaluate_command(["--resume", str(unfinished)])
+    assert "No such file" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(

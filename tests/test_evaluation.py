@@ -91,6 +91,77 @@ def test_all_thirteen_with_known_answers(thirteen: tuple[Path, KnownAnswers]) ->
     json.dumps(scores, allow_nan=False)
 
 
+def test_scores_are_lm_eval_s_own_to_the_last_digit(
+    thirteen: tuple[Path, KnownAnswers], tmp_path: Path
+) -> None:
+    """With its own reader of files, and templates that are compiled for every question."""
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    folder, _ = thirteen
+    model, tokenizer = load_model(save_model(tmp_path / "model"), "cpu")
+    config = EvaluationConfig(data_dir=str(folder), num_fewshot=[2], limit=6)
+    ours = evaluate_model(model, config, tokenizer)["tasks"]
+    root = Path(lm_eval.tasks.__file__).parent
+    manager = TaskManager(
+        include_defaults=False, include_path=[root / b.folder for b in PILE13.values()]
+    )
+    members = []
+    for benchmark in PILE13.values():
+        schema = SCHEMAS[benchmark.task]
+        files = {
+            s: f"{folder}/{benchmark.task}/{s}.jsonl" for s in {schema.questions, schema.examples}
+        }
+        names = (manager.task_index[benchmark.task].cfg or {}).items()
+        idle = {k: None for k, v in names if k.endswith("_split") and v and v not in files}
+        kwargs = {"data_files": files, "cache_dir": str(tmp_path / "cache")}
+        own = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": kwargs}
+        members.append({"task": benchmark.task, **own, **idle})
+    theirs = lm_eval.simple_evaluate(
+        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=16),
+        tasks=[{"group": "all", "task": members}],
+        task_manager=manager,
+        num_fewshot=2,
+        limit=6,
+        bootstrap_iters=0,
+    )["results"]
+    for name, benchmark in PILE13.items():
+        expected = 100 * theirs[benchmark.task][f"{benchmark.metric},none"]
+        assert ours[name]["score"] == expected, name
+    perplexity = theirs["lambada_standard"]["perplexity,none"]
+    assert ours["LAMBADA"]["other_metrics"]["perplexity"] == perplexity
+    assert len({result["score"] for result in ours.values()}) > 3
+
+
+def test_tasks_that_were_scored_are_not_scored_again(
+    thirteen: tuple[Path, KnownAnswers], tmp_path: Path
+) -> None:
+    _, model = thirteen
+    data, names = tmp_path / "data", ["COPA", "PIQA", "SciQ"]
+    for name in names:
+        write_benchmark(data, PILE13[name].task)
+    config = EvaluationConfig(tasks=names, data_dir=str(data), num_fewshot=[0, 2], limit=5)
+    whole = evaluate_model(model, config, character_tokenizer())
+    states: list[dict] = []
+
+    def stop(tasks: dict) -> None:
+        states.append(dict(tasks))
+        if len(tasks) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_model(model, config, character_tokenizer(), keep=stop)
+    assert [list(state) for state in states] == [["COPA"], ["COPA", "PIQA"]]
+    kept, told = json.loads(json.dumps(states[-1])), []
+    resumed = evaluate_model(model, config, character_tokenizer(), told.append, kept=kept)
+    assert resumed == whole
+    assert [line.partition(":")[0] for line in told] == ["SciQ"]
+    write_benchmark(data, "piqa", count=9)
+    with pytest.raises(DataError, match=r"PIQA as it was when it was scored \(data_sha256 .* anew"):
+        evaluate_model(model, config, character_tokenizer(), kept=kept)
+
+
 def test_normalised_accuracy_is_reported_where_lm_eval_has_it(tmp_path: Path) -> None:
     """A long answer of likely characters loses to a short one in sum, and wins by character."""
     names = ["PIQA", "HellaSwag", "Social IQA"]
