@@ -38,7 +38,7 @@ def _one_of(*options: int | str) -> Values:
     """These and no others: neither 1.0 nor "1" stands for 1."""
     words = [f'"{option}"' if isinstance(option, str) else str(option) for option in options]
     return Values(
-        text=" or ".join(words),
+        text=f"{', '.join(words[:-1])} or {words[-1]}",
         hold=lambda value, row: any(type(value) is type(o) and value == o for o in options),
     )
 
@@ -165,7 +165,7 @@ COLUMNS: Mapping[str, Mapping[str, Values]] = MappingProxyType(
         "qqp": {"question1": TEXT, "question2": TEXT, "label": BINARY},
         "winogrande": {
             "sentence": Values(
-                text="text with a _",
+                text="text with a `_`",
                 hold=lambda value, row: isinstance(value, str) and "_" in value,
             ),
             "option1": TEXT,

@@ -52,10 +52,11 @@ def scores_table(scores: Mapping[str, Any]) -> str:
     """
     tasks = scores["tasks"]
     ours = _in_the_paper(tasks)
-    cases = [int(name.removeprefix("case")) for name in scores["paper"]] or [None]
+    asked = [int(name.removeprefix("case")) for name in scores["paper"]]
+    cases: list[int | None] = [*asked] or [None]
     lines = [line for case in cases if ours for line in _case_lines(case, scores, ours)]
     different = [label for label, result in ours.items() if not _as_in_the_paper(label, result)]
-    if different and scores["paper"]:
+    if different and asked:
         lines.append(
             "\nNot found as the paper's scores were (lm-eval's own task and all its questions, the "
             f"mean over 0 to 5 examples): {', '.join(different)}."

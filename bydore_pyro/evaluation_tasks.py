@@ -195,7 +195,11 @@ def _reason_of_absence(
     absent = isinstance(error, OSError) or any(text in str(error) for text in texts)
     of_files = config.get("dataset_path") in READERS
     if folder is not None or of_files or not absent:
-        raise DataError(f"Expected a task that lm-eval can load, found {name}: {reason}") from error
+        files = (config.get("dataset_kwargs") or {}).get("data_files")
+        place = f" (its data: {folder or files})" if folder or files else ""
+        raise DataError(
+            f"Expected a task that lm-eval can load, found {name}: {reason}{place}"
+        ) from error
     return reason
 
 
@@ -218,7 +222,7 @@ def _ready(
         for split in needed:
             rows = ((f"{data}, {split}, row {i}", r) for i, r in enumerate(task.dataset[split], 1))
             check_rows(PILE13[BY_TASK[name]].columns, rows)
-    _check_questions(task, data, numbers, examples_too=not (own and name in BY_TASK))
+    _check_questions(task, data, needed, numbers, examples_too=not (own and name in BY_TASK))
     return EvaluationTask(
         label=BY_TASK.get(name, name),
         task=task,
@@ -230,7 +234,9 @@ def _ready(
     )
 
 
-def _check_questions(task: Any, data: str, numbers: Sequence[int], *, examples_too: bool) -> None:
+def _check_questions(
+    task: Any, data: str, needed: Sequence[str], numbers: Sequence[int], *, examples_too: bool
+) -> None:
     """Checks that a task has its examples, and an answer to each question among the choices.
 
     Raises:
@@ -240,25 +246,35 @@ def _check_questions(task: Any, data: str, numbers: Sequence[int], *, examples_t
 
     if type(task) is not ConfigurableTask:  # a class of its own, with a logic of its own
         return
-    parts = [("question", task.config, task.eval_docs)]
+    parts = [("question", _place(task, data, needed[:1]), task.config, task.eval_docs)]
     if most := max(numbers):
-        examples = task.sampler.df
+        place, examples = _place(task, data, needed[-1:]), task.sampler.df
         # lm-eval draws one more where it may have to leave out the question itself.
         wanted = most + (task.fewshot_cfg.split == task.config.test_split)
         if len(examples) < wanted:
             raise DataError(
-                f"Expected at least {wanted} rows in {data} to choose {most} examples of "
+                f"Expected at least {wanted} rows in {place} to choose {most} examples of "
                 f"{task.task_name} from, found {len(examples)}: a smaller --num_fewshot needs fewer"
             )
         if examples_too:
-            parts.append(("example", task.fewshot_cfg, examples))
-    for kind, config, rows in parts:
+            parts.append(("example", place, task.fewshot_cfg, examples))
+    for kind, place, config, rows in parts:
         for i, row in enumerate(rows, 1):
             if problem := _problem(task, config, row):
                 raise DataError(
-                    f"Expected questions of {task.task_name} that lm-eval can ask in {data}, "
+                    f"Expected questions of {task.task_name} that lm-eval can ask in {place}, "
                     f"found {kind} {i}: {problem}"
                 )
+
+
+def _place(task: Any, data: str, split: Sequence[str]) -> str:
+    """Names the file or the data set of a split."""
+    files = (task.get_config("dataset_kwargs") or {}).get("data_files")
+    if isinstance(files, dict):
+        files = next((files[name] for name in split if name in files), None)
+    if not files:
+        return ", ".join([data, *split])
+    return files if isinstance(files, str) else ", ".join(map(str, files))
 
 
 def _problem(task: Any, config: Any, row: Mapping[str, Any]) -> str | None:

@@ -164,7 +164,8 @@ def sandboxed_templates() -> Iterator[None]:
         keep_trailing_newline=utils.env.keep_trailing_newline,
     )
     sandbox.filters.update(utils.env.filters)
-    sandbox.from_string = lru_cache(maxsize=1000)(sandbox.from_string)
+    once = lru_cache(maxsize=1000)(sandbox.from_string)
+    sandbox.from_string = once  # type: ignore[method-assign, assignment]
     with replaced(utils, "env", sandbox):
         yield
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmark_data import SCHEMAS, questions_of
 
 from bydore_pyro.errors import DataError
+from bydore_pyro.evaluation_data import PILE13
 from bydore_pyro.evaluation_schema import COLUMNS, Values, check_rows
+from bydore_pyro.evaluation_tasks import load_tasks
 
 LISTED = {"text": ["x", "y"], "label": ["A", "B"]}
 PROBLEM = {"question": "?", "answer": "D", "options": ["p", "q", "r", "s"]}
@@ -81,3 +88,25 @@ def test_values(task: str, column: str) -> None:
         assert str(error.value).startswith(f"Expected {column} = {COLUMNS[task][column].text} in ")
         assert " in x.jsonl, line 7, found " in str(error.value)
         assert len(str(error.value)) < 400
+
+
+def described(columns: Mapping[str, Values]) -> str:
+    """The values of columns in words, as the page on formats has them."""
+    groups: dict[str, list[str]] = {}
+    for column, values in columns.items():
+        groups.setdefault(values.text, []).append(f"`{column}`")
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())
+
+
+@pytest.mark.parametrize("name", PILE13)
+def test_the_page_on_formats_tells_every_value(name: str, tmp_path: Path) -> None:
+    task = PILE13[name].task
+    page = (Path(__file__).parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
+    splits = " ".join(f"`{s}`" for s in dict.fromkeys(dataclasses.astuple(SCHEMAS[task])[1:]))
+    assert f"| {name} | `{task}` | {splits} | {described(COLUMNS[task])} |\n" in page
+    (example,) = re.findall(rf"^{task}/{SCHEMAS[task].questions}\.jsonl: (.*)$", page, re.MULTILINE)
+    assert {*json.loads(example)} == {*COLUMNS[task]}
+    (tmp_path / task).mkdir()
+    (tmp_path / task / f"{SCHEMAS[task].questions}.jsonl").write_text(example + "\n")
+    (ready,) = load_tasks([task], [0], None, tmp_path)
+    assert len(ready.task.eval_docs) == 1
