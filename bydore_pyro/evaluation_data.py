@@ -158,7 +158,7 @@ def local_data(
 
 def _files_of(split: str, folder: Path) -> list[Path]:
     named = re.compile(rf"{re.escape(split)}(-\d+-of-\d+)?\.(jsonl|parquet)")
-    return sorted(path for path in folder.iterdir() if named.fullmatch(path.name))
+    return sorted(p for p in folder.iterdir() if named.fullmatch(p.name) and p.is_file())
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -198,11 +198,13 @@ def wanted_files(
     text = " and ".join(f"{name}/{split}.jsonl" for split in needed) or name
     if name in BY_TASK:
         text += f" with the columns {', '.join(PILE13[BY_TASK[name]].columns)}"
-    if data_dir is not None and (data_dir / name).is_dir():
-        lacking = [split for split in needed if not _files_of(split, data_dir / name)]
-        there = sorted(path.name for path in (data_dir / name).iterdir())
-        found = f"holds {', '.join(there[:5])}{' and more' * (len(there) > 5)}" * bool(there)
-        text += f" (lacks {' and '.join(lacking)}; {found or 'is empty'})"
+    if data_dir is not None:
+        folder = data_dir / name if (data_dir / name).is_dir() else data_dir
+        lacking = [split for split in needed if not _files_of(split, folder)]
+        lacks = f"no folder {name}" if folder == data_dir else f"lacks {' and '.join(lacking)}"
+        there = sorted(path.name for path in folder.iterdir())
+        more = " and more" if len(there) > 5 else ""
+        text += f" ({lacks}; {folder} holds {', '.join(there[:5]) or 'nothing'}{more})"
     hub = " ".join(filter(None, [config.get("dataset_path"), config.get("dataset_name")]))
     return f"{text} (on the hub: {hub})" if hub else text
 

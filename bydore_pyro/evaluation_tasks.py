@@ -102,7 +102,7 @@ def load_tasks(
         try:
             tasks = _load(manager, name, overrides)
         except Exception as error:
-            missing.append(wanted_files(name, config, needed))
+            missing.append(wanted_files(name, config, needed, data_dir))
             reasons.append(_reason_of_absence(error, name, config, folder))
             continue
         for task in tasks:  # a group's may stand beside it

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.commands.evaluate_command import EvaluateOptions, ScoresConfig, evaluate_command
+from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation import EvaluationConfig, evaluate_model, load_model
 from bydore_pyro.evaluation_scores import score_task
 from bydore_pyro.evaluation_tasks import EvaluationTask
@@ -135,7 +136,14 @@ def test_scores_lie_beside_the_model_and_are_not_overwritten(
     assert (model / "scores.json").read_text() == written
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (DataError("too long"), 2)],
+    ids=["Ctrl-C", "failure"],
+)
 def test_what_is_done_is_kept_and_gone_on_with(
+    error: BaseException,
+    code: int,
     trained: tuple[Path, Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -153,14 +161,14 @@ def test_what_is_done_is_kept_and_gone_on_with(
     def stop(model: object, task: EvaluationTask, *rest: object) -> dict:
         scored.append(task.label)
         if task.label == "SciQ":
-            raise KeyboardInterrupt
+            raise error
         return score_task(model, task, *rest)
 
     capsys.readouterr()
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_:
         patch.setattr("bydore_pyro.evaluation.score_task", stop)
         evaluate_command([*given, str(out)])
-    assert exit_.value.code == 130
+    assert exit_.value.code == code
     assert f"is kept: bydore evaluate --resume {unfinished}" in capsys.readouterr().err
     assert [path.name for path in out.parent.iterdir()] == [unfinished.name]
     kept = json.loads(unfinished.read_text())
@@ -180,9 +188,9 @@ def test_what_is_done_is_kept_and_gone_on_with(
         with pytest.raises(SystemExit) as exit_:
             evaluate_command(["--resume", str(other)])
         assert exit_.value.code == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert len(error.splitlines()) == 1
+        line = capsys.readouterr().err
+        assert message in line
+        assert len(line.splitlines()) == 1
     evaluate_command(["--resume", str(unfinished)])
     captured = capsys.readouterr()
     assert "ARC-Easy: " not in captured.err
@@ -257,6 +265,8 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         for option in (
             "--tasks",
             "--data_dir",
+            "--hub",
+            "--cases",
             "--include_path",
             "--num_fewshot",
             "--limit",

@@ -134,6 +134,24 @@ def test_scores_are_lm_eval_s_own_to_the_last_digit(
     assert len({result["score"] for result in ours.values()}) > 3
 
 
+def test_nothing_is_scored_where_a_later_task_cannot_be(
+    thirteen: tuple[Path, KnownAnswers], tmp_path: Path
+) -> None:
+    """A wrong label of the last task, or too few examples: told before the first is scored."""
+    told: list[str] = []
+    write_benchmark(tmp_path, "copa")
+    write_split(tmp_path, "copa", "train", questions_of("copa", 9, first=500))
+    questions = write_benchmark(tmp_path, "piqa")
+    config = EvaluationConfig(tasks=["COPA", "PIQA"], data_dir=str(tmp_path), num_fewshot=[0, 6])
+    with pytest.raises(DataError, match=r"at least 7 rows in .*/piqa, train"):
+        evaluate_model(thirteen[1], config, character_tokenizer(), told.append)
+    questions[-1].row["label"] = -1
+    path = write_split(tmp_path, "piqa", "validation", questions)
+    with pytest.raises(DataError, match=rf"label = 0 or 1 in {path}, line 10, found -1"):
+        evaluate_model(thirteen[1], config, character_tokenizer(), told.append)
+    assert told == []
+
+
 def test_tasks_that_were_scored_are_not_scored_again(
     thirteen: tuple[Path, KnownAnswers], tmp_path: Path
 ) -> None:

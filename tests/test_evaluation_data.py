@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -168,13 +169,16 @@ def test_missing_data_is_named_with_its_place(tmp_path: Path, definitions: dict)
         "answerKey (on the hub: allenai/openbookqa main)"
     )
     assert wanted_files("mmlu", {"group": "mmlu"}, []) == "mmlu"
-    assert "lacks" not in wanted_files("own", {}, ["test"], tmp_path)
+    assert wanted_files("own", {}, ["test"]) == "own/test.jsonl"
+    found = wanted_files("own", {}, ["test"], tmp_path)
+    assert found == f"own/test.jsonl (no folder own; {tmp_path} holds nothing)"
     (tmp_path / "own").mkdir()
-    assert wanted_files("own", {}, ["test"], tmp_path) == "own/test.jsonl (lacks test; is empty)"
     for name in ("test.json", "train.jsonl", "a", "b", "c", "d"):
         (tmp_path / "own" / name).touch()
-    files_ = wanted_files("own", {}, ["test", "train"], tmp_path)
-    assert files_.endswith("(lacks test; holds a, b, c, d, test.json and more)")
+    os.mkfifo(tmp_path / "own" / "test.jsonl")  # it would be waited for
+    found = wanted_files("own", {}, ["test", "train"], tmp_path)
+    held = f"{tmp_path / 'own'} holds a, b, c, d, test.json and more"
+    assert found == f"own/test.jsonl and own/train.jsonl (lacks test; {held})"
     text = missing_data([files, "x"], "no network", None)
     assert "found none for 2 (no network)" in text
     assert "give it with --data_dir" in text

@@ -89,8 +89,9 @@ def test_missing_data_is_only_what_is_missing(tmp_path: Path) -> None:
         load_tasks(names, None, None, data)
     assert f"found none for 2 ({data / 'piqa'} lacks some)" in str(error.value)
     assert f"into {data}, or" in str(error.value)
-    assert "(lacks train; holds validation.jsonl)" in str(error.value)
-    assert "copa" not in str(error.value)
+    assert f"(lacks train; {data / 'piqa'} holds validation.jsonl)" in str(error.value)
+    assert f"(no folder sciq; {data} holds copa, piqa)" in str(error.value)
+    assert "copa/" not in str(error.value)
     with pytest.raises(DataError, match=r"found none for 1 .*: sciq/test\.jsonl with"):
         load_tasks(names, [0], None, data)
     write_benchmark(data, "sciq")

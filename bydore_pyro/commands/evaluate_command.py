@@ -1,4 +1,4 @@
-"""``bydore evaluate``: a trained model's scores on benchmarks, beside the paper's."""
+"""``bydore evaluate``: a trained model's scores on benchmarks."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
 def _model_sha256(folder: Path) -> str:
     """Hashes a model's configuration, weights and tokenizer; what is missing, its loading tells."""
     found = hashlib.sha256()
-    for path in sorted(folder.glob("*")):
+    for path in (path for path in sorted(folder.glob("*")) if path.is_file()):
         if path.suffix == ".safetensors" or path.name in ("config.json", *TOKENIZER_FILES):
             with path.open("rb") as file:
                 found.update(
