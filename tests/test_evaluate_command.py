@@ -94,7 +94,7 @@ def test_a_trained_model_beats_chance(
     model, data = trained
     out = tmp_path / "deep" / "scores.json"
     given = ["--tasks", "arc_easy", "SciQ", "--data_dir", str(data), "--num_fewshot", "0"]
-    evaluate_command([str(model), *given, "--cases", "1", "--out", str(out)])
+    evaluate_command([str(model), *given, "--device", "cpu", "--cases", "1", "--out", str(out)])
     captured = capsys.readouterr()
     scores = json.loads(out.read_text())
     assert {*scores["tasks"]} == {"ARC-Easy", "SciQ"}
