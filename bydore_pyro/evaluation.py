@@ -8,8 +8,7 @@ the question.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation_data import PILE13
 from bydore_pyro.evaluation_scores import kept_random_state, quiet, score_task, wrapped
 from bydore_pyro.evaluation_table import average_of, paper_scores, score_line, scores_table
-from bydore_pyro.evaluation_tasks import load_tasks
+from bydore_pyro.evaluation_tasks import EvaluationTask, load_tasks, network
 from bydore_pyro.extras import require
 from bydore_pyro.parallel import number_of_processes
 from bydore_pyro.task_files import sandboxed_templates
@@ -64,6 +63,13 @@ class EvaluationConfig:
             "lm-eval's names of tasks, with the columns of the hub's data set."
         },
     )
+    hub: bool = field(
+        default=False,
+        metadata={
+            "help": "Fetches what is neither in --data_dir nor in this machine's cache from the "
+            "Hugging Face hub; without it nothing is asked of the network."
+        },
+    )
     num_fewshot: list[int] | None = field(
         default=None,
         metadata={
@@ -82,6 +88,10 @@ class EvaluationConfig:
     device: str = field(
         default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
     )
+    cases: list[int] = field(
+        default_factory=list,
+        metadata={"help": "Cases of the paper (1, 2) whose scores are shown beside."},
+    )
 
     def __post_init__(self) -> None:
         if not self.tasks or not all(self.tasks):
@@ -99,6 +109,8 @@ class EvaluationConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"Expected {name} >= 1, actual {value}")
+        if not {*self.cases} <= {1, 2}:
+            raise ValueError(f"Expected cases 1 or 2, actual {self.cases}")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
 
@@ -108,8 +120,10 @@ def evaluate_model(
     config: EvaluationConfig,
     tokenizer: Any = None,
     tell: Callable[[str], None] = lambda line: None,
+    kept: Mapping[str, Mapping[str, Any]] | None = None,
+    keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
 ) -> dict[str, Any]:
-    """Scores a model on benchmarks.
+    """Scores a model on benchmarks, when all tasks and their data have been checked.
 
     A score is the mean over the numbers of examples before the question,
     ``(1/R) sum_r (1/n) sum_i c_ri``, where ``c_ri`` says whether question ``i`` of ``n`` was
@@ -124,17 +138,21 @@ def evaluate_model(
         config: What it is scored on.
         tokenizer: Of the model; a folder has its own.
         tell: Is given a line when a task is done.
+        kept: The part `tasks` of an evaluation that was stopped; these are not scored again.
+        keep: Is given the part `tasks` of what is returned whenever a task is done.
 
     Returns:
         Plain values. `tasks`: by the paper's name, or lm-eval's, with `score` and `standard_error`
         in percent (or in lm-eval's own unit, as `unit` says), `metric`, `questions`,
-        `num_fewshot` and the scores by it, `version`, where the task and its data come from, and
-        `requests_cut`, the share of the requests whose beginning did not fit the model's
-        context. `average`: over the paper's benchmarks among the tasks. `paper`: the paper's
-        scores on these and their averages, by case and method. `config`, `parameters`.
+        `num_fewshot` and the scores by it, `version`, where the task and its data come from, the
+        hash of these, and `requests_cut`, the number of requests whose beginning did not fit the
+        model's context. `average`: over the paper's benchmarks among the tasks. `paper`: the
+        paper's scores on these and their averages, by case that was asked for and method.
+        `config`, `parameters`.
 
     Raises:
-        DataError: When the model, a task or its data is not there or not what it must be.
+        DataError: When the model, a task or its data is not there or not what it must be, or not
+            what it was for the tasks that are kept.
         ValueError: When lm-eval is not installed, or there are several processes.
 
     References:
@@ -144,46 +162,73 @@ def evaluate_model(
         raise ValueError("Expected one process for an evaluation, found several")
     require_lm_eval()
     if isinstance(model, str | Path):
-        with quiet():
+        with quiet(), network(allowed=False):
             model, tokenizer = load_model(Path(model), config.device)
     elif tokenizer is None:
         raise ValueError("Expected a tokenizer with a model, found none")
     training = model.training
     try:
-        tasks = _scores(model, tokenizer, config, tell)
+        tasks = _scores(model, tokenizer, config, tell, kept or {}, keep)
     finally:
         model.train(training)
     return {
         "tasks": tasks,
         "average": average_of(tasks),
-        "paper": paper_scores(tasks),
+        "paper": paper_scores(tasks, config.cases),
         "config": dataclasses.asdict(config),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 
 
 def _scores(
-    model: Any, tokenizer: Any, config: EvaluationConfig, tell: Callable[[str], None]
+    model: Any,
+    tokenizer: Any,
+    config: EvaluationConfig,
+    tell: Callable[[str], None],
+    kept: Mapping[str, Mapping[str, Any]],
+    keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, dict[str, Any]]:
     """Returns what `score_task` says of every task, by the task's label."""
     templates = nullcontext if config.allow_task_code else sandboxed_templates
-    tasks = {}
-    with tempfile.TemporaryDirectory(prefix="bydore-evaluation-") as cache, kept_random_state():
+    tasks: dict[str, dict[str, Any]] = {}
+    with kept_random_state(), network(config.hub):
         with quiet(), templates():
             ready = load_tasks(
                 config.tasks,
                 config.num_fewshot,
                 None if config.include_path is None else Path(config.include_path),
                 None if config.data_dir is None else Path(config.data_dir),
-                Path(cache),
                 allow_code=config.allow_task_code,
+                hub=config.hub,
             )
             scored = wrapped(model, tokenizer, config.batch_size)
         for task in ready:
+            if task.label in kept:
+                _require_same(task, kept[task.label])
+        for task in ready:
+            if task.label in kept:
+                tasks[task.label] = dict(kept[task.label])
+                continue
             with quiet() as log, templates():
                 tasks[task.label] = score_task(scored, task, config.limit, config.seed, log)
+            keep(tasks)
             tell(score_line(task.label, tasks[task.label]))
     return tasks
+
+
+def _require_same(task: EvaluationTask, kept: Mapping[str, Any]) -> None:
+    """Checks that a task is the one that was scored."""
+    now = {
+        "data_sha256": task.data_sha256,
+        "num_fewshot": list(task.num_fewshot),
+        "version": task.task.VERSION,
+    }
+    for key, value in now.items():
+        if kept.get(key) != value:
+            raise DataError(
+                f"Expected {task.label} as it was when it was scored ({key} {kept.get(key)}), "
+                f"found {value}: evaluate anew"
+            )
 
 
 def require_lm_eval() -> None:

@@ -1,22 +1,22 @@
 """The paper's 13 benchmarks as tasks of lm-eval, and data for tasks from a folder.
 
-A task's data is a data set of the Hugging Face hub, or of its cache on this machine, unless a
-folder of local data has a sub-folder of the task's name with a file for every split that is read.
-Prompts and metrics stay lm-eval's own.
+A task's data is a data set of the Hugging Face hub's cache on this machine, or of the hub where the
+user asks for it, unless a folder of local data has a sub-folder of the task's name with a file for
+every split that is read. Prompts and metrics stay lm-eval's own.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from bydore_pyro.errors import DataError
+from bydore_pyro.evaluation_schema import COLUMNS, Values, check_rows
 
 __all__ = [
     "BY_TASK",
@@ -41,7 +41,6 @@ class Benchmark:
             where it has not: RegMix's rule.
         questions: How many lm-eval asks.
         folder: Where lm-eval defines it.
-        columns: What its data must have, by name.
         num_fewshot: Numbers of examples before the question; the score is the mean over them.
     """
 
@@ -49,18 +48,16 @@ class Benchmark:
     metric: str
     questions: int
     folder: str
-    columns: tuple[str, ...]
     num_fewshot: tuple[int, ...] = RUNS
 
+    @property
+    def columns(self) -> Mapping[str, Values]:
+        """What its data must have, by name."""
+        return COLUMNS[self.task]
 
-def _benchmark(task: str, metric: str, questions: int, folder: str, columns: str) -> Benchmark:
-    return Benchmark(
-        task=task,
-        metric=metric,
-        questions=questions,
-        folder=folder,
-        columns=tuple(columns.split()),
-    )
+
+def _benchmark(task: str, metric: str, questions: int, folder: str) -> Benchmark:
+    return Benchmark(task=task, metric=metric, questions=questions, folder=folder)
 
 
 # By the paper's names, in the order of its appendix. The tasks and the numbers of examples are
@@ -70,38 +67,20 @@ def _benchmark(task: str, metric: str, questions: int, folder: str, columns: str
 # a question, and few are whole numbers of questions.
 PILE13: Mapping[str, Benchmark] = MappingProxyType(
     {
-        "Social IQA": _benchmark(
-            "social_iqa", "acc", 1954, "siqa", "context question answerA answerB answerC label"
-        ),
-        "HellaSwag": _benchmark(
-            "hellaswag", "acc_norm", 10042, "hellaswag", "activity_label ctx_a ctx_b endings label"
-        ),
-        "PIQA": _benchmark("piqa", "acc_norm", 1838, "piqa", "goal sol1 sol2 label"),
-        "OpenBookQA": _benchmark(
-            "openbookqa", "acc_norm", 500, "openbookqa", "question_stem choices answerKey"
-        ),
-        "LAMBADA": _benchmark("lambada_standard", "acc", 5153, "lambada", "text"),
-        "SciQ": _benchmark(
-            "sciq",
-            "acc_norm",
-            1000,
-            "sciq",
-            "support question distractor1 distractor2 distractor3 correct_answer",
-        ),
-        "ARC-Easy": _benchmark("arc_easy", "acc_norm", 2376, "arc", "question choices answerKey"),
-        "COPA": _benchmark(
-            "copa", "acc", 100, "super_glue/copa", "premise question choice1 choice2 label"
-        ),
-        "RACE": _benchmark("race", "acc", 1045, "race", "article problems"),
-        "LogiQA": _benchmark("logiqa", "acc_norm", 651, "logiqa", "context question options label"),
-        "QQP": _benchmark("qqp", "acc", 40430, "glue/qqp", "question1 question2 label"),
-        "WinoGrande": _benchmark(
-            "winogrande", "acc", 1267, "winogrande", "sentence option1 option2 answer"
-        ),
+        "Social IQA": _benchmark("social_iqa", "acc", 1954, "siqa"),
+        "HellaSwag": _benchmark("hellaswag", "acc_norm", 10042, "hellaswag"),
+        "PIQA": _benchmark("piqa", "acc_norm", 1838, "piqa"),
+        "OpenBookQA": _benchmark("openbookqa", "acc_norm", 500, "openbookqa"),
+        "LAMBADA": _benchmark("lambada_standard", "acc", 5153, "lambada"),
+        "SciQ": _benchmark("sciq", "acc_norm", 1000, "sciq"),
+        "ARC-Easy": _benchmark("arc_easy", "acc_norm", 2376, "arc"),
+        "COPA": _benchmark("copa", "acc", 100, "super_glue/copa"),
+        "RACE": _benchmark("race", "acc", 1045, "race"),
+        "LogiQA": _benchmark("logiqa", "acc_norm", 651, "logiqa"),
+        "QQP": _benchmark("qqp", "acc", 40430, "glue/qqp"),
+        "WinoGrande": _benchmark("winogrande", "acc", 1267, "winogrande"),
         # lm-eval 0.4.13 takes "no" for right where an answer is labelled correct, and the reverse.
-        "MultiRC": _benchmark(
-            "multirc", "acc", 4848, "super_glue/multirc", "paragraph question answer label"
-        ),
+        "MultiRC": _benchmark("multirc", "acc", 4848, "super_glue/multirc"),
     }
 )
 BY_TASK = MappingProxyType({benchmark.task: name for name, benchmark in PILE13.items()})
@@ -125,84 +104,107 @@ def needed_splits(config: Mapping[str, Any], num_fewshot: Sequence[int]) -> list
 
 
 def local_data(
-    name: str, config: Mapping[str, Any], needed: Sequence[str], folder: Path, cache: Path
+    name: str, config: Mapping[str, Any], needed: Sequence[str], folder: Path
 ) -> dict[str, Any] | None:
-    """Finds a task's data in a folder.
+    """Reads a task's data from a folder, and checks what the paper's benchmarks must hold.
 
     Args:
         name: Of the task.
         config: lm-eval's definition of it.
         needed: The splits that are read.
         folder: Holds `SPLIT.jsonl` or `SPLIT.parquet` for each, or the hub's numbered parts of it.
-        cache: Folder to keep the data in while it is used.
 
     Returns:
-        What to change in the definition so that lm-eval reads the folder; None where a split is
+        What to change in the definition so that lm-eval takes these data; None where a split is
         missing.
 
     Raises:
         DataError: When the task is a group, or a file is not what it must be.
     """
+    from datasets import Dataset
+
     if not needed:
         raise DataError(f"Expected a single task for the data in {folder}, found a group, {name}")
-    columns = PILE13[BY_TASK[name]].columns if name in BY_TASK else ()
-    files: dict[str, list[Path]] = {}
-    for split in needed:
-        named = re.compile(rf"{re.escape(split)}(-\d+-of-\d+)?\.(jsonl|parquet)")
-        files[split] = sorted(path for path in folder.iterdir() if named.fullmatch(path.name))
-        if not files[split]:
-            return None
-        for path in files[split]:
-            _check_columns(path, columns)
-    kinds = {path.suffix for paths in files.values() for path in paths}
-    if len(kinds) > 1:
+    files = {split: _files_of(split, folder) for split in needed}
+    if not all(files.values()):
+        return None
+    if len({path.suffix for paths in files.values() for path in paths}) > 1:
         raise DataError(f"Expected either .jsonl or .parquet files in {folder}, found both")
+    columns = PILE13[BY_TASK[name]].columns if name in BY_TASK else {}
+    splits = {}
+    for split, paths in files.items():
+        rows: list[Mapping[str, Any]] = []
+        for path in paths:
+            found = list(_rows(path))
+            if not found:
+                raise DataError(f"Expected questions in {path}, found none")
+            check_rows(columns, found)
+            rows += [row for _, row in found]
+        every = dict.fromkeys(column for row in rows for column in row)
+        try:
+            splits[split] = Dataset.from_dict({c: [row.get(c) for row in rows] for c in every})
+        except (ArithmeticError, TypeError, ValueError) as error:  # pyarrow's are ValueErrors
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"Expected values of one type in each column of {paths[0]}, found others: {reason}"
+            ) from None
     return {
-        "dataset_path": "json" if kinds == {".jsonl"} else "parquet",
-        "dataset_name": None,
-        "dataset_kwargs": {
-            "data_files": {
-                # The package datasets takes names for patterns.
-                split: [glob.escape(str(path.absolute())) for path in paths]
-                for split, paths in files.items()
-            },
-            "cache_dir": str(cache),
-        },
+        "custom_dataset": lambda **_: splits,
+        "dataset_kwargs": None,
         # lm-eval opens the examples' split whether or not there are examples.
-        **{key: None for key in SPLIT_KEYS if config.get(key) and config[key] not in files},
+        **{key: None for key in SPLIT_KEYS if config.get(key) and config[key] not in splits},
     }
 
 
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    """Checks that a file is of its kind, holds something and has the columns."""
+def _files_of(split: str, folder: Path) -> list[Path]:
+    named = re.compile(rf"{re.escape(split)}(-\d+-of-\d+)?\.(jsonl|parquet)")
+    return sorted(p for p in folder.iterdir() if named.fullmatch(p.name) and p.is_file())
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the rows of a file, each behind the words that say where it stands."""
     import pyarrow
     import pyarrow.parquet
 
-    try:
-        if path.suffix == ".parquet":
-            metadata = pyarrow.parquet.read_metadata(path)
-            found = metadata.schema.to_arrow_schema().names if metadata.num_rows else None
-        else:
-            with path.open(encoding="utf-8") as file:
-                first = next((line for line in file if line.strip()), None)
-            found = None if first is None else list(json.loads(first))
-    except (ValueError, TypeError, pyarrow.ArrowException) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"Expected {path.suffix[1:]} in {path}, found none: {reason}") from None
-    if found is None:
-        raise DataError(f"Expected questions in {path}, found none")
-    if not set(columns) <= set(found):
-        raise DataError(
-            f"Expected the columns {', '.join(columns)} in {path}, "
-            f"found {', '.join(map(str, found))}"
-        )
+    if path.suffix == ".parquet":
+        try:
+            rows = pyarrow.parquet.read_table(path).to_pylist()
+        except (ValueError, pyarrow.ArrowException) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(f"Expected parquet in {path}, found none: {reason}") from None
+        yield from ((f"{path}, row {i}", row) for i, row in enumerate(rows, 1))
+        return
+    with path.open("rb") as file:
+        for i, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise DataError(
+                    f"Expected a JSON object in {path}, line {i}, found none: {reason}"
+                ) from None
+            if not isinstance(row, dict):
+                kind = "a list" if isinstance(row, list) else json.dumps(row)[:50]
+                raise DataError(f"Expected a JSON object in {path}, line {i}, found {kind}")
+            yield f"{path}, line {i}", row
 
 
-def wanted_files(name: str, config: Mapping[str, Any], needed: Sequence[str]) -> str:
-    """Returns the files of a task's data, and what they must hold, as text."""
+def wanted_files(
+    name: str, config: Mapping[str, Any], needed: Sequence[str], data_dir: Path | None = None
+) -> str:
+    """Returns the files of a task's data, what they must hold and what lies there, as text."""
     text = " and ".join(f"{name}/{split}.jsonl" for split in needed) or name
     if name in BY_TASK:
         text += f" with the columns {', '.join(PILE13[BY_TASK[name]].columns)}"
+    if data_dir is not None:
+        folder = data_dir / name if (data_dir / name).is_dir() else data_dir
+        lacking = [split for split in needed if not _files_of(split, folder)]
+        lacks = f"no folder {name}" if folder == data_dir else f"lacks {' and '.join(lacking)}"
+        there = sorted(path.name for path in folder.iterdir())
+        more = " and more" if len(there) > 5 else ""
+        text += f" ({lacks}; {folder} holds {', '.join(there[:5]) or 'nothing'}{more})"
     hub = " ".join(filter(None, [config.get("dataset_path"), config.get("dataset_name")]))
     return f"{text} (on the hub: {hub})" if hub else text
 
@@ -219,7 +221,7 @@ def missing_data(files: Sequence[str], reason: str, data_dir: Path | None) -> st
     fewer = "; --num_fewshot 0 needs the first of two alone"
     return (
         f"Expected the data of all tasks, found none for {len(files)} ({reason}). Put these files, "
-        f"as JSON lines or .parquet, into {place}, or fill the Hugging Face cache on a machine "
-        f"that reaches the hub{fewer if any(' and ' in text for text in files) else ''}: "
-        f"{'; '.join(files)}"
+        f"as JSON lines or .parquet, into {place}, or fetch them by --hub, here or into the "
+        "Hugging Face cache on a machine that reaches the hub"
+        f"{fewer if any(' and ' in text for text in files) else ''}: {'; '.join(files)}"
     )

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.evaluation_tasks import EvaluationTask
+from bydore_pyro.evaluation_tasks import FAILURES, EvaluationTask
 from bydore_pyro.task_files import replaced
 
 __all__ = ["TaskLog", "kept_random_state", "quiet", "score_task", "standard_error", "wrapped"]
@@ -23,8 +23,6 @@ __all__ = ["TaskLog", "kept_random_state", "quiet", "score_task", "standard_erro
 IN_PERCENT = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "em", "f1")
 PREFERRED = ("acc_norm", "acc", "exact_match")  # of a task's metrics, where none is asked for
 BOOTSTRAP_DRAWS = 200
-# What lm-eval raises on data that a task cannot ask, such as an answer longer than the context.
-FAILURES = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 
 
 class TaskLog(logging.Handler):
@@ -33,18 +31,15 @@ class TaskLog(logging.Handler):
     Attributes:
         cut: Requests whose beginning did not fit the model's context; requests that differ in
             their last token alone count once.
-        unanswerable: Questions whose answer is not among the choices; they count as wrong.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.cut = self.unanswerable = 0
+        self.cut = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Counts a warning."""
-        text = record.getMessage()
-        self.cut += "exceeds model's maximum length" in text
-        self.unanswerable += "not in within range of available choices" in text
+        self.cut += "exceeds model's maximum length" in record.getMessage()
 
 
 @contextmanager
@@ -137,11 +132,11 @@ def score_task(
         "other_metrics": {k.removesuffix(",none"): score for k, score in scores.items()},
         "requests": requests,
         "requests_cut": log.cut,
-        "questions_unanswerable": log.unanswerable // len(rows),
         "task": task.task.task_name,
         "version": task.task.VERSION,
         "source": task.source,
         "data": task.data,
+        "data_sha256": task.data_sha256,
     }
 
 

@@ -11,8 +11,6 @@ from bydore_pyro.published import average_score, benchmark_scores, misprinted_av
 
 __all__ = ["average_of", "paper_scores", "score_line", "scores_table"]
 
-CASES = (1, 2)
-
 
 def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
     """Returns the mean score of the paper's benchmarks among the tasks, in percent.
@@ -32,11 +30,11 @@ def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def paper_scores(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def paper_scores(tasks: Mapping[str, Mapping[str, Any]], cases: Sequence[int]) -> dict[str, Any]:
     """Returns the paper's scores on the same benchmarks by case and method, and their averages."""
     found: dict[str, Any] = {}
     labels = _in_the_paper(tasks)
-    for case in CASES if labels else ():
+    for case in cases if labels else ():
         scores = {
             method: {label: of_method[label] for label in labels}
             for method, of_method in benchmark_scores(case).items()
@@ -47,16 +45,18 @@ def paper_scores(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def scores_table(scores: Mapping[str, Any]) -> str:
-    """Returns what `evaluate_model` found as text, beside the paper's two cases.
+    """Returns what `evaluate_model` found as text, beside the paper's cases that were asked for.
 
     All averages are computed from the rows shown; a line says where the paper prints another one,
     and one which scores were not found as the paper's were.
     """
     tasks = scores["tasks"]
     ours = _in_the_paper(tasks)
-    lines = [line for case in CASES if ours for line in _case_lines(case, scores, ours)]
+    asked = [int(name.removeprefix("case")) for name in scores["paper"]]
+    cases: list[int | None] = [*asked] or [None]
+    lines = [line for case in cases if ours for line in _case_lines(case, scores, ours)]
     different = [label for label, result in ours.items() if not _as_in_the_paper(label, result)]
-    if different:
+    if different and asked:
         lines.append(
             "\nNot found as the paper's scores were (lm-eval's own task and all its questions, the "
             f"mean over 0 to 5 examples): {', '.join(different)}."
@@ -75,28 +75,24 @@ def scores_table(scores: Mapping[str, Any]) -> str:
                 f"\n{label}: at least {result['requests_cut']:,} of {result['requests']:,} "
                 "requests did not fit the model's context and lost their beginning."
             )
-        if result["questions_unanswerable"]:
-            lines.append(
-                f"\n{label}: {result['questions_unanswerable']:,} questions have an answer that is "
-                "not among their choices, and count as wrong."
-            )
     return "\n".join(lines)
 
 
 def _case_lines(
-    case: int, scores: Mapping[str, Any], ours: Mapping[str, Mapping[str, Any]]
+    case: int | None, scores: Mapping[str, Any], ours: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Returns the table of one of the paper's cases."""
-    paper = scores["paper"][f"case{case}"]
+    """Returns the table beside one of the paper's cases, or beside none."""
+    paper = scores["paper"].get(f"case{case}", {"averages": {}})
     methods = list(paper["averages"])
-    lines = [_row(f"\npercent, beside Case {case}", "model", methods, extra=1)]
+    beside = "" if case is None else f", beside Case {case}"
+    lines = [_row(f"\npercent{beside}", "model", methods, extra=1)]
     for label, result in ours.items():
         theirs = [f"{paper['scores'][method][label]:.2f}" for method in methods]
         lines.append(_row(f"{label} ({result['metric']})", _with_error(result), theirs))
     theirs = [f"{paper['averages'][method]:.2f}" for method in methods]
     average = scores["average"] or {"score": None, "standard_error": None}
     lines.append(_row(f"average of {len(ours)}", _with_error(average), theirs))
-    if len(ours) == len(PILE13):
+    if case is not None and len(ours) == len(PILE13):
         lines += [
             f"{method}: the paper prints an average of {printed:.2f}, its rows give {computed:.2f}."
             for method, (printed, computed) in misprinted_averages(case).items()

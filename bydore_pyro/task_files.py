@@ -1,32 +1,43 @@
 """Task files of lm-eval that a user brings: what they may hold, and templates that run no code.
 
-A task file can have code run in four ways: `!function` names Python to import, a metric that
-lm-eval does not know is looked up as a script, `custom_generate` names a script for transformers,
-and a Jinja template can reach Python's internals. The first three are refused before lm-eval sees a
-file; templates are rendered in Jinja's sandbox. lm-eval's own task files are trusted.
+A task file can have code run in five ways: `!function` names Python to import, a metric that
+lm-eval does not know is looked up as a script, some fields name code or prompts of others, a
+`dataset_path` may be a reader that unpickles, and a Jinja template can reach Python's internals.
+The first four are refused before lm-eval sees a file; templates are rendered in Jinja's sandbox.
+lm-eval's own task files are trusted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from bydore_pyro.errors import DataError
 
-__all__ = ["refuse_code", "replaced", "sandboxed_templates"]
+__all__ = ["READERS", "refuse_code", "replaced", "sandboxed_templates"]
 
 STANDARD, PYTHON = "tag:yaml.org,2002:", "tag:yaml.org,2002:python/"
 REMEDY = "--allow_task_code runs the code of task files that you trust"
+# The readers of the package datasets that read plain files; others unpickle, or ask a server.
+READERS = ("json", "csv", "parquet", "text", "arrow")
+# Fields that name code, or a file of prompts that is not read here.
+CODE_FIELDS = ("class", "custom_dataset", "custom_generate", "unsafe_code", "use_prompt")
 
 
-def refuse_code(folder: Path) -> None:
+def refuse_code(folder: Path, *, hub: bool = False) -> None:
     """Reads all task files of a folder, and what they include, without running anything.
 
+    Args:
+        folder: Holds the files.
+        hub: Whether they may name data sets of a hub.
+
     Raises:
-        DataError: When the folder is none or holds no task files; when a file is no YAML, or would
-            make lm-eval run code that is not its own.
+        DataError: When the folder is none or holds no task files; when a file is no YAML, would
+            make lm-eval run code that is not its own, or names data that are not in local files.
     """
     import lm_eval.tasks
 
@@ -43,7 +54,9 @@ def refuse_code(folder: Path) -> None:
             continue
         seen.add(path)
         content = _plain_content(path)
-        _refuse_scripts(content, path)
+        for mapping in _mappings(content):
+            _refuse_scripts(mapping, path)
+            _refuse_data(mapping, path, hub=hub)
         included = content.get("include", []) if isinstance(content, dict) else []
         for name in included if isinstance(included, list) else [included]:
             waiting.append(path.parent / str(name))
@@ -97,30 +110,51 @@ def _mappings(content: Any) -> Iterator[dict[Any, Any]]:
         waiting += part.values() if isinstance(part, dict) else part
 
 
-def _refuse_scripts(content: Any, path: Path) -> None:
-    """Refuses metrics that the package `evaluate` would load, and generation that is a script."""
+def _refuse_scripts(mapping: dict[Any, Any], path: Path) -> None:
+    """Refuses fields that name code, and metrics that the package `evaluate` would load."""
     import lm_eval.api.metrics  # noqa: F401  (registers lm-eval's own)
     from lm_eval.api.registry import metric_registry
 
-    for mapping in _mappings(content):
-        if "custom_generate" in mapping:
+    for name in CODE_FIELDS:
+        if mapping.get(name):
+            raise DataError(f"Expected task files without code, found {name} in {path}: {REMEDY}")
+    entries = mapping.get("metric_list")
+    for entry in entries if isinstance(entries, list) else []:
+        metric = entry.get("metric") if isinstance(entry, dict) else entry
+        known = isinstance(metric, str) and metric in metric_registry
+        if not known or (isinstance(entry, dict) and entry.get("hf_evaluate")):
             raise DataError(
-                f"Expected task files without code, found custom_generate in {path}: {REMEDY}"
+                f"Expected one of lm-eval's own metrics, found '{metric}' in {path}, which "
+                f"would be loaded as a script: {REMEDY}"
             )
-        entries = mapping.get("metric_list")
-        for entry in entries if isinstance(entries, list) else []:
-            metric = entry.get("metric") if isinstance(entry, dict) else entry
-            known = isinstance(metric, str) and metric in metric_registry
-            if not known or (isinstance(entry, dict) and entry.get("hf_evaluate")):
-                raise DataError(
-                    f"Expected one of lm-eval's own metrics, found '{metric}' in {path}, which "
-                    f"would be loaded as a script: {REMEDY}"
-                )
+
+
+def _refuse_data(mapping: dict[Any, Any], path: Path, *, hub: bool) -> None:
+    """Refuses readers that are not known to be safe, and data from elsewhere."""
+    named = mapping.get("dataset_path")
+    if named is not None and named not in READERS:
+        if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", str(named)) or Path(named).exists():
+            raise DataError(
+                f"Expected dataset_path to be one of {', '.join(READERS)}, with local data_files, "
+                f"or a hub's OWNER/NAME, found '{named}' in {path}"
+            )
+        if not hub:
+            raise DataError(
+                f"Expected local data, found the hub's '{named}' in {path}: --hub fetches them"
+            )
+    options = mapping.get("dataset_kwargs")
+    for key in ("data_files", "data_dir"):
+        given = str(options.get(key) if isinstance(options, dict) else None)
+        if "://" in given or "::" in given:
+            raise DataError(f"Expected local files as {key}, found {given[:100]} in {path}")
 
 
 @contextmanager
 def sandboxed_templates() -> Iterator[None]:
-    """Renders the prompts of task files in Jinja's sandbox while the block runs."""
+    """Renders the prompts of task files in Jinja's sandbox while the block runs.
+
+    A template is compiled once; lm-eval would for every question.
+    """
     from jinja2.sandbox import SandboxedEnvironment
     from lm_eval import utils
 
@@ -130,6 +164,8 @@ def sandboxed_templates() -> Iterator[None]:
         keep_trailing_newline=utils.env.keep_trailing_newline,
     )
     sandbox.filters.update(utils.env.filters)
+    once = lru_cache(maxsize=1000)(sandbox.from_string)
+    sandbox.from_string = once  # type: ignore[method-assign, assignment]
     with replaced(utils, "env", sandbox):
         yield
 

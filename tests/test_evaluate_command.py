@@ -12,7 +12,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.commands.evaluate_command import EvaluateOptions, ScoresConfig, evaluate_command
+from bydore_pyro.errors import DataError
 from bydore_pyro.evaluation import EvaluationConfig, evaluate_model, load_model
+from bydore_pyro.evaluation_scores import score_task
+from bydore_pyro.evaluation_tasks import EvaluationTask
 
 SOUNDS = {
     **{"cow": "moo", "dog": "woof", "cat": "meow", "duck": "quack", "sheep": "baa"},
@@ -91,7 +94,7 @@ def test_a_trained_model_beats_chance(
     model, data = trained
     out = tmp_path / "deep" / "scores.json"
     given = ["--tasks", "arc_easy", "SciQ", "--data_dir", str(data), "--num_fewshot", "0"]
-    evaluate_command([str(model), *given, "--device", "cpu", "--out", str(out)])
+    evaluate_command([str(model), *given, "--device", "cpu", "--cases", "1", "--out", str(out)])
     captured = capsys.readouterr()
     scores = json.loads(out.read_text())
     assert {*scores["tasks"]} == {"ARC-Easy", "SciQ"}
@@ -131,6 +134,78 @@ def test_scores_lie_beside_the_model_and_are_not_overwritten(
     assert exit_.value.code == 2
     assert "Expected a new file, found" in capsys.readouterr().err
     assert (model / "scores.json").read_text() == written
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (DataError("too long"), 2)],
+    ids=["Ctrl-C", "failure"],
+)
+def test_what_is_done_is_kept_and_gone_on_with(
+    error: BaseException,
+    code: int,
+    trained: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C, or a failure late: every task that was scored is in a file, whole."""
+    model, data = trained
+    whole, out = tmp_path / "whole.json", tmp_path / "deep" / "scores.json"
+    unfinished = tmp_path / "deep" / "scores.unfinished.json"
+    given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
+    given += ["--num_fewshot", "0", "--limit", "7", "--cases", "2", "--out"]
+    evaluate_command([*given, str(whole)])
+    scored = []
+
+    def stop(model: object, task: EvaluationTask, *rest: object) -> dict:
+        scored.append(task.label)
+        if task.label == "SciQ":
+            raise error
+        return score_task(model, task, *rest)
+
+    capsys.readouterr()
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr("bydore_pyro.evaluation.score_task", stop)
+        evaluate_command([*given, str(out)])
+    assert exit_.value.code == code
+    assert f"is kept: bydore evaluate --resume {unfinished}" in capsys.readouterr().err
+    assert [path.name for path in out.parent.iterdir()] == [unfinished.name]
+    kept = json.loads(unfinished.read_text())
+    assert [*kept["tasks"]] == ["ARC-Easy"]
+    # The same command does not begin anew over it.
+    with pytest.raises(SystemExit):
+        evaluate_command([*given, str(out)])
+    assert f"--resume {unfinished} goes on" in capsys.readouterr().err
+    for changes, message in (
+        ({"model_sha256": "other"}, "the model_sha256 that"),
+        ({"versions": {}}, "the versions that"),
+        ({"config": {"tusks": []}}, "a stopped evaluation left"),
+        ({"tasks": {"COPA": 3}}, "a stopped evaluation left"),
+    ):
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps({**kept, **changes}))
+        with pytest.raises(SystemExit) as exit_:
+            evaluate_command(["--resume", str(other)])
+        assert exit_.value.code == 2
+        line = capsys.readouterr().err
+        assert message in line
+        assert len(line.splitlines()) == 1
+    evaluate_command(["--resume", str(unfinished)])
+    captured = capsys.readouterr()
+    assert "ARC-Easy: " not in captured.err
+    assert "beside Case 2" in captured.out
+    assert "Case 1" not in captured.out
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+    first, second = (json.loads(path.read_text()) for path in (whole, out))
+    assert second.pop("seconds") > 0
+    first.pop("seconds")
+    assert first == second
+    assert len(first["model_sha256"]) == len(first["tasks"]["SciQ"]["data_sha256"]) == 64
+    assert {*first["paper"]} == {"case2"}
+    with pytest.raises(SystemExit):
+        evaluate_command(["--resume", str(unfinished)])
+    assert "No such file" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(
@@ -190,6 +265,8 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         for option in (
             "--tasks",
             "--data_dir",
+            "--hub",
+            "--cases",
             "--include_path",
             "--num_fewshot",
             "--limit",

@@ -57,7 +57,7 @@ def test_all_thirteen_with_known_answers(thirteen: tuple[Path, KnownAnswers]) ->
     folder, model = thirteen
     told: list[str] = []
     # One example, too: every number of examples is one run.
-    config = EvaluationConfig(data_dir=str(folder), num_fewshot=[0, 1])
+    config = EvaluationConfig(data_dir=str(folder), num_fewshot=[0, 1], cases=[2])
     before = torch.get_rng_state()
     scores = evaluate_model(model, config, character_tokenizer(), told.append)
     assert torch.equal(torch.get_rng_state(), before)
@@ -73,7 +73,8 @@ def test_all_thirteen_with_known_answers(thirteen: tuple[Path, KnownAnswers]) ->
         assert result["task"] == PILE13[name].task
         assert isinstance(result["version"], float)
         assert result["data"] == str(folder / PILE13[name].task)
-        assert (result["requests_cut"], result["questions_unanswerable"]) == (0, 0)
+        assert result["requests_cut"] == 0
+        assert len(result["data_sha256"]) == 64
     shares = [right_of(name) / COUNT for name in PILE13]
     assert scores["average"]["score"] == pytest.approx(100 * sum(shares) / 13)
     error = 100 * math.sqrt(sum(p * (1 - p) / (COUNT - 1) for p in shares)) / 13
@@ -81,12 +82,102 @@ def test_all_thirteen_with_known_answers(thirteen: tuple[Path, KnownAnswers]) ->
     assert scores["average"]["tasks"] == 13
     assert scores["parameters"] == 3
     assert scores["config"] == dataclasses.asdict(config)
+    assert {*scores["paper"]} == {"case2"}
     of_the_paper = scores["paper"]["case2"]["scores"]["ByDoRe"]
     assert of_the_paper == benchmark_scores(2)["ByDoRe"]
     assert len(told) == 13
     assert told[0] == "Social IQA: acc 20.00 ± 13.33 %, 10 questions"
     assert f"{scores['average']['score']:.2f} ± {error:.2f}" in scores_table(scores)
     json.dumps(scores, allow_nan=False)
+
+
+def test_scores_are_lm_eval_s_own_to_the_last_digit(
+    thirteen: tuple[Path, KnownAnswers], tmp_path: Path
+) -> None:
+    """With its own reader of files, and templates that are compiled for every question."""
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    folder, _ = thirteen
+    model, tokenizer = load_model(save_model(tmp_path / "model"), "cpu")
+    config = EvaluationConfig(data_dir=str(folder), num_fewshot=[2], limit=6)
+    ours = evaluate_model(model, config, tokenizer)["tasks"]
+    root = Path(lm_eval.tasks.__file__).parent
+    manager = TaskManager(
+        include_defaults=False, include_path=[root / b.folder for b in PILE13.values()]
+    )
+    members = []
+    for benchmark in PILE13.values():
+        schema = SCHEMAS[benchmark.task]
+        files = {
+            s: f"{folder}/{benchmark.task}/{s}.jsonl" for s in {schema.questions, schema.examples}
+        }
+        names = (manager.task_index[benchmark.task].cfg or {}).items()
+        idle = {k: None for k, v in names if k.endswith("_split") and v and v not in files}
+        kwargs = {"data_files": files, "cache_dir": str(tmp_path / "cache")}
+        own = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": kwargs}
+        members.append({"task": benchmark.task, **own, **idle})
+    theirs = lm_eval.simple_evaluate(
+        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=16),
+        tasks=[{"group": "all", "task": members}],
+        task_manager=manager,
+        num_fewshot=2,
+        limit=6,
+        bootstrap_iters=0,
+    )["results"]
+    for name, benchmark in PILE13.items():
+        expected = 100 * theirs[benchmark.task][f"{benchmark.metric},none"]
+        assert ours[name]["score"] == expected, name
+    perplexity = theirs["lambada_standard"]["perplexity,none"]
+    assert ours["LAMBADA"]["other_metrics"]["perplexity"] == perplexity
+    assert len({result["score"] for result in ours.values()}) > 3
+
+
+def test_nothing_is_scored_where_a_later_task_cannot_be(
+    thirteen: tuple[Path, KnownAnswers], tmp_path: Path
+) -> None:
+    """A wrong label of the last task, or too few examples: told before the first is scored."""
+    told: list[str] = []
+    write_benchmark(tmp_path, "copa")
+    write_split(tmp_path, "copa", "train", questions_of("copa", 9, first=500))
+    questions = write_benchmark(tmp_path, "piqa")
+    config = EvaluationConfig(tasks=["COPA", "PIQA"], data_dir=str(tmp_path), num_fewshot=[0, 6])
+    with pytest.raises(DataError, match=r"at least 7 rows in .*/piqa, train"):
+        evaluate_model(thirteen[1], config, character_tokenizer(), told.append)
+    questions[-1].row["label"] = -1
+    path = write_split(tmp_path, "piqa", "validation", questions)
+    with pytest.raises(DataError, match=rf"label = 0 or 1 in {path}, line 10, found -1"):
+        evaluate_model(thirteen[1], config, character_tokenizer(), told.append)
+    assert told == []
+
+
+def test_tasks_that_were_scored_are_not_scored_again(
+    thirteen: tuple[Path, KnownAnswers], tmp_path: Path
+) -> None:
+    _, model = thirteen
+    data, names = tmp_path / "data", ["COPA", "PIQA", "SciQ"]
+    for name in names:
+        write_benchmark(data, PILE13[name].task)
+    config = EvaluationConfig(tasks=names, data_dir=str(data), num_fewshot=[0, 2], limit=5)
+    whole = evaluate_model(model, config, character_tokenizer())
+    states: list[dict] = []
+
+    def stop(tasks: dict) -> None:
+        states.append(dict(tasks))
+        if len(tasks) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_model(model, config, character_tokenizer(), keep=stop)
+    assert [list(state) for state in states] == [["COPA"], ["COPA", "PIQA"]]
+    kept, told = json.loads(json.dumps(states[-1])), []
+    resumed = evaluate_model(model, config, character_tokenizer(), told.append, kept=kept)
+    assert resumed == whole
+    assert [line.partition(":")[0] for line in told] == ["SciQ"]
+    write_benchmark(data, "piqa", count=9)
+    with pytest.raises(DataError, match=r"PIQA as it was when it was scored \(data_sha256 .* anew"):
+        evaluate_model(model, config, character_tokenizer(), kept=kept)
 
 
 def test_normalised_accuracy_is_reported_where_lm_eval_has_it(tmp_path: Path) -> None:
@@ -250,6 +341,7 @@ def test_options_are_checked() -> None:
         ({"num_fewshot": []}, r"num_fewshot in \[0, 1000\], actual \[\]"),
         ({"num_fewshot": [0, -1]}, r"num_fewshot in \[0, 1000\], actual \[0, -1\]"),
         ({"limit": 0}, "limit >= 1, actual 0"),
+        ({"cases": [1, 3]}, r"cases 1 or 2, actual \[1, 3\]"),
         ({"batch_size": 0}, "batch_size >= 1, actual 0"),
         ({"seed": -1}, r"seed in \[0, 2\*\*31\), actual -1"),
         ({"data_dir": ""}, "a value for --data_dir"),

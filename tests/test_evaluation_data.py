@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import lm_eval.tasks
@@ -80,17 +82,16 @@ def test_splits_are_those_that_lm_eval_reads(definitions: dict) -> None:
 def test_local_data_replaces_the_hub_s(tmp_path: Path, definitions: dict) -> None:
     for task, schema in SCHEMAS.items():
         folder = tmp_path / task
-        write_benchmark(tmp_path, task, count=3)
+        questions = write_benchmark(tmp_path, task, count=3)
         split = schema.questions
-        found = local_data(task, definitions[task], [split], folder, tmp_path / "cache")
+        found = local_data(task, definitions[task], [split], folder)
         assert found is not None
-        assert (found["dataset_path"], found["dataset_name"]) == ("json", None)
-        files = found["dataset_kwargs"]["data_files"]
-        assert files == {split: [str(folder / f"{split}.jsonl")]}
+        assert found["dataset_kwargs"] is None
+        assert found["custom_dataset"](version=1)[split].to_list() == [q.row for q in questions]
         # No other split is opened.
         config = {**definitions[task], **found}
         assert {config[k] for k in config if k.endswith("_split") and config[k]} == {split}
-        assert local_data(task, definitions[task], [split, "dev"], folder, tmp_path) is None
+        assert local_data(task, definitions[task], [split, "dev"], folder) is None
 
 
 def test_parquet_in_numbered_parts(tmp_path: Path, definitions: dict) -> None:
@@ -100,16 +101,20 @@ def test_parquet_in_numbered_parts(tmp_path: Path, definitions: dict) -> None:
     frame = pandas.DataFrame([question.row for question in questions_of("piqa")])
     for part in range(2):
         frame.to_parquet(folder / f"validation-0000{part}-of-00002.parquet")
-    found = local_data("piqa", definitions["piqa"], ["validation"], folder, tmp_path)
+    found = local_data("piqa", definitions["piqa"], ["validation"], folder)
     assert found is not None
-    assert found["dataset_path"] == "parquet"
-    assert len(found["dataset_kwargs"]["data_files"]["validation"]) == 2
+    assert found["custom_dataset"]()["validation"].to_list() == 2 * frame.to_dict("records")
     write_split(tmp_path / "[a]", "piqa", "train", questions_of("piqa"))
     with pytest.raises(DataError, match=r"either \.jsonl or \.parquet files in .*piqa, found both"):
-        local_data("piqa", definitions["piqa"], ["validation", "train"], folder, tmp_path)
-    frame.drop(columns="goal").to_parquet(folder / "validation-00001-of-00002.parquet")
+        local_data("piqa", definitions["piqa"], ["validation", "train"], folder)
+    wrong = folder / "validation-00001-of-00002.parquet"
+    frame.drop(columns="goal").to_parquet(wrong)
     with pytest.raises(DataError, match=r"columns goal, sol1, sol2, label in .*, found sol1, sol2"):
-        local_data("piqa", definitions["piqa"], ["validation"], folder, tmp_path)
+        local_data("piqa", definitions["piqa"], ["validation"], folder)
+    frame.assign(label=[0] * 6 + [-1] + [1] * 3).to_parquet(wrong)
+    message = rf"label = 0 or 1 in {re.escape(str(wrong))}, row 7, found -1$"
+    with pytest.raises(DataError, match=message):
+        local_data("piqa", definitions["piqa"], ["validation"], folder)
 
 
 @pytest.mark.parametrize(
@@ -117,38 +122,67 @@ def test_parquet_in_numbered_parts(tmp_path: Path, definitions: dict) -> None:
     [
         ("", "questions in .*, found none"),
         ("\n\n", "questions in .*, found none"),
-        ("goal,sol1\n", "jsonl in .*, found none"),
-        ("3\n", "jsonl in .*, found none"),
+        ("goal,sol1\n", r"JSON object in .*piqa/validation\.jsonl, line 1, found none: Expecting"),
+        ("3\n", "JSON object in .*, line 1, found 3$"),
+        ('\n[{"goal": "x"}]\n', "JSON object in .*, line 2, found a list$"),
+        ("[" * 100_000, "JSON object in .*, line 1, found none"),
+        ("\xff\xfe", "JSON object in .*, line 1, found none"),
         (
             '{"goal": "x", "sol1": "y"}\n',
-            "columns goal, sol1, sol2, label in .*, found goal, sol1$",
+            "columns goal, sol1, sol2, label in .*, line 1, found goal, sol1$",
+        ),
+        (
+            '{"goal": "x", "sol1": "y", "sol2": "z", "label": 0, "more": 1}\n'
+            '{"goal": "x", "sol1": "y", "sol2": "z", "label": 0, "more": ["a"]}\n',
+            "values of one type in each column of .*, found others",
         ),
     ],
 )
 def test_files_that_are_no_data(tmp_path: Path, definitions: dict, text: str, message: str) -> None:
     path = write_split(tmp_path, "piqa", "validation", [])
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     with pytest.raises(DataError, match=message):
-        local_data("piqa", definitions["piqa"], ["validation"], path.parent, tmp_path)
+        local_data("piqa", definitions["piqa"], ["validation"], path.parent)
     if not text:
         (path.parent / "train.parquet").write_bytes(b"PAR1")
         with pytest.raises(DataError, match=r"parquet in .*, found none"):
-            local_data("piqa", definitions["piqa"], ["train"], path.parent, tmp_path)
+            local_data("piqa", definitions["piqa"], ["train"], path.parent)
         with pytest.raises(DataError, match=r"a single task .* found a group, mmlu"):
-            local_data("mmlu", {"group": "mmlu"}, [], path.parent, tmp_path)
+            local_data("mmlu", {"group": "mmlu"}, [], path.parent)
 
 
-def test_missing_data_is_named_with_its_place(definitions: dict) -> None:
+def test_rows_need_not_have_the_same_columns(tmp_path: Path) -> None:
+    """Of tasks other than the paper's: what is missing is null, as the package datasets has it."""
+    (tmp_path / "test.jsonl").write_text('{"a": 1}\n\n{"b": "x"}\n')
+    found = local_data("own", {"test_split": "test"}, ["test"], tmp_path)
+    assert found is not None
+    assert found["custom_dataset"]()["test"].to_list() == [
+        {"a": 1, "b": None},
+        {"a": None, "b": "x"},
+    ]
+
+
+def test_missing_data_is_named_with_its_place(tmp_path: Path, definitions: dict) -> None:
     files = wanted_files("openbookqa", definitions["openbookqa"], ["test", "train"])
     assert files == (
         "openbookqa/test.jsonl and openbookqa/train.jsonl with the columns question_stem, choices, "
         "answerKey (on the hub: allenai/openbookqa main)"
     )
     assert wanted_files("mmlu", {"group": "mmlu"}, []) == "mmlu"
+    assert wanted_files("own", {}, ["test"]) == "own/test.jsonl"
+    found = wanted_files("own", {}, ["test"], tmp_path)
+    assert found == f"own/test.jsonl (no folder own; {tmp_path} holds nothing)"
+    (tmp_path / "own").mkdir()
+    for name in ("test.json", "train.jsonl", "a", "b", "c", "d"):
+        (tmp_path / "own" / name).touch()
+    os.mkfifo(tmp_path / "own" / "test.jsonl")  # it would be waited for
+    found = wanted_files("own", {}, ["test", "train"], tmp_path)
+    held = f"{tmp_path / 'own'} holds a, b, c, d, test.json and more"
+    assert found == f"own/test.jsonl and own/train.jsonl (lacks test; {held})"
     text = missing_data([files, "x"], "no network", None)
     assert "found none for 2 (no network)" in text
     assert "give it with --data_dir" in text
     assert files in text
     assert "--num_fewshot 0 needs the first of two alone" in text
     assert "--num_fewshot" not in missing_data(["sciq/test.jsonl"], "no network", None)
-    assert "into here, or" in missing_data([files], "no network", Path("here"))
+    assert "into here, or fetch them by --hub" in missing_data([files], "x", Path("here"))

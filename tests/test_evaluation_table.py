@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -23,14 +24,13 @@ def result(name: str, score: float | None, error: float | None = 1.0, **changes:
         "num_fewshot": [0, 1, 2, 3, 4, 5],
         "requests": 4000,
         "requests_cut": 0,
-        "questions_unanswerable": 0,
         "source": None,
         **changes,
     }
 
 
-def evaluation(tasks: dict[str, dict]) -> dict[str, Any]:
-    return {"tasks": tasks, "average": average_of(tasks), "paper": paper_scores(tasks)}
+def evaluation(tasks: dict[str, dict], cases: Sequence[int] = (1, 2)) -> dict[str, Any]:
+    return {"tasks": tasks, "average": average_of(tasks), "paper": paper_scores(tasks, cases)}
 
 
 def test_average_and_its_standard_error() -> None:
@@ -46,11 +46,11 @@ def test_average_and_its_standard_error() -> None:
 
 
 def test_the_paper_s_averages_are_over_the_same_benchmarks() -> None:
-    paper = paper_scores({"COPA": result("COPA", 60.0), "RACE": result("RACE", 30.0)})
+    paper = paper_scores({"COPA": result("COPA", 60.0), "RACE": result("RACE", 30.0)}, [1, 2])
     assert list(paper) == ["case1", "case2"]
     assert paper["case1"]["scores"]["ByDoRe"] == {"COPA": 70.17, "RACE": 31.33}
     assert paper["case1"]["averages"]["ByDoRe"] == pytest.approx((70.17 + 31.33) / 2)
-    assert paper_scores({"gsm8k": result("gsm8k", 1.0)}) == {}
+    assert paper_scores({"gsm8k": result("gsm8k", 1.0)}, [1]) == {}
 
 
 def test_the_paper_s_own_scores_beside_the_paper() -> None:
@@ -92,14 +92,29 @@ def test_scores_that_were_found_otherwise_are_named(changes: dict) -> None:
     assert "the paper prints" not in table  # its averages are of 13
 
 
+def test_no_case_is_shown_that_was_not_asked_for() -> None:
+    tasks = {"COPA": result("COPA", 60.0, 3.0), "RACE": result("RACE", 30.0, 4.0, questions=9)}
+    table = scores_table(evaluation(tasks, []))
+    assert table.splitlines() == [
+        "",
+        "percent                           model",
+        "COPA (acc)                 60.00 ± 3.00",
+        "RACE (acc)                 30.00 ± 4.00",
+        "average of 2               45.00 ± 2.50",
+    ]
+    table = scores_table(evaluation(tasks, [2]))
+    assert "beside Case 2" in table
+    assert "Case 1" not in table
+    assert "Not found as the paper's scores were" in table
+
+
 def test_other_tasks_and_notes() -> None:
     tasks = {"gsm8k": result("gsm8k", 12.5, 0.9), "own": result("own", None, None)}
-    tasks["own"] |= {"requests_cut": 1500, "questions_unanswerable": 2}
+    tasks["own"] |= {"requests_cut": 1500}
     table = scores_table(evaluation(tasks))
     assert "12.50 ± 0.90" in table
     assert "none ± none" in table
     assert "own: at least 1,500 of 4,000 requests did not fit the model's context" in table
-    assert "own: 2 questions have an answer that is not among their choices" in table
     assert "Case" not in table
     assert score_line("COPA", result("COPA", 60.0)) == "COPA: acc 60.00 ± 1.00 %, 100 questions"
     loss = result("x", 3.5, 0.1, unit="as lm-eval gives it", metric="perplexity")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import configparser
+import pickle
+import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.task_files import refuse_code, replaced, sandboxed_templates
+from bydore_pyro.evaluation_tasks import load_tasks
+from bydore_pyro.task_files import READERS, refuse_code, replaced, sandboxed_templates
 
 PLAIN = """
 task: plain
@@ -43,6 +48,9 @@ def write(path: Path, text: str) -> Path:
         ("task: bad\nmetric_list:\n  - {metric: acc, hf_evaluate: true}\n", "'acc' in"),
         ("task: bad\nmetric_list: [acc_of_the_hub]\n", "'acc_of_the_hub' in"),
         ("task: bad\ngeneration_kwargs: {custom_generate: ./x}\n", "custom_generate in"),
+        ("task: bad\nclass: somewhere.Task\n", "class in"),
+        ("task: bad\nuse_prompt: ./prompts.yaml:one\n", "use_prompt in"),
+        ("task: bad\nunsafe_code: true\n", "unsafe_code in"),
         ("%TAG !x! !func\n---\ntask: bad\nprocess_docs: !x!tion u.f\n", "!function u.f in"),
     ],
 )
@@ -54,6 +62,58 @@ def test_code_is_refused(tmp_path: Path, text: str, found: str) -> None:
     assert found in str(error.value)
     assert str(path) in str(error.value)
     assert "--allow_task_code" in str(error.value)
+
+
+def test_a_reader_that_unpickles_is_refused(tmp_path: Path) -> None:
+    """Some versions of the package datasets read `pandas` by unpickling."""
+
+    class Evil:
+        def __reduce__(self) -> tuple[Callable, tuple]:
+            return open, (str(tmp_path / "ran"), "w")
+
+    (tmp_path / "questions.pkl").write_bytes(pickle.dumps(Evil()))
+    given = f"dataset_path: pandas\ndataset_kwargs: {{data_files: {tmp_path / 'questions.pkl'}}}"
+    path = write(tmp_path / "bad.yaml", PLAIN.replace("dataset_path: json", given))
+    with pytest.raises(
+        DataError, match=r"dataset_path to be one of json, csv, .*found 'pandas' in"
+    ):
+        load_tasks(["plain"], None, tmp_path, None, hub=True)
+    assert not (tmp_path / "ran").exists()
+    path.write_text(PLAIN)
+    floor = configparser.ConfigParser()
+    floor.read(Path(__file__).parents[1] / "setup.cfg")
+    (needed,) = re.findall(r"^datasets>=(.*)$", floor["options"]["install_requires"], re.MULTILINE)
+    # The first in which `pandas` refuses.
+    assert [int(part) for part in needed.split(".")] >= [5, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        *((f"dataset_path: {name}", f"'{name}'") for name in ("sql", "webdataset", "cache")),
+        *((f"dataset_path: {name}", f"'{name}'") for name in ("./data", "/etc", "../x", "x/y/z")),
+        ("dataset_kwargs: {data_files: {a: 'https://x.y/z.json'}}", "local files as data_files"),
+        ("dataset_kwargs: {data_files: ['zip://a::b.zip']}", "local files as data_files"),
+        ("dataset_kwargs: {data_dir: 'hf://datasets/x/y'}", "local files as data_dir"),
+    ],
+)
+def test_data_from_elsewhere_are_refused(tmp_path: Path, text: str, found: str) -> None:
+    path = write(tmp_path / "bad.yaml", f"group: g\ntask:\n  - task: bad\n    {text}\n")
+    for hub in (False, True):
+        with pytest.raises(DataError) as error:
+            refuse_code(tmp_path, hub=hub)
+        assert found in str(error.value)
+        assert str(path) in str(error.value)
+
+
+def test_a_hub_s_data_are_for_those_who_ask(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", "task: a\ndataset_path: someone/some-data.2\n")
+    with pytest.raises(DataError, match=r"local data, found the hub's 'someone/some-data\.2' in"):
+        refuse_code(tmp_path)
+    refuse_code(tmp_path, hub=True)
+    for name in READERS:
+        write(tmp_path / "a.yaml", f"task: a\ndataset_path: {name}\n")
+        refuse_code(tmp_path)
 
 
 def test_nothing_is_run_by_looking(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""No command asks the network of anything, unless the user names a source there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmark_data import write_benchmark, write_task
+from conftest import write_domains
+
+from bydore_pyro.cli import COMMANDS
+
+# Read by every Python that starts: the worker processes of a command, too.
+REFUSE = """
+import os, socket, traceback
+
+def refused(*given, **named):
+    with open("asked", "a") as file:
+        file.write(f"{os.environ['LINE']} | {given}\\n")
+        traceback.print_stack(limit=12, file=file)
+    raise OSError("there is no network")
+
+connect = socket.socket.connect
+def connects(self, address):
+    return connect(self, address) if self.family == socket.AF_UNIX else refused(address)
+
+socket.socket.connect = socket.socket.connect_ex = connects
+socket.getaddrinfo = socket.gethostbyname = refused
+"""
+RUN = """
+import os, sys
+from bydore_pyro.cli import main
+for line in sys.argv[1].splitlines():
+    os.environ["LINE"] = line
+    try:
+        main(line.split())
+    except SystemExit as end:
+        print(end.code, line)
+"""
+LINES = """
+prepare --data TEXT --out STORE --vocabulary 300 --processes 2
+search --data STORE --validation birds --smoke --out RUN
+fit --method natural --data STORE --validation birds --smoke --out NATURAL
+export RUN --to nanotron --prefix /data/{domain} --out nanotron.yaml
+train --mixture RUN --data STORE --smoke --out TARGET
+evaluate TARGET/model --tasks piqa copa own --data_dir DATA --include_path TASKS --num_fewshot 0
+report RUN
+evaluate TARGET/model --tasks sciq arc_easy --out scores.json
+""".strip()
+HUB = "evaluate TARGET/model --tasks sciq arc_easy --out scores.json --hub"
+
+
+@pytest.mark.slow
+def test_no_command_opens_a_socket(tmp_path: Path) -> None:
+    """Where the user names the hub and it does not answer, it is asked once, for all tasks."""
+    assert {line.split()[0] for line in LINES.splitlines()} == {*COMMANDS}
+    write_domains(tmp_path / "TEXT", {"birds": "abcdefgh", "digits": "0123456789"})
+    for task in ("piqa", "copa"):
+        write_benchmark(tmp_path / "DATA", task, count=3)
+    write_task(tmp_path / "TASKS", "own")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(REFUSE)
+    paths = [str(tmp_path / "site"), *sys.path]
+    given = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    given |= {"HF_HOME": str(tmp_path / "hub"), "OMP_NUM_THREADS": "1"}
+    given |= {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    words = [sys.executable, "-c", RUN, f"{LINES}\n{HUB}"]
+    done = subprocess.run(words, cwd=tmp_path, env=given, capture_output=True, text=True)
+    *_, missing = LINES.splitlines()
+    ended = [line for line in done.stdout.splitlines() if line.startswith("2 ")]
+    assert ended == [f"2 {missing}", f"2 {HUB}"], done.stderr[-3000:]
+    assert done.stderr.count("Expected the data of all tasks, found none for 2") == 2
+    assert (tmp_path / "TARGET" / "model" / "scores.json").is_file()
+    asked = (tmp_path / "asked").read_text()
+    assert [line.partition(" | ")[0] for line in asked.splitlines() if " | " in line] == [HUB], (
+        asked
+    )
