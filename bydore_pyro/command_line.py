@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.files import yaml_or_json
+from bydore_pyro.folder_lock import release_folders
 
 __all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run", "tell"]
 
@@ -187,6 +188,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     except KeyboardInterrupt:
         fail(name, "interrupted", code=130)
     finally:
+        release_folders()
         if in_main:
             signal.signal(signal.SIGTERM, before)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.folder_lock import lock_if_free, unlock
 
 __all__ = [
     "appearing_file",
@@ -27,28 +28,43 @@ WRITING = ".writing-"  # how the names of what is not yet whole begin
 
 
 def remove_half_written(folder: Path) -> None:
-    """Deletes what a killed process was writing into a folder, when no other is at work there."""
+    """Deletes what killed processes were writing into a folder; what is still written stays."""
     for path in folder.rglob(f"{WRITING}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
+        if not path.is_dir():
             path.unlink(missing_ok=True)
+            continue
+        with suppress(FileNotFoundError):
+            handle = lock_if_free(path)
+            if handle is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                unlock(handle)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Gives the block a place to write `path` at, in a locked folder beside it that goes after."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = None
+    while handle is None:
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
+        with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
+            handle = lock_if_free(folder)
+    try:
+        # The suffix stays: matplotlib and others choose the format by it.
+        yield folder / f"whole{path.suffix}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        unlock(handle)
 
 
 @contextmanager
 def appearing_file(path: Path) -> Iterator[Path]:
-    """Yields a path beside `path` to write to; it is renamed when the block ends without error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix stays: matplotlib and others choose the format by it.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=WRITING, suffix=path.suffix)
-    os.close(handle)
-    aside = Path(name)
-    try:
+    """Yields a path to write to; it is renamed to `path` when the block ends without error."""
+    with _beside(path) as aside:
+        aside.touch()
         yield aside
         aside.chmod(0o644)
         aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -62,9 +78,8 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
     Raises:
         OSError: When there is one already, and the first does not win.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
-    try:
+    with _beside(path) as aside:
+        aside.mkdir()
         yield aside
         aside.chmod(0o755)
         try:
@@ -72,8 +87,6 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
         except OSError:
             if not (first_wins and path.is_dir()):
                 raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def require_new_file(path: Path, option: str = "--out") -> None:

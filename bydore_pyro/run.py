@@ -62,6 +62,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     Raises:
         NonFiniteError: See `search_step`.
         OSError: When the disk is full; the last checkpoint stays.
+        RunFolderError: When the folder is deleted, moved or replaced meanwhile.
     """
     write_inputs(folder, options, domains.corpus, name)
     seed, checkpoints = options.run.seed, folder.path / CHECKPOINTS
@@ -81,6 +82,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
         with _progress(options, state, folder) as show:
             for record in run_search(state):
                 show(record)
+                folder.require()
                 if every and len(state.records) % every == 0:
                     save_checkpoint(state, checkpoints)
     except (Exception, KeyboardInterrupt) as error:
@@ -94,6 +96,12 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
 def _write_broken_off(
     state: SearchState, options: Options, folder: RunFolder, error: BaseException
 ) -> None:
+    if folder.is_lost:
+        if state.records:
+            names, means = state.domains.names, state.records[-1].mean
+            last = ", ".join(f"{name} {w:.4f}" for name, w in zip(names, means, strict=True))
+            tell(f"The weights after {len(state.records)} steps were: {last}")
+        return
     stopped = {"stopped": str(error) or type(error).__name__, "steps": len(state.records)}
     wanted = options.run.checkpoint_every and folder.writes
     if isinstance(error, KeyboardInterrupt) and wanted and state.records:

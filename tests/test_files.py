@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,15 @@ def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "kept" / ".writing-abc").mkdir()
     (tmp_path / "kept" / ".writing-abc" / "half").write_text("x")
     (tmp_path / "kept" / "deep" / ".writing-d.png").write_text("x")
-    remove_half_written(tmp_path)
+    with appearing_folder(tmp_path / "kept" / "new") as aside:
+        (aside / "a").write_text("of another that is at work")
+        with appearing_file(tmp_path / "kept" / "b") as beside:
+            beside.write_text("b")
+            remove_half_written(tmp_path)
+    assert (tmp_path / "kept" / "new" / "a").exists()
+    assert (tmp_path / "kept" / "b").read_text() == "b"
+    shutil.rmtree(tmp_path / "kept" / "new")
+    (tmp_path / "kept" / "b").unlink()
     assert [p.name for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [".hidden"]
 
 

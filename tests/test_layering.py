@@ -47,13 +47,14 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation_data": set(),
     "export.shares": set(),
     "extras": set(),
-    "files": set(),
+    "folder_lock": set(),
+    "files": {"folder_lock"},
     "prior_net": set(),
     "report_page.page_frame": {"report_page.words"},
     "search_config": {"scheduling"},
     "target.target_config": set(),
     "task_files": set(),
-    "command_line": {"files"},
+    "command_line": {"files", "folder_lock"},
     "data.pieces": {"data.rows"},
     "data.encode": {"data.tokenizer"},
     "data.store": {"data.tokenizer"},
@@ -64,7 +65,7 @@ ALLOWED: dict[str, set[str]] = {
     "guide": {"distribution", "prior_net"},
     "mixture": {"files"},
     "parallel": set(),
-    "run_folder": {"files"},
+    "run_folder": {"files", "folder_lock"},
     "agreement": {"mixture"},
     "baselines.gaussian_process": {"baselines.regression_input", "mixture"},
     "cli": {"command_line"},
@@ -123,7 +124,9 @@ ALLOWED: dict[str, set[str]] = {
         *("baselines.gaussian_process", "baselines.regression"),
         *("baselines.regression_input", "mixture"),
     },
-    "commands.evaluate_command": {"command_line", "evaluation", "files", "run_folder"},
+    "commands.evaluate_command": {
+        *("command_line", "evaluation", "files", "folder_lock", "run_folder"),
+    },
     "commands.export_command": {
         *("command_line", "data.store", "data.tokenizer", "export.export"),
         *("export.formats", "export.shares", "export.tokens_per_byte", "files", "mixture"),
@@ -193,7 +196,7 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoint": {"files", "search_state", "tensor_tree"},
     "data.prepare": {
         *("data.build", "data.encode", "data.plan", "data.store", "data.tokenizer"),
-        *("files",),
+        *("files", "folder_lock"),
     },
     "diagnostics": {
         *("arviz_import", "distribution", "guide", "importance", "learner", "linear_search"),
@@ -217,7 +220,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "data.tokens": {
         *("data.documents", "data.plan", "data.prepare", "data.rows", "data.store"),
-        *("data.tokenizer",),
+        *("data.tokenizer", "folder_lock"),
     },
     "report_page.comparison_page": {
         *("report_page.comparison", "report_page.comparison_figures"),

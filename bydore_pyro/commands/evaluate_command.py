@@ -13,6 +13,7 @@ from typing import Any
 from bydore_pyro.command_line import one_line_errors, parse_options, tell
 from bydore_pyro.evaluation import EvaluationConfig, evaluate_model, scores_table
 from bydore_pyro.files import appearing_file, require_new_file
+from bydore_pyro.folder_lock import FolderLock
 from bydore_pyro.run_folder import provenance
 
 __all__ = ["EvaluateOptions", "ScoresConfig", "evaluate_command"]
@@ -56,11 +57,13 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
         require_new_file(out)
         begun = time.perf_counter()
-        scores = evaluate_model(folder, options.evaluation, tell=tell)
-        seconds, made_by = time.perf_counter() - begun, provenance()
-        for package in ("lm-eval", "accelerate"):
-            made_by["versions"][package] = version(package)
-        _write(out, {"model": str(folder), **scores, "seconds": seconds, **made_by})
+        with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
+            require_new_file(out)
+            scores = evaluate_model(folder, options.evaluation, tell=tell)
+            seconds, made_by = time.perf_counter() - begun, provenance()
+            for package in ("lm-eval", "accelerate"):
+                made_by["versions"][package] = version(package)
+            _write(out, {"model": str(folder), **scores, "seconds": seconds, **made_by})
         print(scores_table(scores))
         print(f"\nIn {out}.")
 

@@ -25,6 +25,7 @@ from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
 
 __all__ = [
     "FiniteLosses",
+    "FolderStays",
     "SequentialTrainer",
     "TokenizerBeside",
     "build_trainer",
@@ -83,6 +84,27 @@ class TokenizerBeside(TrainerCallback):
             copy_tokenizer(self._tokenizer, checkpoint)
 
 
+class FolderStays(TrainerCallback):
+    """Stops a training whose folder is deleted meanwhile, which the Trainer would make again.
+
+    Args:
+        folder: Of the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Looks whether it is there.
+
+        Raises:
+            RunFolderError: When it is not.
+        """
+        self._folder.require()
+
+
 def build_trainer(
     plan: TrainingPlan,
     store: TokenStore,
@@ -100,7 +122,8 @@ def build_trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.config.seed)
         model = build_language_model(plan.model, store.vocabulary)
-    own = [TokenizerBeside(store.tokenizer), FiniteLosses(), *_tensorboard(plan, folder)]
+    own = [FolderStays(folder), TokenizerBeside(store.tokenizer), FiniteLosses()]
+    own += _tensorboard(plan, folder)
     trainer = SequentialTrainer(
         model=model,
         args=training_arguments(plan, folder.path / CHECKPOINTS),

@@ -103,7 +103,22 @@ def train_target(
         ValueError: When there is no such device, too little memory, a package is missing, or the
             batch cannot be shared among the processes.
     """
-    folder = RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0")
+    with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
+        return _train(model, store, schedule, config, folder, options, callbacks, tell)
+
+
+def _train(
+    model: str | Path | PretrainedConfig,
+    store: TokenStore,
+    schedule: MixtureSchedule,
+    config: TargetConfig,
+    folder: RunFolder,
+    options: Mapping[str, Mapping[str, Any]] | None,
+    callbacks: Sequence[TrainerCallback],
+    tell: Callable[[str], None],
+) -> Trained:
+    """Trains in a folder that is this process's; see `train_target`."""
+    out, resume = folder.path, folder.resumed
     if folder.writes:  # by the time another process looks, its first files may be there
         _check_folder(out, resume)
     plan = plan_training(model, store, schedule, config, out if resume else None, tell)
@@ -150,6 +165,7 @@ def _save_model(trainer: SequentialTrainer, store: TokenStore, folder: RunFolder
     if not folder.writes:
         trainer.save_model(str(folder.path / MODEL))  # writes nothing
         return
+    folder.require()
     with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)
