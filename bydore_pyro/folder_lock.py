@@ -55,7 +55,8 @@ class FolderLock:
         while (handle := lock_if_free(path, make=True)) is None:
             if waiting is None:
                 raise RunFolderError(
-                    f"Expected a folder that no other process writes to, found one at work in {path}"
+                    "Expected a folder that no other process writes to, found one at work in "
+                    f"{path}"
                 )
             waiting()
             waiting = _quiet

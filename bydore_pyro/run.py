@@ -60,6 +60,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     Where it breaks off, what it found until then is written too, and the run can be continued.
 
     Raises:
+        DataError: When the tokens change while they are read.
         NonFiniteError: See `search_step`.
         OSError: When the disk is full; the last checkpoint stays.
         RunFolderError: When the folder is deleted, moved or replaced meanwhile.
@@ -84,7 +85,9 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
                 show(record)
                 folder.require()
                 if every and len(state.records) % every == 0:
+                    domains.corpus.require_unchanged()
                     save_checkpoint(state, checkpoints)
+            domains.corpus.require_unchanged()
     except (Exception, KeyboardInterrupt) as error:
         _write_broken_off(state, options, folder, error)
         raise

@@ -42,6 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "baselines.regression_input": set(),
     "baselines.runs_table": set(),
     "data.rows": set(),
+    "data.unchanged": set(),
     "data.tokenizer": set(),
     "distribution": {"density"},
     "evaluation_data": set(),
@@ -57,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     "command_line": {"files", "folder_lock"},
     "data.pieces": {"data.rows"},
     "data.encode": {"data.tokenizer"},
-    "data.store": {"data.tokenizer"},
+    "data.store": {"data.tokenizer", "data.unchanged"},
     "evaluation_table": {"evaluation_data", "published"},
     "evaluation_tasks": {"evaluation_data", "task_files"},
     "export.config_files": {"export.shares"},
@@ -69,8 +70,8 @@ ALLOWED: dict[str, set[str]] = {
     "agreement": {"mixture"},
     "baselines.gaussian_process": {"baselines.regression_input", "mixture"},
     "cli": {"command_line"},
-    "data.documents": {"data.pieces", "data.rows"},
-    "data.environment": {"data.documents", "data.rows"},
+    "data.documents": {"data.pieces", "data.rows", "data.unchanged"},
+    "data.environment": {"data.documents", "data.rows", "data.unchanged"},
     "domains": {"data.permutation", "data.store"},
     "elbo": {"distribution", "guide"},
     "evaluation_scores": {"evaluation_tasks", "task_files"},
@@ -86,7 +87,8 @@ ALLOWED: dict[str, set[str]] = {
     "baselines.regression": {"baselines.gaussian_process", "baselines.regression_input"},
     "colours": {"data.environment", "data.pile"},
     "data.sources": {
-        *("data.documents", "data.environment", "data.pieces", "data.pile", "data.rows", "files"),
+        *("data.documents", "data.environment", "data.pieces", "data.pile", "data.rows"),
+        *("data.unchanged", "files"),
     },
     "evaluation": {
         *("devices", "evaluation_data", "evaluation_scores", "evaluation_table"),
@@ -196,7 +198,7 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoint": {"files", "search_state", "tensor_tree"},
     "data.prepare": {
         *("data.build", "data.encode", "data.plan", "data.store", "data.tokenizer"),
-        *("files", "folder_lock"),
+        *("data.unchanged", "files", "folder_lock"),
     },
     "diagnostics": {
         *("arviz_import", "distribution", "guide", "importance", "learner", "linear_search"),

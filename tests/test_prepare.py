@@ -22,7 +22,7 @@ from conftest import (
 )
 
 from bydore_pyro.data.build import Build
-from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.documents import CorpusConfig, Document
 from bydore_pyro.data.prepare import building_place, prepare
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.folder_lock import FolderLock
@@ -169,7 +169,8 @@ def waiting_for(text: Path, out: Path, waits: bool) -> subprocess.Popen[str]:
         program = (
             "import sys; from pathlib import Path; from conftest import small_plan;"
             "from bydore_pyro.data.prepare import prepare;"
-            "prepare(small_plan(sys.argv[1]), Path(sys.argv[2]), waiting=lambda: print(1, flush=True))"
+            "text, out = sys.argv[1:]; waiting = lambda: print(1, flush=True);"
+            "prepare(small_plan(text), Path(out), waiting=waiting)"
         )
     options = ["prepare", "--data", str(text), "--out", str(out), "--processes", "0"]
     run = [sys.executable, "-c", program, *([str(text), str(out)] if waits else options)]
@@ -220,5 +221,29 @@ def test_a_store_whose_folder_is_deleted_while_it_is_built(
 
     monkeypatch.setattr(Build, "write_files", deleted)
     with pytest.raises(RunFolderError, match="partial to stay, found that it was deleted"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("change", ["grown", "cut", "gone", "rewritten"])
+def test_a_source_that_changes_while_it_is_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    text = write_corpus(tmp_path / "text")
+    path, before = text / "law.jsonl", Build._take
+
+    def take(build: Build, document: Document, number: int) -> None:
+        if document.domain == "law" and document.row == 3:
+            content = path.read_bytes()
+            if change == "gone":
+                path.unlink()
+            elif change == "rewritten":
+                path.write_bytes(content.replace(b"law 7 ", b"saw 8 "))
+            else:
+                path.write_bytes(content * 2 if change == "grown" else content[:-30])
+        before(build, document, number)
+
+    monkeypatch.setattr(Build, "_take", take)
+    with pytest.raises(DataError, match=r"law\.jsonl to stay while it is read, found it changed"):
         prepare(small_plan(text), tmp_path / "out")
     assert not (tmp_path / "out").exists()

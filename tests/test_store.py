@@ -19,12 +19,12 @@ from bydore_pyro.data.store import (
     FORMAT,
     INDEX,
     TokenStore,
-    file_sha256,
     is_store,
     open_store,
     sha256_of,
 )
 from bydore_pyro.data.tokenizer import TokenizerConfig, tokenizer_sha256
+from bydore_pyro.data.unchanged import file_sha256
 from bydore_pyro.errors import DataError
 
 

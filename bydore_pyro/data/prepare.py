@@ -22,11 +22,11 @@ from bydore_pyro.data.store import (
     INDEX,
     SPLITS,
     TokenStore,
-    file_sha256,
     open_store,
     sha256_of,
 )
 from bydore_pyro.data.tokenizer import save_tokenizer, tokenizer_sha256, train_tokenizer
+from bydore_pyro.data.unchanged import file_sha256
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import appearing_file, appearing_folder
 from bydore_pyro.folder_lock import FolderLock

@@ -15,6 +15,7 @@ from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, read_text
 from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
+from bydore_pyro.data.unchanged import size_and_time
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import yaml_or_json
 
@@ -143,11 +144,11 @@ def _source(
     names: Mapping[str, str] | None = None,
 ) -> SourceFile:
     """One file; `domain` is None where its rows name theirs, `names` as for `read_rows`."""
-    status = path.stat()
+    size, version = size_and_time(path)
     if domain is None and not is_row_file(path):
         raise DataError(f"Expected rows that name their domain, found a text file {path}")
     read: Callable[[], Iterator[Row]]
-    if status.st_size == 0:
+    if size == 0:
         if rows.on_error == "stop":
             raise DataError(f"Expected text, found an empty file: {path}")
         read = partial(iter, [Row(1, None)])
@@ -160,11 +161,12 @@ def _source(
         name=path.relative_to(root).as_posix() if inside else path.as_posix(),
         domain=domain,
         read=read,
-        size=status.st_size,
-        version=status.st_mtime_ns,
+        size=size,
+        version=version,
         split=split,
-        by_row=is_row_file(path) or status.st_size > SMALLEST_FILE_OF_PIECES,
+        by_row=is_row_file(path) or size > SMALLEST_FILE_OF_PIECES,
         domains=tuple((names or {}).values()),
+        path=path,
     )
 
 

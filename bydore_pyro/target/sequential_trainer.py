@@ -24,8 +24,8 @@ from bydore_pyro.target.trainer_checkpoints import checkpoint_step, copy_tokeniz
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
 
 __all__ = [
+    "FilesStay",
     "FiniteLosses",
-    "FolderStays",
     "SequentialTrainer",
     "TokenizerBeside",
     "build_trainer",
@@ -84,25 +84,30 @@ class TokenizerBeside(TrainerCallback):
             copy_tokenizer(self._tokenizer, checkpoint)
 
 
-class FolderStays(TrainerCallback):
-    """Stops a training whose folder is deleted meanwhile, which the Trainer would make again.
+class FilesStay(TrainerCallback):
+    """Stops a training whose folder is deleted, which the Trainer would make again, or whose text
+    changes.
 
     Args:
         folder: Of the run.
+        store: The text.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: RunFolder, store: TokenStore) -> None:
+        self._folder, self._store = folder, store
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
-        """Looks whether it is there.
+        """Looks at the folder, and at the text where the step is saved or the last.
 
         Raises:
-            RunFolderError: When it is not.
+            RunFolderError: When the folder is another.
+            DataError: When the text is.
         """
         self._folder.require()
+        if control.should_save or control.should_training_stop:
+            self._store.require_unchanged()
 
 
 def build_trainer(
@@ -122,7 +127,7 @@ def build_trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.config.seed)
         model = build_language_model(plan.model, store.vocabulary)
-    own = [FolderStays(folder), TokenizerBeside(store.tokenizer), FiniteLosses()]
+    own = [FilesStay(folder, store), TokenizerBeside(store.tokenizer), FiniteLosses()]
     own += _tensorboard(plan, folder)
     trainer = SequentialTrainer(
         model=model,

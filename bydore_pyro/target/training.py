@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import RunFolderError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import appearing_folder
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
@@ -97,8 +97,8 @@ def train_target(
         tell: Is given lines of progress.
 
     Raises:
-        DataError: When model, text, mixture and length do not go together.
-        RunFolderError: When the folder cannot be used or gone on with.
+        DataError: When model, text, mixture and length do not go together, or the text changes.
+        RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, too little memory, a package is missing, or the
             batch cannot be shared among the processes.
@@ -132,8 +132,13 @@ def _train(
     trainer = build_trainer(plan, store, folder, callbacks)
     plan.dataset.order.counts(checkpoint_step(plan.checkpoint) * config.target_batch_sequences)
     start = time.perf_counter()
-    with tensors_only(plan.checkpoint):
-        trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+    try:
+        with tensors_only(plan.checkpoint):
+            trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+    except DataError as error:  # one of a worker's comes with its traceback
+        reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
+        raise DataError(reason) from error
+    store.require_unchanged()
     seconds = time.perf_counter() - start
     _save_model(trainer, store, folder)
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
