@@ -17,7 +17,8 @@ from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.files import yaml_or_json
-from bydore_pyro.folder_lock import release_folders
+from bydore_pyro.folder_lock import folders_released
+from bydore_pyro.foreign_errors import familiar_errors
 
 __all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run", "tell"]
 
@@ -172,7 +173,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     # So that what is open is closed.
     before = signal.signal(signal.SIGTERM, terminate) if in_main else None
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), folders_released(), familiar_errors():
             warnings.showwarning = show
             yield
     except NonFiniteError as error:  # of several processes perhaps in this one alone
@@ -188,7 +189,6 @@ def one_line_errors(name: str) -> Iterator[None]:
     except KeyboardInterrupt:
         fail(name, "interrupted", code=130)
     finally:
-        release_folders()
         if in_main:
             signal.signal(signal.SIGTERM, before)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.folder_lock import lock_if_free, unlock
+from bydore_pyro.foreign_errors import familiar_errors
 
 __all__ = [
     "appearing_file",
@@ -50,8 +51,9 @@ def _beside(path: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
             handle = lock_if_free(folder)
     try:
-        # The suffix stays: matplotlib and others choose the format by it.
-        yield folder / f"whole{path.suffix}"
+        with familiar_errors():
+            # The suffix stays: matplotlib and others choose the format by it.
+            yield folder / f"whole{path.suffix}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         unlock(handle)

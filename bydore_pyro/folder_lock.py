@@ -10,13 +10,13 @@ import fcntl
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bydore_pyro.errors import RunFolderError
 
-__all__ = ["FolderLock", "hold_folder", "lock_if_free", "release_folders", "unlock"]
+__all__ = ["FolderLock", "folders_released", "hold_folder", "lock_if_free", "unlock"]
 
 _handles: set[int] = set()  # of all folders that this process holds
 _held: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
@@ -107,11 +107,23 @@ def hold_folder(path: Path) -> FolderLock:
     return lock
 
 
-def release_folders() -> None:
-    """Releases every folder that this process got by `hold_folder`."""
-    for lock in list(_held.values()):
-        lock.release()
-    _held.clear()
+@contextmanager
+def folders_released() -> Iterator[None]:
+    """Releases, when the block ends, every folder that this process got by `hold_folder`.
+
+    Raises:
+        RunFolderError: Where the block fails to read or write because one of them is not there.
+    """
+    try:
+        yield
+    except OSError:
+        for lock in list(_held.values()):
+            lock.require()
+        raise
+    finally:
+        for lock in list(_held.values()):
+            lock.release()
+        _held.clear()
 
 
 def lock_if_free(path: Path, *, make: bool = False) -> int | None:

@@ -83,11 +83,8 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
         with _progress(options, state, folder) as show:
             for record in run_search(state):
                 show(record)
-                folder.require()
                 if every and len(state.records) % every == 0:
-                    domains.corpus.require_unchanged()
                     save_checkpoint(state, checkpoints)
-            domains.corpus.require_unchanged()
     except (Exception, KeyboardInterrupt) as error:
         _write_broken_off(state, options, folder, error)
         raise
@@ -99,12 +96,6 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
 def _write_broken_off(
     state: SearchState, options: Options, folder: RunFolder, error: BaseException
 ) -> None:
-    if folder.is_lost:
-        if state.records:
-            names, means = state.domains.names, state.records[-1].mean
-            last = ", ".join(f"{name} {w:.4f}" for name, w in zip(names, means, strict=True))
-            tell(f"The weights after {len(state.records)} steps were: {last}")
-        return
     stopped = {"stopped": str(error) or type(error).__name__, "steps": len(state.records)}
     wanted = options.run.checkpoint_every and folder.writes
     if isinstance(error, KeyboardInterrupt) and wanted and state.records:
@@ -120,7 +111,10 @@ def _write_broken_off(
 def _progress(
     options: Options, state: SearchState, folder: RunFolder
 ) -> Iterator[Callable[[StepRecord], None]]:
-    """Gives the block a function that shows and logs a step."""
+    """Gives the block a function that shows and logs a step.
+
+    It raises `RunFolderError`, and tells what was found, where the folder is no more the run's.
+    """
     from tqdm import tqdm
 
     done, names = len(state.records), state.domains.names
@@ -131,6 +125,10 @@ def _progress(
         writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=done + 1)
 
     def show(record: StepRecord) -> None:
+        if folder.is_lost:
+            last = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
+            tell(f"The weights after {len(state.records)} steps were: {last}")
+        folder.require()
         leading = sorted(zip(-record.mean, names, strict=True))[:3]
         shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
         told = ""

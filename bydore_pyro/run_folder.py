@@ -59,8 +59,12 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._lock = None  # collected where no other of this process writes there
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if isinstance(error, OSError):
+                self.require()  # a folder that is gone is the reason
+        finally:
+            self._lock = None  # collected where no other of this process writes there
 
     def _require_new(self) -> None:
         if not self.resumed and (self.path / "config.json").exists():

@@ -14,9 +14,9 @@ import pytest
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.folder_lock import (
     FolderLock,
+    folders_released,
     hold_folder,
     lock_if_free,
-    release_folders,
     unlock,
 )
 
@@ -52,9 +52,10 @@ def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
 
 
 def test_a_process_shares_its_own_lock(tmp_path: Path) -> None:
-    first = hold_folder(tmp_path)
-    assert hold_folder(tmp_path) is first
-    release_folders()
+    with folders_released():
+        first = hold_folder(tmp_path)
+        assert hold_folder(tmp_path) is first
+        assert not is_free(tmp_path)
     assert is_free(tmp_path)
     assert not first.is_lost, "what was released is no more watched"
 
@@ -106,3 +107,13 @@ def test_a_file_system_without_locks_is_told(
     monkeypatch.setattr("fcntl.flock", flock)
     with pytest.warns(UserWarning, match="cannot be locked .*one process writes"):
         FolderLock(tmp_path).release()
+
+
+def test_a_folder_that_is_gone_is_the_reason_of_what_fails(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="run to stay"), folders_released():
+        lock = hold_folder(tmp_path / "run")
+        lock.path.rmdir()
+        (lock.path / "a").write_text("x")
+    with pytest.raises(FileNotFoundError), folders_released():
+        lock = hold_folder(tmp_path / "run")
+        (lock.path / "b" / "c").write_text("x")
