@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +20,8 @@ from bydore_pyro.foreign_errors import familiar_errors
 __all__ = [
     "appearing_file",
     "appearing_folder",
+    "read_bytes",
+    "readable",
     "remove_half_written",
     "require_new_file",
     "unique_keys",
@@ -25,6 +29,7 @@ __all__ = [
 ]
 
 
+PATIENCE = 3.0  # seconds for a pipe's writer to come
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 
 
@@ -61,7 +66,13 @@ def _beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def appearing_file(path: Path) -> Iterator[Path]:
-    """Yields a path to write to; it is renamed to `path` when the block ends without error."""
+    """Yields a path to write to; it is renamed to `path` when the block ends without error.
+
+    Raises:
+        RunFolderError: When `path` is a folder, a device or a pipe.
+    """
+    if path.exists() and not path.is_file():
+        raise RunFolderError(f"Expected a file to write to, found a folder, device or pipe: {path}")
     with _beside(path) as aside:
         aside.touch()
         yield aside
@@ -102,6 +113,27 @@ def require_new_file(path: Path, option: str = "--out") -> None:
     existing = next(p for p in path.absolute().parents if p.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise RunFolderError(f"Expected a folder to write to, found {existing}")
+
+
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """Returns the first bytes of a file, all of them by default.
+
+    A pipe that nobody opens for writing within a few seconds is empty; opened as other files are,
+    it would be waited for without end.
+
+    Raises:
+        OSError: When it cannot be read.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            select.select([file], [], [], PATIENCE)
+        os.set_blocking(file.fileno(), True)
+        return file.read(most)
+
+
+def readable(path: str) -> str:
+    """Returns a path as text that can be written and hashed, bytes that are no UTF-8 escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""What libraries raise for want of disk or memory, in Python's own terms: each its own today."""
+"""What libraries raise for want of disk or memory, as an `OSError`: each has its own."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -61,6 +62,8 @@ def _familiar(error: BaseException | None) -> OSError | None:
         return OSError(f"Expected enough memory, found too little: {text[:200] or 'none is left'}")
     if isinstance(error, ValueError):  # of ours: it says what it has to say
         return None
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):  # of `Path.resolve`
+        return OSError(errno.ELOOP, text)
     system = SYSTEM.search(text)
     if system is not None:
         number = int(system[1] or system[2])

@@ -43,6 +43,7 @@ def test_what_the_libraries_say() -> None:
         (SafetensorError("I/O error: No space left on device (os error 28)"), 28, "No space left"),
         (Exception("No space left on device (os error 28)"), 28, "No space left"),
         (RuntimeError("unable to close file, errno = 28, error message = 'x'"), 28, "No space"),
+        (RuntimeError("Symlink loop from '/x'"), 40, "Symlink loop"),
         (SafetensorError("header too small"), None, "Expected a whole file of tensors"),
         (RuntimeError("PytorchStreamWriter failed writing file"), None, "Expected room for"),
         (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."), None, "died"),
