@@ -126,8 +126,8 @@ def _progress(
 
     def show(record: StepRecord) -> None:
         if folder.is_lost:
-            last = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
-            tell(f"The weights after {len(state.records)} steps were: {last}")
+            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
+            tell(f"The weights after {len(state.records)} steps were: {found}")
         folder.require()
         leading = sorted(zip(-record.mean, names, strict=True))[:3]
         shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)

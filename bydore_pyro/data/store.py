@@ -108,7 +108,7 @@ class TokenStore:
         Raises:
             DataError: When the file has changed, or holds tokens beyond the vocabulary.
         """
-        self.require_unchanged(split, name)
+        self.require_unchanged((split, name))
         found = take()
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
@@ -118,16 +118,16 @@ class TokenStore:
             )
         return found
 
-    def require_unchanged(self, *place: str) -> None:
+    def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
         """Checks that the files are what they were when the store was opened.
 
         Args:
-            place: Side and domain; the whole store without them.
+            place: A side and a domain; the whole store when None.
 
         Raises:
             DataError: Names the first that is not.
         """
-        for files in [self.files.get(place, ())] if place else self.files.values():
+        for files in self.files.values() if place is None else [self.files.get(place, [])]:
             for file in files:
                 file.require_unchanged()
 
