@@ -115,9 +115,7 @@ def test_files_that_do_not_stay_stop_a_training(store: Path, tmp_path: Path) -> 
     step()  # the text is looked at where what was learned of it is kept
     for name in ("should_save", "should_training_stop"):
         given = SimpleNamespace(**{"should_save": False, "should_training_stop": False, name: True})
-        with pytest.raises(
-            DataError, match=r"a\.bin to stay while it is read, found: No such"
-        ):
+        with pytest.raises(DataError, match=r"a\.bin to stay while it is read, found: No such"):
             callback.on_step_end(None, None, given)  # type: ignore[arg-type]
     folder.path.rmdir()
     with pytest.raises(RunFolderError, match="run to stay"):
