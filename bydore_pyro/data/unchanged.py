@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from pathlib import Path
 
 from bydore_pyro.errors import DataError
@@ -52,7 +53,7 @@ def size_and_time(path: Path) -> tuple[int, int]:
         OSError: When it is not there.
     """
     status = path.stat()
-    if not path.is_dir():
+    if not stat.S_ISDIR(status.st_mode):
         return status.st_size, status.st_mtime_ns
     files = [p.stat() for p in path.iterdir() if p.is_file()]
     sizes, times = [s.st_size for s in files], [s.st_mtime_ns for s in files]
