@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from bydore_pyro.command_line import fail
+from bydore_pyro.command_line import fail, require_utf8
 
 __all__ = ["main"]
 
@@ -29,4 +29,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")
+    require_utf8(f"bydore {given[0]}", given[1:])
     command(given[0])(given[1:])

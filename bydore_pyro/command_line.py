@@ -16,9 +16,19 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
-from bydore_pyro.files import yaml_or_json
+from bydore_pyro.files import read_bytes, yaml_or_json
+from bydore_pyro.folder_lock import folders_released
+from bydore_pyro.foreign_errors import familiar_errors
 
-__all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run", "tell"]
+__all__ = [
+    "fail",
+    "one_line_errors",
+    "parse_options",
+    "progress_bar",
+    "require_utf8",
+    "resumed_run",
+    "tell",
+]
 
 T = TypeVar("T")
 
@@ -69,6 +79,7 @@ def parse_options(
     )
     known = {option.dest for option in parser._actions}
     arguments = _with_config(arguments, known)
+    require_utf8(name, arguments)
     own = dict(defaults or {})
     for argument, preset in (presets or {}).items():
         if _is_set(argument, arguments):
@@ -80,6 +91,21 @@ def parse_options(
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return kind(**dict(zip(configurations, parsed, strict=True)))
+
+
+def require_utf8(name: str, arguments: Sequence[str]) -> None:
+    """Ends the program where an argument, such as a file's name, holds bytes that are not UTF-8.
+
+    Neither JSON nor YAML nor tokenizers could take such a path; some would fail after hours.
+
+    Raises:
+        SystemExit: With exit code 2, after one line.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            fail(name, f"Expected arguments in UTF-8, found {argument!r}")
 
 
 def _is_set(flag: str, arguments: Sequence[str]) -> bool:
@@ -129,7 +155,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     if any(argument.partition("=")[0] == "--config" for argument in rest):
         raise DataError("Expected one --config, found more")
     try:
-        text = Path(named).read_text(encoding="utf-8")
+        text = read_bytes(Path(named)).decode("utf-8")
         content = yaml_or_json(text)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -171,7 +197,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     # So that what is open is closed.
     before = signal.signal(signal.SIGTERM, terminate) if in_main else None
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), folders_released(), familiar_errors():
             warnings.showwarning = show
             yield
     except NonFiniteError as error:  # of several processes perhaps in this one alone

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from bydore_pyro.errors import DataError
 __all__ = ["Domains", "SequenceStream"]
 
 BLOCK = 64  # positions whose sequences are looked up at once
+#: Reads tokens by calling what it is given, and checks them.
+Taken = Callable[[Callable[[], np.ndarray]], np.ndarray]
 KINDS = ("train", "signal", "measure")  # of streams
 
 
@@ -32,6 +34,7 @@ class SequenceStream:
         seed: Numbers that name the stream.
         choice: A random order of all sequences and the part of it that the stream is made of; all
             sequences when None. Streams of different parts of one order share no sequence.
+        taken: Calls what reads, and checks what it returns: `TokenStore.taken` of the array.
     """
 
     def __init__(
@@ -40,10 +43,12 @@ class SequenceStream:
         length: int,
         seed: Sequence[int],
         choice: tuple[Permutation, range] | None = None,
+        *,
+        taken: Taken = lambda take: take(),
     ) -> None:
         total = len(tokens) // length
         self._sequences = tokens[: total * length].reshape(total, length)
-        self._choice = choice
+        self._choice, self._taken = choice, taken
         self.count = total if choice is None else len(choice[1])
         self._seed = tuple(seed)
         self._block = lru_cache(maxsize=2)(self._find_block)
@@ -54,7 +59,7 @@ class SequenceStream:
 
     def sequences(self, rows: np.ndarray) -> np.ndarray:
         """Returns the sequences ``(count, T)`` of these numbers in the token array."""
-        return self._sequences[rows]
+        return self._taken(lambda: self._sequences[rows])
 
     def rows(self, position: int, count: int) -> np.ndarray:
         """Returns the numbers of these sequences in the token array, ``(count,)``."""
@@ -141,12 +146,12 @@ class Domains:
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
         tokens, length = self.corpus.train[name], self.sequence_length
         seed, count = [self._seed, number, *name.encode()], len(tokens) // length
-        kept = min(self._measured, count // 3)
+        kept, taken = min(self._measured, count // 3), partial(self.corpus.taken, "train", name)
         if not kept or kind == "signal":  # a domain of two sequences has none to spare
-            return SequenceStream(tokens, length, seed)
+            return SequenceStream(tokens, length, seed, taken=taken)
         order = Permutation(count, [self._seed, 4, *name.encode()])
         part = range(kept) if kind == "measure" else range(kept, count)
-        return SequenceStream(tokens, length, seed, (order, part))
+        return SequenceStream(tokens, length, seed, (order, part), taken=taken)
 
     @property
     def num_domains(self) -> int:
@@ -246,7 +251,10 @@ class Domains:
         """Sequences of the held-out text, each domain's number proportional to its share."""
         streams = {
             name: SequenceStream(
-                self.corpus.validation[name], self.sequence_length, [self._seed, 3, *name.encode()]
+                self.corpus.validation[name],
+                self.sequence_length,
+                [self._seed, 3, *name.encode()],
+                taken=partial(self.corpus.taken, "validation", name),
             )
             for name in self.validation_shares
         }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.folder_lock import lock_if_free, unlock
+from bydore_pyro.foreign_errors import familiar_errors
 
 __all__ = [
     "appearing_file",
     "appearing_folder",
+    "read_bytes",
+    "readable",
     "remove_half_written",
     "require_new_file",
     "unique_keys",
@@ -23,32 +29,55 @@ __all__ = [
 ]
 
 
+PATIENCE = 3.0  # seconds for a pipe's writer to come
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 
 
 def remove_half_written(folder: Path) -> None:
-    """Deletes what a killed process was writing into a folder, when no other is at work there."""
+    """Deletes what killed processes were writing into a folder; what is still written stays."""
     for path in folder.rglob(f"{WRITING}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
+        if not path.is_dir():
             path.unlink(missing_ok=True)
+            continue
+        with suppress(FileNotFoundError):
+            handle = lock_if_free(path)
+            if handle is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                unlock(handle)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Gives the block a place to write `path` at, in a locked folder beside it that goes after."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = None
+    while handle is None:
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
+        with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
+            handle = lock_if_free(folder)
+    try:
+        with familiar_errors():
+            # The suffix stays: matplotlib and others choose the format by it.
+            yield folder / f"whole{path.suffix}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        unlock(handle)
 
 
 @contextmanager
 def appearing_file(path: Path) -> Iterator[Path]:
-    """Yields a path beside `path` to write to; it is renamed when the block ends without error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix stays: matplotlib and others choose the format by it.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=WRITING, suffix=path.suffix)
-    os.close(handle)
-    aside = Path(name)
-    try:
+    """Yields a path to write to; it is renamed to `path` when the block ends without error.
+
+    Raises:
+        RunFolderError: When `path` is a folder, a device or a pipe.
+    """
+    if path.exists() and not path.is_file():
+        raise RunFolderError(f"Expected a file to write to, found a folder, device or pipe: {path}")
+    with _beside(path) as aside:
+        aside.touch()
         yield aside
         aside.chmod(0o644)
         aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -62,9 +91,8 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
     Raises:
         OSError: When there is one already, and the first does not win.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
-    try:
+    with _beside(path) as aside:
+        aside.mkdir()
         yield aside
         aside.chmod(0o755)
         try:
@@ -72,8 +100,6 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
         except OSError:
             if not (first_wins and path.is_dir()):
                 raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def require_new_file(path: Path, option: str = "--out") -> None:
@@ -87,6 +113,27 @@ def require_new_file(path: Path, option: str = "--out") -> None:
     existing = next(p for p in path.absolute().parents if p.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise RunFolderError(f"Expected a folder to write to, found {existing}")
+
+
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """Returns the first bytes of a file, all of them by default.
+
+    A pipe that nobody opens for writing within a few seconds is empty; opened as other files are,
+    it would be waited for without end.
+
+    Raises:
+        OSError: When it cannot be read.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            select.select([file], [], [], PATIENCE)
+        os.set_blocking(file.fileno(), True)
+        return file.read(most)
+
+
+def readable(path: str) -> str:
+    """Returns a path as text that can be written and hashed, bytes that are no UTF-8 escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import unique_keys
+from bydore_pyro.files import read_bytes, unique_keys
 
 __all__ = ["Mixture", "total_variation", "verdict"]
 
@@ -69,6 +69,9 @@ class Mixture:
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"Expected different names, actual {self.names}")
+        for name in self.names:
+            if name != name.encode(errors="ignore").decode():  # no file could hold it
+                raise ValueError(f"Expected names in UTF-8, actual {name!r}")
         for field in ("weights", "standard_deviation", "hdi", "free_weights"):
             value = getattr(self, field)
             if value is not None and len(value) != len(self.names):
@@ -220,8 +223,21 @@ class Mixture:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
         try:
-            content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
-        except (OSError, ValueError, RecursionError) as error:
+            text = read_bytes(path).decode("utf-8")
+        except (OSError, ValueError) as error:
+            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
+        return cls.from_text(text, path)
+
+    @classmethod
+    def from_text(cls, text: str, path: Path) -> Mixture:
+        """Reads the content of a mixture file; `path` is what errors name.
+
+        Raises:
+            DataError: When it is not a mixture, or its weights are not valid.
+        """
+        try:
+            content = json.loads(text, object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError) as error:
             raise DataError(f"Expected a mixture file, found {path}: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__

@@ -60,8 +60,10 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     Where it breaks off, what it found until then is written too, and the run can be continued.
 
     Raises:
+        DataError: When the tokens change while they are read.
         NonFiniteError: See `search_step`.
         OSError: When the disk is full; the last checkpoint stays.
+        RunFolderError: When the folder is deleted, moved or replaced meanwhile.
     """
     write_inputs(folder, options, domains.corpus, name)
     seed, checkpoints = options.run.seed, folder.path / CHECKPOINTS
@@ -109,7 +111,10 @@ def _write_broken_off(
 def _progress(
     options: Options, state: SearchState, folder: RunFolder
 ) -> Iterator[Callable[[StepRecord], None]]:
-    """Gives the block a function that shows and logs a step."""
+    """Gives the block a function that shows and logs a step.
+
+    It raises `RunFolderError`, and tells what was found, where the folder is no more the run's.
+    """
     from tqdm import tqdm
 
     done, names = len(state.records), state.domains.names
@@ -120,6 +125,10 @@ def _progress(
         writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=done + 1)
 
     def show(record: StepRecord) -> None:
+        if folder.is_lost:
+            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
+            tell(f"The weights after {len(state.records)} steps were: {found}")
+        folder.require()
         leading = sorted(zip(-record.mean, names, strict=True))[:3]
         shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
         told = ""

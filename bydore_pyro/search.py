@@ -39,10 +39,15 @@ def run_search(state: SearchState) -> Iterator[StepRecord]:
     """Yields a record a step until the search is done.
 
     Raises:
+        DataError: When the files of the domains' tokens change while they are read.
         NonFiniteError: See `search_step`; `state.records` holds every step before it.
     """
     while not state.is_done:
-        yield search_step(state)
+        record = search_step(state)
+        # What a step reads is looked at before; this also finds what changed since.
+        if state.is_done or len(state.records) % TRIM_EVERY == 0:
+            state.domains.corpus.require_unchanged()
+        yield record
         if len(state.records) % TRIM_EVERY == 0:
             return_freed_memory()
 

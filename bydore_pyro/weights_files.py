@@ -26,7 +26,7 @@ from typing import Any
 
 from bydore_pyro.data.pile import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import unique_keys
+from bydore_pyro.files import read_bytes, unique_keys
 from bydore_pyro.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.published import pile_weights
 
@@ -84,8 +84,7 @@ def read_mixture(path: Path) -> Mixture:
     if path.is_dir():
         path = path / "mixture.json"
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = read_bytes(path, LARGEST + 1)
     except (OSError, ValueError) as error:
         raise DataError(_line(f"Expected a mixture file, found {path}: {error}")) from error
     try:
@@ -95,7 +94,8 @@ def read_mixture(path: Path) -> Mixture:
     except ValueError as error:
         raise DataError(_line(f"Expected weights of domains in {path}, found: {error}")) from error
     try:
-        return Mixture.from_json(path)
+        # What came through a pipe cannot be read again.
+        return Mixture.from_text(content.decode("utf-8-sig"), path)
     except OverflowError as error:
         raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
 

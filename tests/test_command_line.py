@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from bydore_pyro.cli import main
 from bydore_pyro.command_line import (
     fail,
     one_line_errors,
     parse_options,
     progress_bar,
+    require_utf8,
     resumed_run,
     tell,
 )
@@ -201,3 +204,20 @@ def test_a_preset_of_an_options_value_applies_to_that_value_alone() -> None:
 def test_lines_of_progress_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     tell("a line")
     assert capsys.readouterr() == ("", "a line\n")
+
+
+def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path of other bytes works here and there, and fails where JSON or a tokenizer meets it."""
+    require_utf8("test", ["Zürich", "--out"])
+    (tmp_path / "options.json").write_text('{"name": "\\ud800"}')
+    for call in (
+        lambda: require_utf8("test", [os.fsdecode(b"r\xe9.run")]),
+        lambda: parse("--name", os.fsdecode(b"r\xe9.run")),
+        lambda: parse("--config", str(tmp_path / "options.json")),
+        lambda: main(["report", os.fsdecode(b"r\xe9.run")]),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            call()
+        told = capsys.readouterr().err
+        assert "error: Expected arguments in UTF-8, found '" in told
+        assert told.count("\n") == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -257,3 +259,27 @@ def test_nothing_is_overwritten(
         said = refused(capsys, run, "--to", "doremi", "--out", place)
         assert said == f"Expected a new file, found {place}: name another by --out"
     assert (run / "mixture.json").read_bytes() == before
+
+
+def test_a_mixture_through_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody writes to was waited for without end."""
+    monkeypatch.setattr("bydore_pyro.files.PATIENCE", 0.2)
+    pipe, file = tmp_path / "pipe", tmp_path / "mixture.json"
+    os.mkfifo(pipe)
+    assert "found: nothing instead of names with weights" in refused(capsys, pipe, "--to", "doremi")
+    monkeypatch.setattr("bydore_pyro.files.PATIENCE", 60.0)
+    mixture = Mixture(names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()))
+    file.write_text(mixture.to_json())
+    with subprocess.Popen(["sh", "-c", f"cat {file} > {pipe}"]):
+        export_command([str(pipe), "--to", "doremi"])
+    assert json.loads(capsys.readouterr().out)["train_domain_weights"]["birds"] == 0.5
+    assert "Expected a new file, found" in refused(capsys, file, "--to", "doremi", "--out", pipe)
+    assert pipe.is_fifo()
+
+
+def test_names_that_no_file_can_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mixture.json").write_text('{"a\\ud800": 1.0}')
+    told = refused(capsys, tmp_path / "mixture.json", "--to", "doremi")
+    assert r"Expected names in UTF-8, actual 'a\ud800'" in told

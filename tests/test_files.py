@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import (
     appearing_file,
     appearing_folder,
+    read_bytes,
+    readable,
     remove_half_written,
     require_new_file,
     unique_keys,
@@ -86,7 +91,15 @@ def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "kept" / ".writing-abc").mkdir()
     (tmp_path / "kept" / ".writing-abc" / "half").write_text("x")
     (tmp_path / "kept" / "deep" / ".writing-d.png").write_text("x")
-    remove_half_written(tmp_path)
+    with appearing_folder(tmp_path / "kept" / "new") as aside:
+        (aside / "a").write_text("of another that is at work")
+        with appearing_file(tmp_path / "kept" / "b") as beside:
+            beside.write_text("b")
+            remove_half_written(tmp_path)
+    assert (tmp_path / "kept" / "new" / "a").exists()
+    assert (tmp_path / "kept" / "b").read_text() == "b"
+    shutil.rmtree(tmp_path / "kept" / "new")
+    (tmp_path / "kept" / "b").unlink()
     assert [p.name for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [".hidden"]
 
 
@@ -107,3 +120,32 @@ def test_aliases_of_yaml_are_read_once() -> None:
     levels = ["a0: &a0 [1, 2]"]
     levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 11)]
     assert yaml_or_json("\n".join(levels))["a0"] == [1, 2]
+
+
+def test_a_pipe_is_read_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bydore_pyro.files.PATIENCE", 0.2)
+    os.mkfifo(tmp_path / "pipe")
+    assert read_bytes(tmp_path / "pipe") == b""
+    monkeypatch.setattr("bydore_pyro.files.PATIENCE", 60.0)
+    command = f"sleep 0.5; echo one > {tmp_path / 'pipe'}"
+    with subprocess.Popen(["sh", "-c", command]):
+        assert read_bytes(tmp_path / "pipe") == b"one\n"
+    (tmp_path / "file").write_bytes(b"one")
+    assert read_bytes(tmp_path / "file", 2) == b"on"
+    with pytest.raises(OSError, match="No such file"):
+        read_bytes(tmp_path / "nothing")
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with (
+            pytest.raises(RunFolderError, match="a file to write to, found a folder, device or"),
+            appearing_file(path),
+        ):
+            raise AssertionError
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_names_of_other_bytes_become_text() -> None:
+    assert readable(os.fsdecode(b"caf\xe9/\xc3\xa9.txt")) == "caf\\xe9/é.txt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +20,12 @@ from conftest import (
     write_domains,
     write_lines,
 )
-from filelock import FileLock
 
 from bydore_pyro.data.build import Build
-from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.prepare import prepare
-from bydore_pyro.errors import DataError
+from bydore_pyro.data.documents import CorpusConfig, Document
+from bydore_pyro.data.prepare import building_place, prepare
+from bydore_pyro.errors import DataError, RunFolderError
+from bydore_pyro.folder_lock import FolderLock
 
 
 def test_everything_is_there_once(tmp_path: Path) -> None:
@@ -157,25 +158,92 @@ def test_a_domain_that_only_rows_name_may_be_left_out(tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
 
 
-def test_the_lock_stays_while_there_is_no_store(tmp_path: Path) -> None:
-    """A process that waits and is interrupted leaves the lock to the one that builds."""
-    text, lock = write_corpus(tmp_path / "text"), tmp_path / ".out.lock"
+def waiting_for(text: Path, out: Path, waits: bool) -> subprocess.Popen[str]:
+    """Another process that prepares the same store; it says when it begins."""
     # An interrupt amid an import may be lost: all are done before it says that it is there.
     program = (
         "import sys; from bydore_pyro.cli import main; import bydore_pyro.data.prepare, datasets,"
         "tokenizers, transformers.hf_argparser; print(1, flush=True); main(sys.argv[1:])"
     )
-    options = ["prepare", "--data", str(text), "--out", str(tmp_path / "out"), "--processes", "0"]
-    with FileLock(lock):
-        run = [sys.executable, "-c", program, *options]
-        with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
+    if waits:
+        program = (
+            "import sys; from pathlib import Path; from conftest import small_plan;"
+            "from bydore_pyro.data.prepare import prepare;"
+            "text, out = sys.argv[1:]; waiting = lambda: print(1, flush=True);"
+            "prepare(small_plan(text), Path(out), waiting=waiting)"
+        )
+    options = ["prepare", "--data", str(text), "--out", str(out), "--processes", "0"]
+    run = [sys.executable, "-c", program, *([str(text), str(out)] if waits else options)]
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(run, stdout=pipe, stderr=pipe, text=True, env=found)
+
+
+def test_one_process_builds_a_store_and_a_second_says_so(tmp_path: Path) -> None:
+    text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+    with FolderLock(building_place(out)):
+        second = waiting_for(text, out, waits=False)
+        _, told = second.communicate(timeout=120)
+        assert second.returncode == 2
+        assert told.splitlines()[-1].startswith(
+            "bydore prepare: error: Expected a folder that no other process writes to, found one at"
+        )
+    assert not building_place(out).exists(), "what was made for the lock alone goes with it"
+    assert prepare(small_plan(text), out).names
+
+
+def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(tmp_path: Path) -> None:
+    text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+    with FolderLock(building_place(out)):
+        with waiting_for(text, out, waits=True) as waiting:
             assert waiting.stdout is not None
-            waiting.stdout.readline()
+            assert waiting.stdout.readline() == "1\n"
             with pytest.raises(subprocess.TimeoutExpired):
-                waiting.wait(4)
+                waiting.wait(1)
             waiting.send_signal(signal.SIGINT)
-            assert waiting.wait(60) == 130
-        assert lock.exists()
-        assert not (tmp_path / ".out.partial").exists()
-    assert prepare(small_plan(text), tmp_path / "out").names
-    assert not lock.exists()
+            assert waiting.wait(60) != 0
+        assert list(building_place(out).iterdir()) == []
+    with waiting_for(text, out, waits=True) as builds:
+        assert builds.wait(120) == 0
+    assert out.is_dir()
+    assert not building_place(out).exists()
+
+
+def test_a_store_whose_folder_is_deleted_while_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = write_corpus(tmp_path / "text")
+    before = Build.write_files
+
+    def deleted(build: Build) -> None:
+        shutil.rmtree(build.folder)
+        before(build)
+
+    monkeypatch.setattr(Build, "write_files", deleted)
+    with pytest.raises(RunFolderError, match="partial to stay, found that it was deleted"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("change", ["grown", "cut", "gone", "rewritten"])
+def test_a_source_that_changes_while_it_is_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    text = write_corpus(tmp_path / "text")
+    path, before = text / "law.jsonl", Build._take
+
+    def take(build: Build, document: Document, number: int) -> None:
+        if document.domain == "law" and document.row == 3:
+            content = path.read_bytes()
+            if change == "gone":
+                path.unlink()
+            elif change == "rewritten":
+                path.write_bytes(content.replace(b"law 7 ", b"saw 8 "))
+            else:
+                path.write_bytes(content * 2 if change == "grown" else content[:-30])
+        before(build, document, number)
+
+    monkeypatch.setattr(Build, "_take", take)
+    with pytest.raises(DataError, match=r"law\.jsonl to stay while it is read, found it changed"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -60,5 +60,7 @@ def test_a_run_begins_in_a_folder_of_its_own(tmp_path: Path) -> None:
         begin_run(options, "search", None)
     assert begin_run(options, "search", tmp_path / "run").resumed
     new = parse_options(["--out", str(tmp_path / "new")], "search", "", SearchOptions)
-    assert begin_run(new, "search", None).path == tmp_path / "new"
-    assert not (tmp_path / "new").exists(), "checked, not made"
+    folder = begin_run(new, "search", None)
+    assert folder.path == tmp_path / "new"
+    del folder
+    assert not (tmp_path / "new").exists(), "nothing was written to it"

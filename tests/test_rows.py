@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import datasets
+import numpy as np
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 from bydore_pyro.data.rows import RowConfig, is_row_file, read_hub, read_rows
@@ -188,3 +191,21 @@ def test_a_column_with_a_dot_in_its_name(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"a.b": "literal"}\n{"a": {"b": "nested"}}\n')
     rows = read_rows(tmp_path / "a.jsonl", RowConfig(text_column="a.b"))
     assert [row.text for row in rows] == ["literal", "nested"]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_table_that_is_cut_while_it_is_read(tmp_path: Path, name: str) -> None:
+    """Mapped into memory, what is cut off would end the process by SIGBUS, without a word."""
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    table = pyarrow.table({"text": [rng.bytes(500).hex() for _ in range(2000)]})
+    if name == "a.parquet":
+        pyarrow.parquet.write_table(table, path, row_group_size=256)
+    else:
+        with pyarrow.ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table, max_chunksize=256)
+    rows = read_rows(path, RowConfig())
+    next(rows)
+    with path.open("r+b") as file:
+        file.truncate(10_000)
+    with suppress(DataError):  # what the file was when it was listed tells that it changed
+        list(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,12 @@ import torch
 from target_runs import mixture_for, tiny_config, tiny_shape
 from torch.utils.data import SequentialSampler
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.data.store import TokenStore, open_store
+from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.sequential_trainer import (
+    FilesStay,
     FiniteLosses,
     SequentialTrainer,
     TokenizerBeside,
@@ -97,3 +99,24 @@ def test_one_process_copies_the_tokenizer(corpus: TokenStore, tmp_path: Path) ->
         state: Any = SimpleNamespace(global_step=7, is_world_process_zero=main)
         callback.on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)  # type: ignore[arg-type]
         assert (tmp_path / "checkpoint-7" / "tokenizer.json").is_file() == main
+
+
+def test_files_that_do_not_stay_stop_a_training(store: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(store, tmp_path / "store"))
+    folder = RunFolder(tmp_path / "run")
+    callback = FilesStay(folder, open_store(data))
+
+    def step() -> None:
+        given = SimpleNamespace(should_save=False, should_training_stop=False)
+        callback.on_step_end(None, None, given)  # type: ignore[arg-type]
+
+    step()
+    (data / "train" / "a.bin").unlink()
+    step()  # the text is looked at where what was learned of it is kept
+    for name in ("should_save", "should_training_stop"):
+        given = SimpleNamespace(**{"should_save": False, "should_training_stop": False, name: True})
+        with pytest.raises(DataError, match=r"a\.bin to stay while it is read, found: No such"):
+            callback.on_step_end(None, None, given)  # type: ignore[arg-type]
+    folder.path.rmdir()
+    with pytest.raises(RunFolderError, match="run to stay"):
+        step()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import datasets
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conftest import ALPHABETS, row, write_domains, write_lines
+from conftest import ALPHABETS, row, small_plan, write_domains, write_lines
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
 from bydore_pyro.data.pile import PILE_DOMAINS, PILE_WITHDRAWN
+from bydore_pyro.data.prepare import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import check_name, list_sources
 from bydore_pyro.errors import DataError
@@ -283,3 +285,30 @@ def test_a_list_may_lie_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
     write_splits(folder, "1a.jsonl", "2a.jsonl")
     (folder / "list.json").write_text('{"domains":\t{"\\ud83d\\ude42": "*a.jsonl"}}')
     assert counts(sources(folder / "list.json")) == {"🙂": 20}
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    """`Path.resolve` raises at two links to each other; `glob` follows two links back for years."""
+    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=3)
+    for domain in "ab":
+        folder = tmp_path / "text" / domain
+        (folder / "one").symlink_to(folder / "two")
+        (folder / "two").symlink_to(folder / "one")
+        for number in range(4):
+            (folder / f"back-{number}").symlink_to(folder)
+    names = [f"{domain}/{number}.txt" for domain in "ab" for number in range(3)]
+    assert sorted(source.name for source in sources(tmp_path / "text")) == names
+    listed = {"a": "text/a/**/*.txt", "b": str(tmp_path / "text/**/b/[0-1].*")}
+    (tmp_path / "list.json").write_text(json.dumps({"domains": listed}))
+    assert sorted(source.name for source in sources(tmp_path / "list.json")) == [
+        f"text/{name}" for name in names[:5]
+    ]
+
+
+def test_names_of_bytes_that_are_no_text(tmp_path: Path) -> None:
+    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=2)
+    (tmp_path / "text/a/0.txt").rename(os.fsdecode(os.fsencode(tmp_path / "text/a") + b"/\xe9.txt"))
+    found = sources(tmp_path / "text")
+    assert sorted(source.name for source in found)[:2] == ["a/1.txt", "a/\\xe9.txt"]
+    assert sum(counts(found).values()) == 4
+    assert prepare(small_plan(tmp_path / "text"), tmp_path / "store").names == ("a", "b")

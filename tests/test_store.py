@@ -19,12 +19,12 @@ from bydore_pyro.data.store import (
     FORMAT,
     INDEX,
     TokenStore,
-    file_sha256,
     is_store,
     open_store,
     sha256_of,
 )
 from bydore_pyro.data.tokenizer import TokenizerConfig, tokenizer_sha256
+from bydore_pyro.data.unchanged import file_sha256
 from bydore_pyro.errors import DataError
 
 
@@ -151,3 +151,22 @@ def test_a_side_without_text_has_no_documents(tmp_path: Path) -> None:
     assert store.train_documents["b"].dtype == np.int64
     assert (tmp_path / "s/train/b.ends").read_bytes() == b""
     assert len(store.validation_documents["b"]) == 6
+
+
+def test_tokens_are_taken_from_what_was_opened_alone(folder: Path) -> None:
+    store = open_store(folder)
+    tokens = store.train["a"]
+    np.testing.assert_array_equal(store.taken("train", "a", lambda: tokens[:5]), tokens[:5])
+    assert len(store.taken("train", "a", lambda: tokens[:0])) == 0
+    with pytest.raises(DataError, match=r"Expected tokens below 280, .*found 280 in the train"):
+        store.taken("train", "a", lambda: np.array([3, 280]))
+    with (folder / "train" / "a.bin").open("r+b") as file:
+        file.truncate(2)
+    store.require_unchanged(("train", "b"))
+    for call in (
+        lambda: store.taken("train", "a", lambda: pytest.fail("a mapped file that was cut")),
+        lambda: store.require_unchanged(("train", "a")),
+        store.require_unchanged,
+    ):
+        with pytest.raises(DataError, match=r"a\.bin to stay while it is read, found other"):
+            call()

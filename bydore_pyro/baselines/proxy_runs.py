@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,10 @@ def held_out_sequences(problem: Problem, name: str) -> Tensor:
         DataError: When it has none.
     """
     stream = SequenceStream(
-        problem.corpus.validation[name], problem.sequence_length, [0, 3, *name.encode()]
+        problem.corpus.validation[name],
+        problem.sequence_length,
+        [0, 3, *name.encode()],
+        taken=partial(problem.corpus.taken, "validation", name),
     )
     count = min(stream.count, problem.validation_sequences)
     if not count:

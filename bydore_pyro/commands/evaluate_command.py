@@ -22,6 +22,7 @@ from bydore_pyro.evaluation import (
     scores_table,
 )
 from bydore_pyro.files import appearing_file, require_new_file
+from bydore_pyro.folder_lock import FolderLock
 from bydore_pyro.run_folder import provenance
 
 __all__ = ["EvaluateOptions", "ScoresConfig", "evaluate_command"]
@@ -77,7 +78,9 @@ def evaluate_command(arguments: Sequence[str]) -> None:
                     "goes on with them; delete them, or name another file by --out"
                 )
         require_new_file(out)
-        _evaluate(folder, out, config, unfinished, before)
+        with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
+            require_new_file(out)
+            _evaluate(folder, out, config, unfinished, before)
 
 
 def _evaluate(

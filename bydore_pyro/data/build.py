@@ -16,7 +16,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ class Build:
         for number in range(self.source, len(sources)):
             source, start = sources[number], self.row
             done = start  # every document up to this row has been taken
-            for document in documents_of(source, self.plan.corpus, self._taken):
+            for document in self._documents(source):
                 if document.row <= start:
                     continue  # read before the build was stopped
                 if document.row > done:
@@ -164,6 +164,15 @@ class Build:
             self.row = 0
         self._record(encoder, len(sources), 0)
         bar(total, total, self._summary())
+
+    def _documents(self, source: SourceFile) -> Iterator[Document]:
+        """Yields a source's documents; one that changes meanwhile is refused, not trusted."""
+        try:
+            yield from documents_of(source, self.plan.corpus, self._taken)
+        except (DataError, OSError):
+            source.require_unchanged()  # else that is the reason
+            raise
+        source.require_unchanged()
 
     def write_last_ends(self) -> None:
         """Writes where the last document of every place ends; once, after `run`."""

@@ -6,7 +6,9 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from bydore_pyro.config_checks import require_finite
 from bydore_pyro.data.pieces import cut, in_pieces
 from bydore_pyro.data.rows import Row
+from bydore_pyro.data.unchanged import size_and_time
 from bydore_pyro.errors import DataError
 
 __all__ = [
@@ -104,6 +107,7 @@ class SourceFile:
         by_piece: Whether its rows are cut into pieces whose sides are drawn one by one, as those of
             rows are; `in_reading_order` decides it.
         domains: The domains that rows may name, where these are known.
+        path: Where it lies, None for what is no file.
     """
 
     name: str
@@ -115,6 +119,21 @@ class SourceFile:
     by_row: bool = False
     by_piece: bool = False
     domains: tuple[str, ...] = ()
+    path: Path | None = None
+
+    def require_unchanged(self) -> None:
+        """Checks that size and time are still those that were listed.
+
+        Raises:
+            DataError: When they are not.
+        """
+        if self.path is None:
+            return
+        found = None
+        with suppress(OSError):
+            found = size_and_time(self.path)
+        if found != (self.size, self.version):
+            raise DataError(f"Expected {self.path} to stay while it is read, found it changed")
 
     @property
     def is_whole(self) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.rows import Row
+from bydore_pyro.data.unchanged import size_and_time
 
 __all__ = ["DISTRIBUTIONS", "KINDS", "environment_sources"]
 
@@ -93,15 +94,13 @@ def _add(sources: list[SourceFile], name: PurePosixPath, path: Path) -> None:
     kind = _kind(name)
     if kind is None or ".." in name.parts or not path.is_file():
         return
-    status = path.stat()
+    size, version = size_and_time(path)
     kinds = {kind: read_whole}
     if kind == "python":
         kinds["docstrings"] = read_docstrings
     for domain, read in kinds.items():
         rows = partial(_one_row, read, path)
-        sources.append(
-            SourceFile(str(name), domain, rows, size=status.st_size, version=status.st_mtime_ns)
-        )
+        sources.append(SourceFile(str(name), domain, rows, size=size, version=version, path=path))
 
 
 def _one_row(read: Callable[[Path], str | None], path: Path) -> Iterator[Row]:

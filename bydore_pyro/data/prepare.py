@@ -22,15 +22,16 @@ from bydore_pyro.data.store import (
     INDEX,
     SPLITS,
     TokenStore,
-    file_sha256,
     open_store,
     sha256_of,
 )
 from bydore_pyro.data.tokenizer import save_tokenizer, tokenizer_sha256, train_tokenizer
+from bydore_pyro.data.unchanged import file_sha256
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import appearing_file, appearing_folder
+from bydore_pyro.folder_lock import FolderLock
 
-__all__ = ["Bar", "prepare"]
+__all__ = ["Bar", "building_place", "prepare"]
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ def prepare(
     processes: int = 0,
     progress: Callable[[str], None] = log.info,
     bar: Bar = lambda done, total, taken: None,
+    waiting: Callable[[], None] | None = None,
 ) -> TokenStore:
     """Builds a token store, or goes on with one whose building was stopped.
 
@@ -59,22 +61,20 @@ def prepare(
         processes: Worker processes that encode; 0 encodes in this process.
         progress: Told what is going on, line by line.
         bar: Told how far it is.
+        waiting: Called where another process is building the store, before that is waited for;
+            when None it is not.
 
     Raises:
-        DataError: When `out` exists, a source cannot be read or holds nothing usable, or a store
-            of other options or files was begun there.
+        DataError: When `out` exists, a source cannot be read, changes or holds nothing usable, or
+            a store of other options or files was begun there.
+        RunFolderError: When another process is building it, or what was built was deleted.
         OSError: When the disk is full or a worker dies; what was built so far stays.
     """
-    from filelock import FileLock
-
-    partial = out.parent / f".{out.name}.partial"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    lock = out.parent / f".{out.name}.lock"
-    with FileLock(lock):  # another process may be building it
+    partial = building_place(out)
+    lock = FolderLock(partial, waiting)
+    try:
         if out.exists():
-            lock.unlink(missing_ok=True)
             raise DataError(f"Expected a new folder for the store, found {out}")
-        partial.mkdir(exist_ok=True)
         _check_plan(partial, plan)
         if not (partial / INDEX).exists():
             _make_tokenizer(partial / "tokenizer", plan, progress)
@@ -83,11 +83,19 @@ def prepare(
                 aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
         for scaffold in (*partial.glob("progress.sqlite*"), partial / "plan.json"):
             scaffold.unlink(missing_ok=True)
+        lock.require()
         partial.rename(out)
-        # Only now: while there is no store, a process that waits and one that comes must find the
-        # same lock.
-        lock.unlink(missing_ok=True)
+    except OSError:
+        lock.require()  # what was deleted amid the work fails in many ways
+        raise
+    finally:
+        lock.release()
     return open_store(out, verify=False)
+
+
+def building_place(out: Path) -> Path:
+    """Returns the folder that a store is built in, which who builds it locks."""
+    return out.parent / f".{out.name}.partial"
 
 
 def _check_plan(partial: Path, plan: Plan) -> None:

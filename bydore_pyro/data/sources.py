@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, read_text
 from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
+from bydore_pyro.data.unchanged import size_and_time
 from bydore_pyro.errors import DataError
-from bydore_pyro.files import yaml_or_json
+from bydore_pyro.files import readable, yaml_or_json
 
 __all__ = ["check_name", "list_sources"]
 
@@ -113,15 +116,20 @@ def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | Non
     return [(p, "validation" if p in held_out else "train") for p in files]
 
 
-def _walk(path: Path, above: tuple[Path, ...] = ()) -> list[Path]:
-    """Lists the files below a path, itself where it is one; a saved dataset counts as a file."""
-    if path.is_file() or (path.is_dir() and is_row_file(path)):
+def _walk(path: Path, above: tuple[str, ...] = (), *, into_saved: bool = False) -> list[Path]:
+    """Lists the files below a path, itself where it is one.
+
+    A saved dataset counts as a file, unless it is gone `into`. A link to a folder that it lies in
+    is passed over, and so is one that leads nowhere.
+    """
+    saved = not into_saved and path.is_dir() and is_row_file(path)
+    if path.is_file() or saved:
         return [path] if path.name != DATASETS else []
-    real = path.resolve()
-    if not path.is_dir() or real in above:  # a link to a folder that it lies in
+    real = os.path.realpath(path)  # `Path.resolve` raises where links lead in a circle
+    if not path.is_dir() or real in above:
         return []
     inside = (p for p in path.iterdir() if not p.name.startswith("."))
-    return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
+    return [f for p in sorted(inside) for f in _walk(p, (*above, real), into_saved=into_saved)]
 
 
 def _named(path: Path, entry: Path, names: set[str]) -> bool:
@@ -143,11 +151,11 @@ def _source(
     names: Mapping[str, str] | None = None,
 ) -> SourceFile:
     """One file; `domain` is None where its rows name theirs, `names` as for `read_rows`."""
-    status = path.stat()
+    size, version = size_and_time(path)
     if domain is None and not is_row_file(path):
         raise DataError(f"Expected rows that name their domain, found a text file {path}")
     read: Callable[[], Iterator[Row]]
-    if status.st_size == 0:
+    if size == 0:
         if rows.on_error == "stop":
             raise DataError(f"Expected text, found an empty file: {path}")
         read = partial(iter, [Row(1, None)])
@@ -156,15 +164,17 @@ def _source(
     else:
         read = partial(read_text, path, rows.on_error)
     inside = path != root and path.is_relative_to(root)
+    name = path.relative_to(root).as_posix() if inside else path.as_posix()
     return SourceFile(
-        name=path.relative_to(root).as_posix() if inside else path.as_posix(),
+        name=readable(name),
         domain=domain,
         read=read,
-        size=status.st_size,
-        version=status.st_mtime_ns,
+        size=size,
+        version=version,
         split=split,
-        by_row=is_row_file(path) or status.st_size > SMALLEST_FILE_OF_PIECES,
+        by_row=is_row_file(path) or size > SMALLEST_FILE_OF_PIECES,
         domains=tuple((names or {}).values()),
+        path=path,
     )
 
 
@@ -278,8 +288,23 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
     path = folder / pattern
     if path.exists():
         return _walk(path)
-    found = (folder / p for p in glob.glob(pattern, root_dir=folder, recursive=True))
-    return sorted(p for p in found if p.is_file())
+    if "**" not in path.parts:
+        found = (folder / p for p in glob.glob(pattern, root_dir=folder))
+        return sorted(p for p in found if p.is_file())
+    # `glob` follows links in circles, two of them for longer than anybody waits.
+    first = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
+    root, wanted = Path(*path.parts[:first]), path.parts[first:]
+    below = _walk(root, into_saved=True) if root.is_dir() else []
+    return sorted(p for p in below if _matches(p.relative_to(root).parts, wanted))
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path's parts match a pattern's, of which "**" is any number of parts."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
 def check_name(name: str) -> None:

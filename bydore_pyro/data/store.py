@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.data.unchanged import WatchedFile, file_sha256
 from bydore_pyro.errors import DataError
 
 __all__ = [
@@ -34,7 +36,6 @@ __all__ = [
     "INDEX",
     "SPLITS",
     "TokenStore",
-    "file_sha256",
     "is_store",
     "open_store",
 ]
@@ -60,6 +61,7 @@ class TokenStore:
         train_documents: Of each domain, where the independent documents of its token array end:
             exclusive, ascending, the last the array's length; empty where the array is.
         validation_documents: Of the held-out ones.
+        files: What the arrays are mapped from, by side and domain; none where they are not.
     """
 
     folder: Path
@@ -68,6 +70,7 @@ class TokenStore:
     index: dict[str, Any] = field(repr=False)
     train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    files: dict[tuple[str, str], list[WatchedFile]] = field(default_factory=dict, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,6 +96,40 @@ class TokenStore:
     def tokenizer_sha256(self) -> str:
         """Two stores with the same hash of the tokenizer count tokens alike."""
         return self.index["tokenizer_sha256"]
+
+    def taken(self, split: str, name: str, take: Callable[[], np.ndarray]) -> np.ndarray:
+        """Returns tokens that `take` reads out of an array of the store, held against the store.
+
+        Args:
+            split: The side.
+            name: The domain.
+            take: Reads; it is not called where the file has changed since the store was opened.
+
+        Raises:
+            DataError: When the file has changed, or holds tokens beyond the vocabulary.
+        """
+        self.require_unchanged((split, name))
+        found = take()
+        largest = int(found.max(initial=0))
+        if largest >= self.vocabulary:
+            raise DataError(
+                f"Expected tokens below {self.vocabulary}, the vocabulary of {self.folder}, found "
+                f"{largest} in the {split} text of '{name}'"
+            )
+        return found
+
+    def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
+        """Checks that the files are what they were when the store was opened.
+
+        Args:
+            place: A side and a domain; the whole store when None.
+
+        Raises:
+            DataError: Names the first that is not.
+        """
+        for files in self.files.values() if place is None else [self.files.get(place, [])]:
+            for file in files:
+                file.require_unchanged()
 
     def manifest(self) -> dict[str, Any]:
         """Returns the index and what was read of every source.
@@ -135,7 +172,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         size = sum(e["tokens"] for side in sides.values() for e in side.values()) * dtype.itemsize
         expected = index["tokenizer_sha256"]
         hashes = [
-            (s, f"{n}.{ending}", e[key])
+            (s, n, ending, e[key])
             for s, side in sides.items()
             for n, e in side.items()
             for ending, key in (("bin", "sha256"), ("ends", "ends_sha256"))
@@ -159,14 +196,22 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             path = folder / split / name
             arrays[split][name] = _open_array(Path(f"{path}.bin"), tokens, dtype)
             ends[split][name] = _open_ends(Path(f"{path}.ends"), documents, tokens)
-    if verify or (verify is None and size <= ALWAYS_VERIFIED):
-        for split, name, expected in hashes:
-            path = folder / split / name
-            if file_sha256(path) != expected:
-                what = "tokens" if path.suffix == ".bin" else "ends of documents"
-                raise DataError(f"Expected the {what} that {INDEX} names, found others in {path}")
+    files: dict[tuple[str, str], list[WatchedFile]] = {}
+    verified = verify or (verify is None and size <= ALWAYS_VERIFIED)
+    for split, name, ending, expected in hashes:
+        path = folder / split / f"{name}.{ending}"
+        files.setdefault((split, name), []).append(WatchedFile(path, expected))
+        if verified and file_sha256(path) != expected:
+            what = "tokens" if ending == "bin" else "ends of documents"
+            raise DataError(f"Expected the {what} that {INDEX} names, found others in {path}")
     return TokenStore(
-        folder, arrays["train"], arrays["validation"], index, ends["train"], ends["validation"]
+        folder,
+        arrays["train"],
+        arrays["validation"],
+        index,
+        ends["train"],
+        ends["validation"],
+        files,
     )
 
 
@@ -228,12 +273,6 @@ def _open_ends(path: Path, documents: int, tokens: int) -> np.ndarray:
     if last != tokens:
         raise DataError(f"Expected the last end of a document at {tokens}, found {last}: {path}")
     return ends
-
-
-def file_sha256(path: Path) -> str:
-    """Returns the hash of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of(domains: dict[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:

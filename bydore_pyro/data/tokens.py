@@ -6,15 +6,17 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
-from bydore_pyro.data.prepare import Bar, prepare
+from bydore_pyro.data.prepare import Bar, building_place, prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore, is_store, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.errors import DataError
+from bydore_pyro.folder_lock import FolderLock
 
 __all__ = ["default_cache", "load_tokens"]
 
@@ -64,15 +66,22 @@ def load_tokens(
     if all(source.domain is not None or source.domains for source in plan.sources):
         check_needed(needed, plan.domains)
     folder = (cache or default_cache()) / plan.key
+
+    def waiting() -> None:
+        progress(f"waiting for another process, which builds {folder}")
+
     if folder.is_dir():
-        try:
+        with suppress(DataError):
             return open_store(folder)
-        except DataError as error:
-            progress(f"cached tokens in {folder} are damaged ({error}): building them again")
-            shutil.rmtree(folder, ignore_errors=True)
+        with FolderLock(building_place(folder), waiting):
+            try:
+                return open_store(folder)  # another process may have built it again
+            except DataError as error:
+                progress(f"cached tokens in {folder} are damaged ({error}): building them again")
+                shutil.rmtree(folder, ignore_errors=True)
     progress(f"reading text: {data}")
     try:
-        store = prepare(plan, folder, progress=progress, bar=bar)
+        store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
     except DataError:
         if not is_store(folder):
             raise

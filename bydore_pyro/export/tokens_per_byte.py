@@ -66,6 +66,7 @@ def tokens_per_byte(
             raise DataError(f"Expected training tokens of '{name}' in {store.folder}, found none")
         texts, ends, count = [], 0, 0
         for piece in _pieces(tokens):
+            store.require_unchanged(("train", name))
             count += len(piece)
             stops = np.flatnonzero(piece == end)
             ends += len(stops)

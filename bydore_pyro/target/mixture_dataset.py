@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,12 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                 )
         self.order = MixtureOrder(schedule, sequences)
         self._streams = [
-            SequenceStream(store.train[name], sequence_length, [seed, STREAM, *name.encode()])
+            SequenceStream(
+                store.train[name],
+                sequence_length,
+                [seed, STREAM, *name.encode()],
+                taken=partial(store.taken, "train", name),
+            )
             for name in schedule.names
         ]
         self._given = (store.folder, schedule, sequences, sequence_length, seed)

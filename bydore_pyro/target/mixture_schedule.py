@@ -122,7 +122,7 @@ def read_schedule(source: str, tokens: float, trajectory_stages: int = 20) -> Mi
 def _list_in(path: Path) -> list[Any] | None:
     """Returns a file's content when that is a list, None for whatever else there is or is not."""
     try:
-        if path.stat().st_size > LARGEST:
+        if not path.is_file() or path.stat().st_size > LARGEST:  # a pipe can be read but once
             return None
         found = yaml_or_json(path.read_text("utf-8"))
     except (OSError, ValueError):

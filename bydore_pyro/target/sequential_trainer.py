@@ -24,6 +24,7 @@ from bydore_pyro.target.trainer_checkpoints import checkpoint_step, copy_tokeniz
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
 
 __all__ = [
+    "FilesStay",
     "FiniteLosses",
     "SequentialTrainer",
     "TokenizerBeside",
@@ -83,6 +84,32 @@ class TokenizerBeside(TrainerCallback):
             copy_tokenizer(self._tokenizer, checkpoint)
 
 
+class FilesStay(TrainerCallback):
+    """Stops a training whose folder is deleted, which the Trainer would make again, or whose text
+    changes.
+
+    Args:
+        folder: Of the run.
+        store: The text.
+    """
+
+    def __init__(self, folder: RunFolder, store: TokenStore) -> None:
+        self._folder, self._store = folder, store
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Looks at the folder, and at the text where the step is saved or the last.
+
+        Raises:
+            RunFolderError: When the folder is another.
+            DataError: When the text is.
+        """
+        self._folder.require()
+        if control.should_save or control.should_training_stop:
+            self._store.require_unchanged()
+
+
 def build_trainer(
     plan: TrainingPlan,
     store: TokenStore,
@@ -100,7 +127,8 @@ def build_trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.config.seed)
         model = build_language_model(plan.model, store.vocabulary)
-    own = [TokenizerBeside(store.tokenizer), FiniteLosses(), *_tensorboard(plan, folder)]
+    own = [FilesStay(folder, store), TokenizerBeside(store.tokenizer), FiniteLosses()]
+    own += _tensorboard(plan, folder)
     trainer = SequentialTrainer(
         model=model,
         args=training_arguments(plan, folder.path / CHECKPOINTS),

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import RunFolderError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import appearing_folder
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
@@ -97,13 +97,28 @@ def train_target(
         tell: Is given lines of progress.
 
     Raises:
-        DataError: When model, text, mixture and length do not go together.
-        RunFolderError: When the folder cannot be used or gone on with.
+        DataError: When model, text, mixture and length do not go together, or the text changes.
+        RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, too little memory, a package is missing, or the
             batch cannot be shared among the processes.
     """
-    folder = RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0")
+    with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
+        return _train(model, store, schedule, config, folder, options, callbacks, tell)
+
+
+def _train(
+    model: str | Path | PretrainedConfig,
+    store: TokenStore,
+    schedule: MixtureSchedule,
+    config: TargetConfig,
+    folder: RunFolder,
+    options: Mapping[str, Mapping[str, Any]] | None,
+    callbacks: Sequence[TrainerCallback],
+    tell: Callable[[str], None],
+) -> Trained:
+    """Trains in a folder that is this process's; see `train_target`."""
+    out, resume = folder.path, folder.resumed
     if folder.writes:  # by the time another process looks, its first files may be there
         _check_folder(out, resume)
     plan = plan_training(model, store, schedule, config, out if resume else None, tell)
@@ -117,8 +132,13 @@ def train_target(
     trainer = build_trainer(plan, store, folder, callbacks)
     plan.dataset.order.counts(checkpoint_step(plan.checkpoint) * config.target_batch_sequences)
     start = time.perf_counter()
-    with tensors_only(plan.checkpoint):
-        trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+    try:
+        with tensors_only(plan.checkpoint):
+            trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+    except DataError as error:  # one of a worker's comes with its traceback
+        reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
+        raise DataError(reason) from error
+    store.require_unchanged()
     seconds = time.perf_counter() - start
     _save_model(trainer, store, folder)
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -150,6 +170,7 @@ def _save_model(trainer: SequentialTrainer, store: TokenStore, folder: RunFolder
     if not folder.writes:
         trainer.save_model(str(folder.path / MODEL))  # writes nothing
         return
+    folder.require()
     with appearing_folder(folder.path / MODEL, first_wins=folder.resumed) as aside:
         trainer.save_model(str(aside))
         (aside / PICKLE).unlink(missing_ok=True)

@@ -1,0 +1,211 @@
+"""Commands whose folder another writes to, and whose folder or data changes while they run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import folder_content
+
+from bydore_pyro.cli import main
+from bydore_pyro.command_line import parse_options
+from bydore_pyro.commands.search_command import SearchOptions
+from bydore_pyro.data.prepare import building_place
+from bydore_pyro.data.store import sha256_of
+from bydore_pyro.data.unchanged import file_sha256
+from bydore_pyro.folder_lock import FolderLock
+from bydore_pyro.options import SMOKE
+
+
+@pytest.fixture
+def data(store: Path, tmp_path: Path) -> Path:
+    """A store of this test's own."""
+    return Path(shutil.copytree(store, tmp_path / "data"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Returns the last line of a command that ends with exit code 2."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    assert exit_.value.code == 2
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    return told.splitlines()[-1]
+
+
+def trained(data: Path, folder: Path) -> tuple[object, ...]:
+    """The arguments of a training on a store."""
+    (folder / "mixture.json").write_text('{"a": 0.25, "b": 0.5, "c": 0.25}')
+    given = ("train", "--smoke", "--mixture", folder / "mixture.json", "--data", data)
+    return (*given, "--save_every", "1", "--out", folder / "run")
+
+
+def searched(data: Path, folder: Path, *more: object) -> tuple[object, ...]:
+    """The arguments of a search on a store."""
+    given = ("search", "--smoke", "--data", data, "--validation", "a", *more)
+    return (*given, "--checkpoint_every", "1", "--out", folder / "run")
+
+
+@pytest.mark.parametrize("command", ["search", "seeds", "fit", "train", "prepare", "evaluate"])
+def test_a_second_writer_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    out = tmp_path / "run"
+    given: dict[str, tuple[object, ...]] = {
+        "search": searched(data, tmp_path),
+        "seeds": searched(data, tmp_path, "--seeds", "2"),
+        "fit": ("fit", "--method", "uniform", *searched(data, tmp_path)[1:]),
+        "train": trained(data, tmp_path),
+        "prepare": ("prepare", "--data", data.parent / "text", "--out", out),
+        "evaluate": ("evaluate", out, "--tasks", "sciq", "--data_dir", tmp_path),
+    }
+    (tmp_path / "text" / "a").mkdir(parents=True)
+    (tmp_path / "text" / "a" / "a.txt").write_text("a b c")
+    place = {"prepare": building_place(out), "evaluate": out / ".scores.json.partial"}
+    held = place.get(command, out)
+    with FolderLock(held):
+        told = refused(capsys, *given[command])
+    expected = f"Expected a folder that no other process writes to, found one at work in {held}"
+    assert told.endswith(f"error: {expected}")
+    assert not out.exists(), "nothing was written"
+
+
+@pytest.mark.parametrize("command", ["search", "train"])
+def test_of_two_that_go_on_the_second_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    out = tmp_path / "run"
+    if command == "search":
+        given = [str(argument) for argument in searched(data, tmp_path)[1:]]
+        options = parse_options(given, "", "", SearchOptions, presets={"--smoke": SMOKE})
+        out.mkdir()
+        (out / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
+    else:
+        main([str(argument) for argument in trained(data, tmp_path)])
+        (out / "metrics.json").unlink()
+    before = folder_content(out)
+    with FolderLock(out):
+        assert "found one at work in" in refused(capsys, command, "--resume", out)
+    assert folder_content(out) == before
+
+
+def cut(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(64)
+
+
+def rewrite(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[::-1])
+
+
+def replace(path: Path) -> None:
+    aside = path.with_name("other")
+    aside.write_bytes(path.read_bytes()[::-1])
+    aside.replace(path)
+
+
+def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], None]) -> None:
+    """Makes a change after the first step of a command."""
+    if command == "search":
+        from bydore_pyro.run import run_search
+
+        def changed(state: Any) -> Iterator[Any]:
+            for number, record in enumerate(run_search(state)):
+                if number == 0:
+                    change()
+                yield record
+
+        monkeypatch.setattr("bydore_pyro.run.run_search", changed)
+        return
+    from bydore_pyro.target.sequential_trainer import FiniteLosses
+
+    def logged(self: Any, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        if state.global_step == 1:
+            change()
+
+    monkeypatch.setattr(FiniteLosses, "on_log", logged)
+
+
+@pytest.mark.parametrize("change", [cut, rewrite, replace, Path.unlink])
+@pytest.mark.parametrize("command", ["search", "train"])
+def test_a_store_that_changes_amid_a_run_is_noticed(
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    change: Callable[[Path], None],
+) -> None:
+    """A mapped file that is cut would end the process by SIGBUS, without a word."""
+    path = data / "train" / "b.bin"
+    given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
+    amid(monkeypatch, command, lambda: change(path))
+    told = refused(capsys, *given)
+    assert told.startswith(f"bydore {command}: error: Expected {path} to stay while it is read, fo")
+    metrics = tmp_path / "run" / "metrics.json"
+    if command == "search":
+        assert "to stay while it is read" in json.loads(metrics.read_text())["stopped"]
+    else:
+        assert not metrics.exists()
+        assert not (tmp_path / "run" / "model").exists()
+
+
+def test_a_worker_tells_of_the_change_in_one_line_too(
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    amid(monkeypatch, "train", lambda: cut(data / "train" / "b.bin"))
+    told = refused(capsys, *trained(data, tmp_path), "--loader_workers", "1", "--tokens", "30K")
+    path = data / "train" / "b.bin"
+    assert told == (
+        f"bydore train: error: Expected {path} to stay while it is read, found other content"
+    )
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("command", ["search", "train"])
+def test_a_run_whose_folder_is_deleted_ends_as_an_error(
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    replaced: bool,
+) -> None:
+    def delete() -> None:
+        shutil.rmtree(tmp_path / "run")
+        if replaced:
+            (tmp_path / "run").mkdir()
+
+    given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
+    amid(monkeypatch, command, delete)
+    told = refused(capsys, *given)
+    assert f"{tmp_path / 'run'} to stay, found that it was deleted, moved or replaced" in told
+    assert not list((tmp_path / "run").glob("*")), "no half of a run is made again"
+
+
+@pytest.mark.parametrize("command", ["search", "train"])
+def test_tokens_beyond_the_vocabulary_are_named(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """A store may agree with its own hashes and yet hold them."""
+    path, index = data / "train" / "b.bin", json.loads((data / "index.json").read_text())
+    tokens = np.fromfile(path, "<u2")
+    tokens[:] = index["vocabulary"]
+    tokens.tofile(path)
+    index["domains"]["b"]["train"]["sha256"] = file_sha256(path)
+    parts = (index["tokenizer_sha256"], index["vocabulary"], index["dtype"])
+    index["sha256"] = sha256_of(index["domains"], *parts)
+    (data / "index.json").write_text(json.dumps(index))
+    given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
+    told = refused(capsys, *given)
+    assert "Expected tokens below 280, the vocabulary of " in told
+    assert told.endswith("found 280 in the train text of 'b'")
