@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,8 +17,10 @@ from bydore_pyro.errors import DataError, RunFolderError
 __all__ = [
     "appearing_file",
     "appearing_folder",
+    "content_hash",
     "remove_half_written",
     "require_new_file",
+    "set_aside",
     "unique_keys",
     "yaml_or_json",
 ]
@@ -76,6 +79,17 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def set_aside(path: Path) -> Path:
+    """Renames what cannot be used to `refused-NAME`, so that nothing counts it any longer.
+
+    Returns:
+        Its new place, `refused-NAME-2` and so on where there is such a one already.
+    """
+    places = (f"refused-{path.name}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+    place = next(path.with_name(name) for name in places if not path.with_name(name).exists())
+    return path.rename(place)
+
+
 def require_new_file(path: Path, option: str = "--out") -> None:
     """Checks that a file can be written and is not there yet, before anything long starts.
 
@@ -87,6 +101,11 @@ def require_new_file(path: Path, option: str = "--out") -> None:
     existing = next(p for p in path.absolute().parents if p.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise RunFolderError(f"Expected a folder to write to, found {existing}")
+
+
+def content_hash(content: Any) -> str:
+    """Returns the SHA-256 of plain values, as JSON writes them."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ def test_one_process_does_everything() -> None:
     assert torch.equal(alone.gather(rows, 5), rows)
     assert alone.sum([rows])[0] is rows
     assert alone.agree("runs/a") == "runs/a"
+    assert alone.largest(15) == 15
 
 
 def test_several_processes_need_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
