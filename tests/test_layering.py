@@ -143,8 +143,10 @@ ALLOWED: dict[str, set[str]] = {
     "report_page.drawing": {"colours", "report_page.words"},
     "resuming": {"command_line", "options", "run_folder"},
     "target.mixture_order": {"target.mixture_schedule"},
+    "target.checkpoint_seal": {"data.store", "files"},
     "target.trainer_checkpoints": {
-        *("data.store", "proxy", "target.mixture_schedule", "target.target_config"),
+        *("belonging", "data.store", "files", "proxy", "target.checkpoint_seal"),
+        *("target.mixture_schedule", "target.target_config"),
     },
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
@@ -237,8 +239,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "run_data": {"command_line", "data.store", "data.tokens", "domains", "mixture", "options"},
     "target.sequential_trainer": {
-        *("data.store", "proxy", "run_folder", "target.trainer_checkpoints"),
-        *("target.training_plan",),
+        *("data.store", "proxy", "run_folder", "target.checkpoint_seal"),
+        *("target.trainer_checkpoints", "target.training_plan"),
     },
     "commands.report_command": {"command_line", "files", "html_report", "report"},
     "search_results": {
@@ -246,7 +248,7 @@ ALLOWED: dict[str, set[str]] = {
         *("plots", "run_data", "run_folder", "search_state"),
     },
     "target.training": {
-        *("data.store", "files", "run_folder", "target.mixture_schedule"),
+        *("data.store", "files", "interrupts", "run_folder", "target.mixture_schedule"),
         *("target.sequential_trainer", "target.target_config"),
         *("target.trainer_checkpoints", "target.training_plan"),
     },
