@@ -1,9 +1,9 @@
 """Checkpoints of a search: everything that the next step depends on, without pickle.
 
 ``checkpoints/step-000050`` holds the proxy and its optimiser, the guide and its optimiser, random
-states, positions in the data and the trajectory so far, and what it belongs to: seed, options, data,
-versions. A search that goes on from one ends with the same bits, on a CPU, as one that was never
-stopped. What is damaged is set aside as ``refused-step-000050`` and no longer counted.
+states, positions in the data and the trajectory so far, and what it belongs to: seed, options,
+data, versions. A search that goes on from one ends with the same bits, on a CPU, as one that was
+never stopped. What is damaged is set aside as ``refused-step-000050`` and no longer counted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ FORMAT = "bydore_pyro.checkpoint/3"
 KEPT = 2  # the newest, and one before it should the newest be damaged
 
 
-def save_checkpoint(
-    state: SearchState, folder: Path, run: Mapping[str, Any] | None = None
-) -> Path:
+def save_checkpoint(state: SearchState, folder: Path, run: Mapping[str, Any] | None = None) -> Path:
     """Writes a checkpoint below `folder`, whole or not at all, and deletes all but the newest two.
 
     Args:

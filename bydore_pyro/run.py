@@ -23,7 +23,7 @@ from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.search import init_search, run_search
-from bydore_pyro.search_results import Found, search_metrics, write_search
+from bydore_pyro.search_results import Found, learning_of, search_metrics, write_search
 from bydore_pyro.search_state import SearchState, StepRecord
 
 __all__ = ["is_finished", "search", "search_in", "write_inputs"]
@@ -93,7 +93,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     try:
         with deferred() as asked:
             _train(state, options, folder, run, asked)
-        return write_search(state, options, folder)
+        result = write_search(state, options, folder)
     except (Exception, KeyboardInterrupt) as error:
         try:
             _write_broken_off(state, options, folder, error)
@@ -101,6 +101,9 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
             if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
                 proxy.parallel.wait()
         raise
+    if warning := learning_of(state).get("warning"):
+        tell(f"warning: {warning}")
+    return result
 
 
 def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:

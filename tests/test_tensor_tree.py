@@ -63,7 +63,7 @@ def test_damage_and_foreign_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"Expected the tensors that tree\.json names"):
             read_tree(tmp_path)
     tensors.write_bytes(whole)
-    for damaged in (plain.replace("test/1", "test/2"), plain.replace('[0, 1]', '[0, 2]')):
+    for damaged in (plain.replace("test/1", "test/2"), plain.replace("[0, 1]", "[0, 2]")):
         assert damaged != plain
         tree.write_text(damaged)
         with pytest.raises(ValueError, match=r"Expected tree\.json as it was written"):

@@ -394,6 +394,25 @@ train(store, killed, fsdp=True, resume=True)
 """
 
 
+# The signal reaches the second process alone.
+SIGNALLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from bydore_pyro.data.store import open_store
+from bydore_pyro.interrupts import Interrupted
+from target_runs import SignalAt, train
+
+torch.set_num_threads(1)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+asking = [SignalAt(6, signal.SIGTERM)] if os.environ["RANK"] == "1" else []
+try:
+    train(open_store(Path(sys.argv[1])), Path(sys.argv[2]), callbacks=asking)
+except Interrupted as error:
+    Path(f"code-{os.environ['RANK']}").write_text(str(error.exit_code))
+"""
+
+
 def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     (folder / "script.py").write_text(script)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -405,7 +424,9 @@ def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
         env={
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTHONPATH": os.pathsep.join(
+                [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+            ),
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -437,6 +458,22 @@ def test_two_processes_train_what_one_trains(
     assert alone == list(range(64, 96)), "what two would have seen"
     for name, value in weights_in(resumed.model).items():
         torch.testing.assert_close(value, two[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_processes_save_together(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    """Whichever of them the signal reaches; no save waits for one that has gone."""
+    run = tmp_path / "run"
+    on_two_processes(tmp_path, SIGNALLED, corpus.folder, run)
+    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+    saved = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert saved == ["checkpoint-4", "checkpoint-6"]
+    told: list[str] = []
+    resumed = train(corpus, run, resume=True, tell=told.append)
+    assert f"going on from {run}/checkpoints/checkpoint-6" in told
+    np.testing.assert_allclose(
+        [e["loss"] for e in resumed.log], [e["loss"] for e in whole.log], rtol=1e-4
+    )
 
 
 @pytest.mark.slow

@@ -105,5 +105,5 @@ def test_going_on(corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.checkpoint == checkpoint
     assert found.model.num_hidden_layers == 3, "the checkpoint's own shape"
     write_seal(checkpoint, {**found.belongs, "model": "target-1b"})
-    with pytest.raises(RunFolderError, match="Expected model target-1b, .* found LlamaConfig"):
+    with pytest.raises(RunFolderError, match=r"Expected model target-1b, .* found LlamaConfig"):
         plan(corpus, told, resumed=tmp_path)
