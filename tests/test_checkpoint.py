@@ -188,9 +188,7 @@ def test_a_checkpoint_carries_what_it_belongs_to(corpus: TokenStore, tmp_path: P
     other = {"run": {"seed": 0}, "versions": {"torch": "2"}}
     assert load_checkpoint(state_of(corpus, CONFIG), tmp_path, lines.append, other) == path
     assert "saved with torch 1, this is 2: the result may differ in its last bits" in lines[0]
-    with pytest.raises(
-        RunFolderError, match=r"Expected run\.seed 0, with which .*, found 1:"
-    ):
+    with pytest.raises(RunFolderError, match=r"Expected run\.seed 0, with which .*, found 1:"):
         load_checkpoint(state_of(corpus, CONFIG), tmp_path, print, {"run": {"seed": 1}})
 
 

@@ -279,9 +279,7 @@ def test_the_options_of_a_seed_are_those_of_all(
     options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
     write_inputs(RunFolder(tmp_path / "a"), options, load_domains(options).corpus, "test")
     edited(tmp_path / "a", "search", sketch_size=7)
-    with pytest.raises(
-        RunFolderError, match=r"Expected search\.sketch_size 7, with .*config"
-    ):
+    with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 7, with .*config"):
         search_in(options, tmp_path / "a", "test")
     capsys.readouterr()
 
