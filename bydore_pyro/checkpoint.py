@@ -20,6 +20,7 @@ from bydore_pyro.belonging import check_belongs
 from bydore_pyro.files import appearing_folder, set_aside
 from bydore_pyro.search_state import SearchState, StepRecord
 from bydore_pyro.tensor_tree import read_tree, write_tree
+from bydore_pyro.unfinished import proxy_content, restore_proxy
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
@@ -105,19 +106,12 @@ def _header(state: SearchState, run: Mapping[str, Any] | None) -> dict[str, Any]
 
 
 def _content(state: SearchState) -> dict[str, Any]:
-    proxy, cost = state.proxy, state.proxy.cost
     fields = [field.name for field in dataclasses.fields(StepRecord)]
     records = {
         name: np.array([getattr(record, name) for record in state.records]) for name in fields
     }
     return {
-        "proxy": {
-            "model": dict(proxy.model.state_dict()),
-            "optimizer": proxy.optimizer.state_dict(),
-            "steps": proxy.steps,
-        },
-        "cost": {part: dict(getattr(cost, part)) for part in ("tokens", "flops", "seconds")},
-        "domains": state.domains.state(),
+        **proxy_content(state.proxy, state.domains),
         "generator": state.generator.get_state(),
         "running": state.running(),
         "records": records,
@@ -125,13 +119,7 @@ def _content(state: SearchState) -> dict[str, Any]:
 
 
 def _restore(state: SearchState, content: dict[str, Any]) -> None:
-    proxy = state.proxy
-    proxy.model.load_state_dict(content["proxy"]["model"])
-    proxy.optimizer.load_state_dict(content["proxy"]["optimizer"])
-    proxy.steps = content["proxy"]["steps"]
-    for part, values in content["cost"].items():
-        getattr(proxy.cost, part).update(values)
-    state.domains.restore(content["domains"])
+    restore_proxy(state.proxy, state.domains, content)
     state.generator.set_state(content["generator"])
     state.restore(content["running"])
     columns = content["records"]

@@ -117,9 +117,11 @@ ALLOWED: dict[str, set[str]] = {
     },
     "target.mixture_schedule": {"files", "mixture", "weights_files"},
     "verification": {"domains", "proxy", "scheduling"},
+    "unfinished": {"domains", "files", "interrupts", "proxy", "tensor_tree"},
     "baselines.fixed": {"baselines.problem", "mixture", "weights_files"},
     "baselines.proxy_runs": {
-        *("baselines.problem", "domains", "files", "parallel", "proxy", "verification"),
+        *("baselines.problem", "domains", "files", "parallel", "proxy", "unfinished"),
+        *("verification",),
     },
     "baselines.simulated_optimum": {
         *("baselines.gaussian_process", "baselines.regression"),
@@ -194,7 +196,7 @@ ALLOWED: dict[str, set[str]] = {
     "target.mixture_dataset": {
         *("data.store", "domains", "target.mixture_order", "target.mixture_schedule"),
     },
-    "checkpoint": {"belonging", "files", "search_state", "tensor_tree"},
+    "checkpoint": {"belonging", "files", "search_state", "tensor_tree", "unfinished"},
     "data.prepare": {
         *("data.build", "data.encode", "data.plan", "data.store", "data.tokenizer"),
         *("files",),

@@ -10,7 +10,7 @@ import pytest
 from report_runs import NAMES, metrics_of, mixture_with_intervals, write_fit, write_seeds
 
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.report_page.run_record import RunRecord, Trajectory, read_run
+from bydore_pyro.report_page.run_record import RunRecord, Trajectory, read_run, unlearned
 from bydore_pyro.report_page.thresholds import Verdict
 from bydore_pyro.report_page.verdicts import (
     average_start,
@@ -168,3 +168,4 @@ def test_a_proxy_that_has_not_learned_says_so() -> None:
     for sound in ({"learned": True}, {}, [], None, {"warning": 3}):
         record = record_of(metrics=metrics_of(learning=sound, details=sound))
         assert question not in [v.question for v in verdicts_of(record)]
+        assert unlearned(record.metrics) == ""
