@@ -156,7 +156,8 @@ FAKES = {
 @pytest.mark.slow
 def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> None:
     assert JOB
-    small = f"--data {store} --validation a --smoke --evidence linear --steps 300"
+    small = f"--data {store} --validation a --smoke --evidence linear --steps 100 "
+    small += "--checkpoint_every 5"
     script = JOB[1].replace("--data STORE --validation NAME --tokens 0.4B", small)
     assert small in script
     (tmp_path / "job").write_text(script)
@@ -167,7 +168,7 @@ def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> 
     variables = environment(PATH=path, SLURM_JOB_ID="17")
     start = partial(subprocess.Popen, ["bash", "job"], cwd=tmp_path, env=variables, text=True)
     with start(stderr=subprocess.PIPE) as job:
-        while not (tmp_path / "runs/mine/config.json").exists():
+        while not (tmp_path / "runs/mine/checkpoints").exists():
             time.sleep(0.05)
         job.terminate()
         _, told = job.communicate(timeout=300)
