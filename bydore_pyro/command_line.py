@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
 import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,6 +17,7 @@ from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.files import read_bytes, yaml_or_json
 from bydore_pyro.folder_lock import folders_released
 from bydore_pyro.foreign_errors import familiar_errors
+from bydore_pyro.interrupts import ending_on_signals
 
 __all__ = [
     "fail",
@@ -184,37 +183,31 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
 def one_line_errors(name: str) -> Iterator[None]:
     """Ends the program where the block raises what a user can cause: one line, exit code 2.
 
-    A warning of the block is one line too.
+    A warning of the block is one line too. A signal that ends the program (see
+    `bydore_pyro.interrupts`) is one line and the exit code that a shell expects.
     """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"{name}: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
-    def terminate(*_: Any) -> NoReturn:
-        raise SystemExit(143)
-
-    in_main = threading.current_thread() is threading.main_thread()
-    # So that what is open is closed.
-    before = signal.signal(signal.SIGTERM, terminate) if in_main else None
-    try:
-        with warnings.catch_warnings(), folders_released(), familiar_errors():
-            warnings.showwarning = show
-            yield
-    except NonFiniteError as error:  # of several processes perhaps in this one alone
-        fail(name, str(error), everywhere=True)
-    except (DataError, RunFolderError, ValueError) as error:
-        fail(name, str(error))
-    except BrokenPipeError:  # the reader of the output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
-    except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
-        fail(name, f"{error.strerror or error}{place}")
-    except KeyboardInterrupt:
-        fail(name, "interrupted", code=130)
-    finally:
-        if in_main:
-            signal.signal(signal.SIGTERM, before)
+    with ending_on_signals() as deaf:
+        try:
+            with warnings.catch_warnings(), folders_released(), familiar_errors():
+                warnings.showwarning = show
+                yield
+        except NonFiniteError as error:  # of several processes perhaps in this one alone
+            fail(name, str(error), everywhere=True)
+        except (DataError, RunFolderError, ValueError) as error:
+            fail(name, str(error))
+        except BrokenPipeError:  # the reader of the output has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(141) from None
+        except OSError as error:
+            place = f": {error.filename}" if error.filename else ""
+            fail(name, f"{error.strerror or error}{place}")
+        except KeyboardInterrupt as error:
+            deaf()
+            fail(name, str(error) or "interrupted", code=getattr(error, "exit_code", 130))
 
 
 def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:

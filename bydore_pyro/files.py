@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import select
@@ -20,10 +21,12 @@ from bydore_pyro.foreign_errors import familiar_errors
 __all__ = [
     "appearing_file",
     "appearing_folder",
+    "content_hash",
     "read_bytes",
     "readable",
     "remove_half_written",
     "require_new_file",
+    "set_aside",
     "unique_keys",
     "yaml_or_json",
 ]
@@ -102,6 +105,17 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
                 raise
 
 
+def set_aside(path: Path) -> Path:
+    """Renames what cannot be used to `refused-NAME`, so that nothing counts it any longer.
+
+    Returns:
+        Its new place, `refused-NAME-2` and so on where there is such a one already.
+    """
+    places = (f"refused-{path.name}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+    place = next(path.with_name(name) for name in places if not path.with_name(name).exists())
+    return path.rename(place)
+
+
 def require_new_file(path: Path, option: str = "--out") -> None:
     """Checks that a file can be written and is not there yet, before anything long starts.
 
@@ -134,6 +148,11 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
 def readable(path: str) -> str:
     """Returns a path as text that can be written and hashed, bytes that are no UTF-8 escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def content_hash(content: Any) -> str:
+    """Returns the SHA-256 of plain values, as JSON writes them."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     problem.cost.add(metrics["search"]["parts"])
     with xarray.open_dataset(folder / "trajectory.nc", engine="h5netcdf") as trajectory:
         means = trajectory["mean"].values
-    kept = ("last_weights", "matching")
+    kept = ("last_weights", "learning", "matching")
     details = {"steps": steps, **{name: metrics[name] for name in kept if name in metrics}}
     mixture = Mixture.from_json(folder / "mixture.json")
     return Fit(mixture=mixture, trajectory=means, details=details)

@@ -61,6 +61,13 @@ class Parallel:
         utils = require("accelerate.utils", "target")
         return str(utils.broadcast_object_list([text])[0])
 
+    def largest(self, value: int) -> int:
+        """Returns the largest of the processes' values, to all of them."""
+        if self._accelerator is None:
+            return value
+        own = torch.tensor([value], device=self._accelerator.device)
+        return int(self._accelerator.gather(own).max())
+
     @property
     def is_main(self) -> bool:
         """Whether this process writes and prints."""

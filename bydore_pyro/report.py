@@ -21,7 +21,7 @@ from bydore_pyro.report_page.matching_words import (
     scale_told,
     width_told,
 )
-from bydore_pyro.report_page.run_record import as_number
+from bydore_pyro.report_page.run_record import as_number, unlearned
 
 if TYPE_CHECKING:
     import pandas
@@ -93,6 +93,8 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
                 else "; the draws could not be corrected: intervals are not the posterior's"
             )
         lines.append(line)
+    if warning := unlearned(metrics):
+        lines.append(f"Warning: {warning}.")
     files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")
     lines.append(f"\nIn {folder}: {', '.join(files)} and pictures.")
     if (folder / "trajectory.png").exists():

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from bydore_pyro.belonging import check_belongs, versions
 from bydore_pyro.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.command_line import tell
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import remove_half_written
+from bydore_pyro.interrupts import Interrupted, deferred
 from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.options import Options
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.search import init_search, run_search
-from bydore_pyro.search_results import Found, search_metrics, write_search
+from bydore_pyro.search_results import Found, learning_of, search_metrics, write_search
 from bydore_pyro.search_state import SearchState, StepRecord
 
 __all__ = ["is_finished", "search", "search_in", "write_inputs"]
 
 CHECKPOINTS = "checkpoints"
+# Of the options of a run: where things lie (the data's hash decides) and how they are told.
+FREE = ("data", "cache", "out", "device", "log", "checkpoint_every")
 
 
 def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:
@@ -33,14 +38,19 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
 
     Raises:
         DataError: When the run that is continued was begun on other tokens.
-        RunFolderError: When it does not tell on which.
+        RunFolderError: When it does not tell on which, or was begun with other options.
     """
     if folder.resumed:
-        path = folder.path / "manifest.json"
+        path, asked = folder.path / "manifest.json", folder.path / "config.json"
         try:
             begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise RunFolderError(f"Expected the run's manifest, found {path}: {error}") from None
+        try:
+            parts = _deciding(json.loads(asked.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RunFolderError(f"Expected the run's options, found {asked}: {error}") from None
+        check_belongs(asked, parts, _deciding(options.as_dict()), tell)
         if begun != corpus.sha256:
             raise DataError(
                 f"Expected the data that {folder.path} was begun on ({begun[:12]}), found other "
@@ -61,50 +71,105 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
 
     Raises:
         DataError: When the tokens change while they are read.
+        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
         NonFiniteError: See `search_step`.
         OSError: When the disk is full; the last checkpoint stays.
-        RunFolderError: When the folder is deleted, moved or replaced meanwhile.
+        RunFolderError: When the run that is continued has other options than it was begun with, or
+            the folder is deleted, moved or replaced meanwhile.
     """
     write_inputs(folder, options, domains.corpus, name)
-    seed, checkpoints = options.run.seed, folder.path / CHECKPOINTS
+    seed = options.run.seed
+    run = {**_deciding(options.as_dict()), "versions": versions()}
     model = options.language_model(domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, parallel=options.parallel())
     state = init_search(domains, proxy, options.search, options.network, seed=seed)
+    checkpoints = folder.path / CHECKPOINTS
     if folder.resumed:
+        found = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)
         if folder.writes:
             remove_half_written(folder.path)
-        found = load_checkpoint(state, checkpoints, tell)
         if found:
             tell(f"going on from {found}")
         elif checkpoints.is_dir():
             tell("no sound checkpoint: beginning anew")
-    every = options.run.checkpoint_every if folder.writes else 0
+    try:
+        with deferred() as asked:
+            _train(state, options, folder, run, asked)
+        result = write_search(state, options, folder)
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            _write_broken_off(state, options, folder, error)
+        finally:
+            if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
+                proxy.parallel.wait()
+        raise
+    if warning := learning_of(state).get("warning"):
+        tell(f"warning: {warning}")
+    return result
+
+
+def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that decide what a run finds, by part."""
+    kept = {name: value for name, value in parts["run"].items() if name not in FREE}
+    return {**parts, "name": None, "run": kept}
+
+
+def _train(
+    state: SearchState,
+    options: Options,
+    folder: RunFolder,
+    run: Mapping[str, Any],
+    asked: Callable[[], int],
+) -> None:
+    """Takes all steps, and saves: every so often, before a round, at the end and when asked to."""
+    checkpoints = folder.path / CHECKPOINTS
+    every, parallel = options.run.checkpoint_every, state.proxy.parallel
+
+    def save() -> None:
+        if every and folder.writes:
+            save_checkpoint(state, checkpoints, run)
+
     try:
         with _progress(options, state, folder) as show:
             for record in run_search(state):
                 show(record)
-                if every and len(state.records) % every == 0:
-                    save_checkpoint(state, checkpoints)
-    except (Exception, KeyboardInterrupt) as error:
-        _write_broken_off(state, options, folder, error)
+                done = len(state.records)
+                if number := parallel.largest(asked()):
+                    raise Interrupted(number)
+                # A round is the longest step; who is killed in one does not lose those before.
+                if every and (done % every == 0 or _round_is_next(state)):
+                    save()
+    except Interrupted:
+        save()
         raise
-    if every:
-        save_checkpoint(state, checkpoints)
-    return write_search(state, options, folder)
+    save()
+
+
+def _round_is_next(state: SearchState) -> bool:
+    rounds = state.config.measured_steps if isinstance(state, MatchingSearch) else ()
+    return len(state.records) + 1 in rounds
 
 
 def _write_broken_off(
     state: SearchState, options: Options, folder: RunFolder, error: BaseException
 ) -> None:
-    stopped = {"stopped": str(error) or type(error).__name__, "steps": len(state.records)}
-    wanted = options.run.checkpoint_every and folder.writes
-    if isinstance(error, KeyboardInterrupt) and wanted and state.records:
-        save_checkpoint(state, folder.path / CHECKPOINTS)
-        tell(f"Go on with --resume {folder.path}")
+    """Tells where the run can be gone on from, and writes what was found until then."""
+    if not folder.writes:
+        return
+    done = len(state.records)
+    stopped = {"stopped": str(error) or type(error).__name__, "steps": done}
     folder.write_json("metrics.json", {**stopped, "search": state.proxy.cost.report()})
+    path = folder.path / CHECKPOINTS / f"step-{done:06d}"
+    if isinstance(error, Interrupted):
+        saved = path.is_dir()
+        if saved:
+            tell(f"Saved {path}. Go on with --resume {folder.path}")
+        # A kill may follow soon, and what was found so far is found again.
+        if state.is_done or (saved and not error.asked_by_hand):
+            return
     if state.records:
         write_search(state, options, folder)
-        tell(f"The {len(state.records)} steps before it are in {folder.path}")
+        tell(f"The {done} steps before it are in {folder.path}")
 
 
 @contextmanager

@@ -34,7 +34,19 @@ if TYPE_CHECKING:
     import arviz
     import pandas
 
-__all__ = ["Found", "peak_memory_megabytes", "run_epochs", "search_metrics", "write_search"]
+__all__ = [
+    "Found",
+    "learning_of",
+    "peak_memory_megabytes",
+    "run_epochs",
+    "search_metrics",
+    "write_search",
+]
+
+# Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
+# that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
+LEARNED_MARGIN = 0.1
+LAST = 10  # losses of a search by linear evidence, each of a small batch, are averaged over as many
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,39 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     return Found(state, mixture, summary, posterior)
 
 
+def learning_of(state: SearchState) -> dict[str, Any]:
+    """Returns whether the proxy has learned anything by the end of a search.
+
+    Gradients of a proxy that predicts no better than by chance tell nothing of the text, and the
+    weights found from them mean nothing.
+
+    Returns:
+        `validation_loss` at the end and `uniform_loss`, ``ln V`` of a uniform prediction, in nats
+        per token; the `margin` by which it must be lower; whether it has `learned`; and the
+        `warning` where it has not. Nothing where no loss was measured.
+    """
+    last = 1 if isinstance(state, MatchingSearch) else LAST
+    losses = [record.validation_loss for record in state.records[-last:]]
+    if not losses or not all(map(math.isfinite, losses)):
+        return {}
+    loss, uniform = float(np.mean(losses)), math.log(state.domains.corpus.vocabulary)
+    learned = loss < uniform - LEARNED_MARGIN
+    found: dict[str, Any] = {
+        "validation_loss": loss,
+        "uniform_loss": uniform,
+        "margin": LEARNED_MARGIN,
+        "learned": learned,
+    }
+    if not learned:
+        found["warning"] = (
+            "The weights mean nothing: the proxy has not learned. Its validation loss ended at "
+            f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
+            f"{uniform - LEARNED_MARGIN:.2f} was expected: more --steps or another --learning_rate "
+            "may help"
+        )
+    return found
+
+
 def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     """Returns what a search cost and what it reached, as plain values for `metrics.json`."""
     state = found.state
@@ -94,6 +139,7 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
         "search": state.proxy.cost.report(),
         "jitter_second_half": jitter(means[len(means) // 2 :]),
         "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
+        "learning": learning_of(state),
         "epochs": state.domains.epochs(),
         "run_tokens": options.run_tokens,
         "run_epochs": run_epochs(options, state.domains, found.mixture),

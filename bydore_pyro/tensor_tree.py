@@ -1,4 +1,7 @@
-"""Nested values with tensors in them, as one JSON file and one safetensors file; no pickle."""
+"""Nested values with tensors in them, as one JSON file and one safetensors file; no pickle.
+
+The JSON file holds the hash of the tensors, and of its own content: neither is changed unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from bydore_pyro.files import content_hash
 
 __all__ = ["read_tree", "write_tree"]
 
@@ -34,27 +39,30 @@ def write_tree(folder: Path, tree: Any, header: Mapping[str, Any]) -> None:
     plain = _plain(tree, "", tensors)
     save_file(tensors, str(folder / TENSORS))
     digest = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest()
-    content = json.dumps({**header, "tensors_sha256": digest, "tree": plain})
-    (folder / TREE).write_text(content, encoding="utf-8")
+    content = {"header": dict(header), "tensors_sha256": digest, "tree": plain}
+    text = json.dumps({**content, "sha256": content_hash(content)})
+    (folder / TREE).write_text(text, encoding="utf-8")
 
 
-def read_tree(folder: Path, header: Mapping[str, Any]) -> Any:
+def read_tree(folder: Path) -> tuple[dict[str, Any], Any]:
     """Reads what `write_tree` wrote, bit for bit.
 
+    Returns:
+        Header and tree.
+
     Raises:
-        ValueError: When a file is missing, truncated or changed, or its header is another.
+        ValueError: When a file is missing, truncated or changed.
     """
     from safetensors.torch import load
 
     try:
         content = json.loads((folder / TREE).read_text(encoding="utf-8"))
         stored = (folder / TENSORS).read_bytes()
-        for key, expected in header.items():
-            if content[key] != expected:
-                raise ValueError(f"Expected {key} {expected!r}, found {content[key]!r}")
+        if content.pop("sha256", None) != content_hash(content):
+            raise ValueError(f"Expected {TREE} as it was written, found it changed")
         if hashlib.sha256(stored).hexdigest() != content["tensors_sha256"]:
             raise ValueError(f"Expected the tensors that {TREE} names, found others")
-        return _thawed(content["tree"], load(stored))
+        return content["header"], _thawed(content["tree"], load(stored))
     except (OSError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 

@@ -27,7 +27,8 @@ def train_on_mixture(
 
     Args:
         domains: Where the batches come from.
-        proxy: A language model before its first step.
+        proxy: A language model before its first step, or one that was kept behind a later step
+            (`bydore_pyro.unfinished`), which takes the steps that are left.
         weights: Shares by domain, summing to 1; a domain of the validation set is allowed even
             where it is not one of the domains to train on.
         steps: Training steps.
@@ -39,8 +40,11 @@ def train_on_mixture(
     """
     generator = torch.Generator().manual_seed(seed)
     shares = torch.tensor(list(weights.values()), dtype=torch.float64)
+    begun = proxy.steps
     for step in range(steps):
         counts = systematic_counts(shares, batch_sequences, generator).tolist()
+        if step < begun:
+            continue
         losses = proxy.step(domains.train_batch(dict(zip(weights, counts, strict=True))))
         loss = losses.mean().item()
         if loss != loss or loss == float("inf"):

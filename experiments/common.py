@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from bydore_pyro.run import search_in
 from bydore_pyro.run_data import domains_of
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.search_results import Found
+from bydore_pyro.unfinished import kept_on_signal
 from bydore_pyro.verification import train_on_mixture
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
@@ -112,9 +114,10 @@ def verify(
     seed += FRESH_SEED
     for label, weights in mixtures.items():
         if noted.get(label, {}).get("weights") != weights:
+            unfinished = None if known is None else known.with_name("unfinished-model")
             noted[label] = {
                 "weights": weights,
-                **fresh_model(options, corpus, label, weights, steps, seed),
+                **fresh_model(options, corpus, label, weights, steps, seed, unfinished),
             }
             if known is not None:
                 with appearing_file(known) as aside:
@@ -131,18 +134,29 @@ def fresh_model(
     weights: Mapping[str, float],
     steps: int,
     seed: int,
+    unfinished: Path | None = None,
 ) -> dict[str, Any]:
-    """Trains a fresh model on a mixture; returns its validation loss, and what it cost by part."""
+    """Trains a fresh model on a mixture; returns its validation loss, and what it cost by part.
+
+    `unfinished` is where it is kept when a signal breaks it off, and gone on with.
+    """
     domains = domains_of(options, corpus, seed)
     # A constant step size would leave the last losses noisier than the mixtures differ.
     model = options.language_model(corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, decay_steps=steps)
-    training = train_on_mixture(
-        domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
-    )
-    bar = tqdm(training, total=steps, desc=f"verify: {label}", unit="step", mininterval=0.5)
-    for loss in bar:
-        bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
+    belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
+    with ExitStack() as stack:
+        check: Callable[[], None] = lambda: None  # noqa: E731
+        if unfinished is not None:
+            check = stack.enter_context(kept_on_signal(unfinished, belongs, proxy, domains))
+        training = train_on_mixture(
+            domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
+        )
+        about = {"desc": f"verify: {label}", "unit": "step", "mininterval": 0.5}
+        bar = tqdm(training, total=steps - proxy.steps, **about)
+        for loss in bar:
+            bar.set_postfix_str(f"training {loss:.3f}", refresh=False)
+            check()
     with proxy.cost.part("evaluate"):
         found = proxy.evaluate(domains.validation, "evaluate")
     if not math.isfinite(found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,22 @@ class StopAt(TrainerCallback):
         """Breaks off."""
         if state.global_step == self.step:
             raise KeyboardInterrupt
+
+
+class SignalAt(TrainerCallback):
+    """Sends this process a signal in a step, and again while it saves."""
+
+    def __init__(self, step: int, number: int) -> None:
+        self.step, self.number, self.saved = step, number, 0
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Sends it, twice."""
+        if state.global_step + 1 == self.step:
+            os.kill(os.getpid(), self.number)
+            os.kill(os.getpid(), self.number)
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Sends it again where it was sent."""
+        self.saved += 1
+        if state.global_step == self.step:
+            os.kill(os.getpid(), self.number)

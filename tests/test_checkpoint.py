@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from conftest import Bigram
 from bydore_pyro.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.domains import Domains
+from bydore_pyro.errors import RunFolderError
 from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.proxy import Proxy, ProxyConfig
 from bydore_pyro.search import init_search, run_search, search_step
@@ -128,9 +130,8 @@ def test_evidence_of_one_kind_is_no_beginning_of_the_other(
     state = state_of(corpus, CONFIG)
     search_step(state)
     save_checkpoint(state, tmp_path)
-    lines: list[str] = []
-    assert load_checkpoint(state_of(corpus, MATCHING), tmp_path, lines.append) is None
-    assert "Expected search" in lines[0]
+    with pytest.raises(RunFolderError, match=r"Expected search\.\w+ .*, with which .*step-000001"):
+        load_checkpoint(state_of(corpus, MATCHING), tmp_path, print)
 
 
 def test_a_checkpoint_of_a_resumed_search_is_whole(corpus: TokenStore, tmp_path: Path) -> None:
@@ -166,10 +167,40 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(
     assert len(resumed.records) == 3
     assert len(lines) == 1
     assert str(paths[-1]) in lines[0]
+    refused = tmp_path / "refused-step-000004"
+    assert sorted(tmp_path.iterdir()) == [refused, paths[-2]]
     other = state_of(corpus, dataclasses.replace(CONFIG, kl_weight=1.0))
-    assert load_checkpoint(other, tmp_path, lines.append) is None
-    assert "Expected search" in lines[-1], "a foreign one is refused by name"
+    with pytest.raises(RunFolderError, match=r"Expected search\.kl_weight .*, found 1\.0"):
+        load_checkpoint(other, tmp_path, lines.append)
+    assert sorted(tmp_path.iterdir()) == [refused, paths[-2]], "a foreign one is not touched"
     assert load_checkpoint(state_of(corpus, CONFIG), tmp_path / "none", print) is None
+
+
+def test_a_checkpoint_carries_what_it_belongs_to(corpus: TokenStore, tmp_path: Path) -> None:
+    state = state_of(corpus, CONFIG)
+    search_step(state)
+    run = {"run": {"seed": 0}, "versions": {"torch": "1"}}
+    path = save_checkpoint(state, tmp_path, run)
+    header = json.loads((path / "tree.json").read_text())["header"]
+    assert header["data"] == corpus.sha256
+    assert (header["run"], header["versions"]) == ({"seed": 0}, {"torch": "1"})
+    lines: list[str] = []
+    other = {"run": {"seed": 0}, "versions": {"torch": "2"}}
+    assert load_checkpoint(state_of(corpus, CONFIG), tmp_path, lines.append, other) == path
+    assert "saved with torch 1, this is 2: the result may differ in its last bits" in lines[0]
+    with pytest.raises(RunFolderError, match=r"Expected run\.seed 0, with which .*, found 1:"):
+        load_checkpoint(state_of(corpus, CONFIG), tmp_path, print, {"run": {"seed": 1}})
+
+
+def test_of_several_processes_one_sets_aside(corpus: TokenStore, tmp_path: Path) -> None:
+    state = state_of(corpus, CONFIG)
+    search_step(state)
+    path = save_checkpoint(state, tmp_path)
+    (path / "tree.json").write_text("{")
+    assert load_checkpoint(state_of(corpus, CONFIG), tmp_path, print, writes=False) is None
+    assert path.is_dir()
+    assert load_checkpoint(state_of(corpus, CONFIG), tmp_path, print) is None
+    assert not path.is_dir()
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(

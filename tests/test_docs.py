@@ -11,8 +11,9 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from contextlib import redirect_stdout, suppress
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 
@@ -21,6 +22,8 @@ import yaml
 
 import bydore_pyro
 from bydore_pyro.cli import COMMANDS, command, main
+from bydore_pyro.command_line import parse_options, resumed_run
+from bydore_pyro.commands.search_command import SearchOptions
 from bydore_pyro.diagnostics import BY_DOMAIN, BY_STEP
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.methods import METHODS
@@ -35,6 +38,8 @@ CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
 SCRIPTS = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("experiments/*.py"))
 OF_EXPERIMENTS = {f"--{name}" for name in re.findall(r"^    (\w+): .* = field\(", SCRIPTS, re.M)}
 OTHER_OPTIONS = {*OF_EXPERIMENTS, "--help", "--numprocesses", "--folder", "--nproc_per_node"}
+OTHER_OPTIONS |= {"--requeue", "--signal", "--time"}  # Slurm's
+JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -128,6 +133,54 @@ def test_the_chain_of_commands_runs(tmp_path: Path) -> None:
     assert (tmp_path / "RUN/mixture.json").is_file()
     assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
     assert (tmp_path / "TARGET/model/config.json").is_file()
+
+
+def test_the_job_for_slurm_is_a_script_whose_commands_parse() -> None:
+    assert JOB
+    directives = re.findall(r"^#SBATCH (\S+)$", JOB[1], re.M)
+    assert "--requeue" in directives
+    assert "--signal=B:TERM@120" in directives
+    subprocess.run(["bash", "-n"], input=JOB[1], text=True, check=True)
+    lines = re.findall(r"^ *bydore (.*) &$", JOB[1], re.M)
+    (_, *resumed), (_, *begun) = (shlex.split(line) for line in lines)
+    assert resumed_run(resumed) == Path("$RUN")
+    options = parse_options(begun, "bydore search", "", SearchOptions).resolved()
+    assert (options.run.data, options.run.out) == ("STORE", "$RUN")
+
+
+FAKES = {
+    "bydore": f'exec {shlex.quote(sys.executable)} -m bydore_pyro "$@"',
+    "scontrol": 'echo "$@" >> queued',
+}
+
+
+@pytest.mark.slow
+def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> None:
+    assert JOB
+    small = f"--data {store} --validation a --smoke --evidence linear --steps 100 "
+    small += "--checkpoint_every 5"
+    script = JOB[1].replace("--data STORE --validation NAME --tokens 0.4B", small)
+    assert small in script
+    (tmp_path / "job").write_text(script)
+    for name, line in FAKES.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    variables = environment(PATH=path, SLURM_JOB_ID="17")
+    start = partial(subprocess.Popen, ["bash", "job"], cwd=tmp_path, env=variables, text=True)
+    with start(stderr=subprocess.PIPE) as job:
+        while not (tmp_path / "runs/mine/checkpoints").exists():
+            time.sleep(0.05)
+        job.terminate()
+        _, told = job.communicate(timeout=300)
+    assert job.returncode == 143, told
+    assert "Go on with --resume runs/mine" in told
+    assert (tmp_path / "queued").read_text() == "requeue 17\n"
+    with start(stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as job:
+        _, told = job.communicate(timeout=300)
+    assert job.returncode == 0, told
+    assert "going on from runs/mine/checkpoints/step-" in told
+    assert (tmp_path / "queued").read_text() == "requeue 17\n", "it is done"
 
 
 def test_the_page_on_the_command_line_has_every_command() -> None:

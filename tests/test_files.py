@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import (
     appearing_file,
     appearing_folder,
+    content_hash,
     read_bytes,
     readable,
     remove_half_written,
     require_new_file,
+    set_aside,
     unique_keys,
     yaml_or_json,
 )
@@ -149,3 +152,20 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
 
 def test_names_of_other_bytes_become_text() -> None:
     assert readable(os.fsdecode(b"caf\xe9/\xc3\xa9.txt")) == "caf\\xe9/é.txt"
+
+
+def test_what_is_set_aside_keeps_its_content_and_counts_no_longer(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / "step-1").mkdir()
+        (tmp_path / "step-1" / "n").write_text(str(number))
+        place = set_aside(tmp_path / "step-1")
+        assert (place / "n").read_text() == str(number)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["refused-step-1", "refused-step-1-2", "refused-step-1-3"]
+    assert not list(tmp_path.glob("step-*"))
+
+
+def test_the_hash_of_plain_values() -> None:
+    content = {"a": [1, 0.1 + 0.2, None, "ü"], "b": float("nan")}
+    assert content_hash(content) == content_hash(json.loads(json.dumps(content)))
+    assert content_hash(content) != content_hash({**content, "a": []})

@@ -37,7 +37,6 @@ ALLOWED: dict[str, set[str]] = {
     "report_page.thresholds": set(),
     "report_page.words": set(),
     "scheduling": set(),
-    "tensor_tree": set(),
     "token_losses": set(),
     "baselines.regression_input": set(),
     "baselines.runs_table": set(),
@@ -57,7 +56,9 @@ ALLOWED: dict[str, set[str]] = {
     "search_config": {"scheduling"},
     "target.target_config": set(),
     "task_files": set(),
-    "command_line": {"files", "folder_lock", "foreign_errors"},
+    "interrupts": set(),
+    "tensor_tree": {"files"},
+    "command_line": {"files", "folder_lock", "foreign_errors", "interrupts"},
     "data.pieces": {"data.rows"},
     "data.encode": {"data.tokenizer"},
     "data.store": {"data.tokenizer", "data.unchanged"},
@@ -69,6 +70,7 @@ ALLOWED: dict[str, set[str]] = {
     "mixture": {"files"},
     "parallel": set(),
     "run_folder": {"files", "folder_lock"},
+    "belonging": {"run_folder"},
     "agreement": {"mixture"},
     "baselines.gaussian_process": {"baselines.regression_input", "mixture"},
     "cli": {"command_line"},
@@ -120,9 +122,11 @@ ALLOWED: dict[str, set[str]] = {
     },
     "target.mixture_schedule": {"files", "mixture", "weights_files"},
     "verification": {"domains", "proxy", "scheduling"},
+    "unfinished": {"domains", "files", "interrupts", "proxy", "tensor_tree"},
     "baselines.fixed": {"baselines.problem", "mixture", "weights_files"},
     "baselines.proxy_runs": {
-        *("baselines.problem", "domains", "files", "parallel", "proxy", "verification"),
+        *("baselines.problem", "domains", "files", "parallel", "proxy", "unfinished"),
+        *("verification",),
     },
     "baselines.simulated_optimum": {
         *("baselines.gaussian_process", "baselines.regression"),
@@ -148,8 +152,10 @@ ALLOWED: dict[str, set[str]] = {
     "report_page.drawing": {"colours", "report_page.words"},
     "resuming": {"command_line", "options", "run_folder"},
     "target.mixture_order": {"target.mixture_schedule"},
+    "target.checkpoint_seal": {"data.store", "files"},
     "target.trainer_checkpoints": {
-        *("data.store", "proxy", "target.mixture_schedule", "target.target_config"),
+        *("belonging", "data.store", "files", "proxy", "target.checkpoint_seal"),
+        *("target.mixture_schedule", "target.target_config"),
     },
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
@@ -203,7 +209,7 @@ ALLOWED: dict[str, set[str]] = {
     "target.mixture_dataset": {
         *("data.store", "domains", "target.mixture_order", "target.mixture_schedule"),
     },
-    "checkpoint": {"files", "search_state", "tensor_tree"},
+    "checkpoint": {"belonging", "files", "search_state", "tensor_tree", "unfinished"},
     "data.prepare": {
         *("data.build", "data.encode", "data.plan", "data.store", "data.tokenizer"),
         *("data.unchanged", "files", "folder_lock"),
@@ -248,8 +254,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "run_data": {"command_line", "data.store", "data.tokens", "domains", "mixture", "options"},
     "target.sequential_trainer": {
-        *("data.store", "proxy", "run_folder", "target.trainer_checkpoints"),
-        *("target.training_plan",),
+        *("data.store", "proxy", "run_folder", "target.checkpoint_seal"),
+        *("target.trainer_checkpoints", "target.training_plan"),
     },
     "commands.report_command": {"command_line", "files", "html_report", "report"},
     "search_results": {
@@ -257,7 +263,7 @@ ALLOWED: dict[str, set[str]] = {
         *("plots", "run_data", "run_folder", "search_state"),
     },
     "target.training": {
-        *("data.store", "files", "run_folder", "target.mixture_schedule"),
+        *("data.store", "files", "interrupts", "run_folder", "target.mixture_schedule"),
         *("target.sequential_trainer", "target.target_config"),
         *("target.trainer_checkpoints", "target.training_plan"),
     },
@@ -266,7 +272,7 @@ ALLOWED: dict[str, set[str]] = {
         *("target.mixture_schedule", "target.target_config", "target.training"),
     },
     "run": {
-        "matching_search",
+        *("belonging", "interrupts", "matching_search"),
         *("checkpoint", "command_line", "data.store", "domains", "files", "options"),
         *("proxy", "run_data", "run_folder", "search", "search_results", "search_state"),
     },

@@ -29,6 +29,7 @@ def test_one_process_does_everything() -> None:
     assert torch.equal(alone.gather(rows, 5), rows)
     assert alone.sum([rows])[0] is rows
     assert alone.agree("runs/a") == "runs/a"
+    assert alone.largest(15) == 15
 
 
 def test_several_processes_need_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,3 +156,56 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, evidence: str) -> Non
         for out in ("one", "two")
     ]
     assert tokens[0] == tokens[1], "each row is computed and counted once"
+
+
+# The signal reaches the second process alone.
+SIGNALLED = """
+import os, signal, sys
+import bydore_pyro.search as search
+from bydore_pyro.cli import main
+
+taken = search.search_step
+
+def take(state):
+    if os.environ["RANK"] == "1" and len(state.records) == 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return taken(state)
+
+search.search_step = take
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+try:
+    main(sys.argv[1:])
+except SystemExit as error:
+    open("code-" + os.environ["RANK"], "w").write(str(error.code))
+"""
+
+
+@pytest.mark.slow
+def test_processes_save_together(tmp_path: Path) -> None:
+    """Whichever of them the signal reaches; no save waits for one that has gone."""
+    (tmp_path / "script.py").write_text(SIGNALLED)
+    text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+    options = ["search", "--smoke", "--data", str(text), "--validation", "a", "--steps", "15"]
+    options += ["--device", "cpu", "--cache", str(tmp_path / "cache"), "--out", "run"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [sys.executable, *launcher, "script.py", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+    saved = Path("run/checkpoints/step-000003")
+    assert (tmp_path / saved).is_dir()
+    assert done.stderr.count(f"Saved {saved}. Go on with --resume run") == 1
+    again = subprocess.run(
+        [sys.executable, "-m", "bydore_pyro", "search", "--resume", "run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0, again.stderr
+    assert f"going on from {saved}" in again.stderr

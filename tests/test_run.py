@@ -5,25 +5,32 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import xarray
 from conftest import folder_content
 
+import bydore_pyro.search
 from bydore_pyro.arviz_import import import_arviz
 from bydore_pyro.checkpoint import save_checkpoint
 from bydore_pyro.cli import main
 from bydore_pyro.command_line import parse_options
 from bydore_pyro.commands.search_command import SearchOptions
+from bydore_pyro.errors import RunFolderError
+from bydore_pyro.matching_search import MatchingSearch
 from bydore_pyro.options import SMOKE
 from bydore_pyro.run import is_finished, search, search_in, write_inputs
 from bydore_pyro.run_data import load_domains
 from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.search_state import SearchState, StepRecord
+from bydore_pyro.tensor_tree import write_tree
 
 KILLS = 20
 
@@ -127,28 +134,154 @@ def broken_off(
     return exit_.value.code
 
 
-@pytest.mark.parametrize(("evidence", "number"), [("linear", 3), ("matching", 1), ("matching", 3)])
-def test_interrupted_it_saves_and_says_how_to_go_on(
+@pytest.fixture
+def _heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test run in the background may have been started with the signals ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def signalled(
+    arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
+) -> object:
+    """Runs a search that gets a signal twice within a step, and again while it saves."""
+    taken, asked = bydore_pyro.search.search_step, False
+
+    def ask() -> None:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+
+    def take(state: SearchState) -> StepRecord:
+        nonlocal asked
+        if len(state.records) + 1 == step:
+            asked = True
+            ask()
+        return taken(state)
+
+    def write(*given: object) -> None:
+        if asked:
+            ask()
+        write_tree(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bydore_pyro.search.search_step", take)
+        patch.setattr("bydore_pyro.checkpoint.write_tree", write)
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+    return exit_.value.code
+
+
+@pytest.mark.usefixtures("_heard")
+@pytest.mark.parametrize(
+    ("evidence", "step", "number", "code", "last"),
+    [
+        ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP"),
+        ("matching", 3, signal.SIGINT, 130, "interrupted"),
+    ],
+)
+def test_a_signal_saves_once_and_says_where(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    evidence: str,
+    step: int,
+    number: int,
+    code: int,
+    last: str,
+) -> None:
+    """Within any step, before the first checkpoint, again and again: nothing is lost."""
+    kind = ("--evidence", evidence, "--steps", "10", "--checkpoint_every", "50")
+    main(arguments(store, tmp_path / "whole", *kind))
+    out = tmp_path / "out"
+    assert signalled(arguments(store, out, *kind), step, number, monkeypatch) == code
+    saved = out / "checkpoints" / f"step-{step:06d}"
+    assert max(saved.parent.iterdir()) == saved
+    stderr = capfd.readouterr().err
+    assert stderr.count("saving after this step") == 1
+    assert stderr.count(f"Saved {saved}. Go on with --resume {out}") == 1
+    assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
+    assert not is_finished(out)
+    by_hand = number == signal.SIGINT
+    assert (out / "mixture.json").exists() == by_hand, "a scheduler kills soon"
+    main(["search", "--resume", str(out)])
+    assert f"going on from {saved}" in capfd.readouterr().err
+    assert is_finished(out)
+    assert_same(results(tmp_path / "whole"), results(out))
+
+
+def test_a_kill_within_a_round_loses_that_round_alone(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MatchingSearch, "_round", full)
+    with pytest.raises(SystemExit):
+        main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
+    saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
+    assert saved == ["step-000001"], "the first of two rounds follows step 2"
+
+
+def edited(folder: Path, part: str, **fields: object) -> None:
+    """Edits the options of a run."""
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    content[part] |= fields
+    path.write_text(json.dumps(content))
+
+
+def test_a_run_with_edited_options_is_refused_by_the_field(
     store: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    evidence: str,
-    number: int,
 ) -> None:
-    """Also before the first round has been measured."""
-    kind = ("--evidence", evidence, "--steps", "10")
-    main(arguments(store, tmp_path / "whole", *kind))
     out = tmp_path / "out"
-    given = arguments(store, out, *kind)
-    assert broken_off(given, number, KeyboardInterrupt(), monkeypatch) == 130
-    stderr = capsys.readouterr().err
-    assert f"Go on with --resume {out}" in stderr
-    assert stderr.splitlines()[-1] == "bydore search: error: interrupted"
-    assert not is_finished(out)
+    full = OSError(28, "No space left on device", str(out))
+    assert broken_off(arguments(store, out), 3, full, monkeypatch) == 2
+    begun, before = (out / "config.json").read_text(), folder_content(out / "checkpoints")
+    for part, field, value in (
+        ("run", "seed", 7),
+        ("search", "inference_steps", 16),
+        ("proxy", "learning_rate", 0.5),
+        ("network", "width", 16),
+    ):
+        was = json.loads(begun)[part][field]
+        edited(out, part, **{field: value})
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main(["search", "--resume", str(out)])
+        assert exit_.value.code == 2
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith(f"bydore search: error: Expected {part}.{field} {was}, with which")
+        assert f"found {value}" in last
+        (out / "config.json").write_text(begun)
+        assert folder_content(out / "checkpoints") == before
+    edited(out, "run", log="tensorboard", checkpoint_every=2)  # how it is told may change
+    monkeypatch.setattr("bydore_pyro.run.versions", lambda: {"torch": "1.0"})
     main(["search", "--resume", str(out)])
+    stderr = capsys.readouterr().err
+    assert "was saved with torch" in stderr
+    assert "this is 1.0: the result may differ" in stderr
     assert is_finished(out)
-    assert_same(results(tmp_path / "whole"), results(out))
+
+
+def test_the_options_of_a_seed_are_those_of_all(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search below another's folder has options of its own, which nobody may have edited."""
+    given = arguments(store, tmp_path / "unused", "--checkpoint_every", "0")[1:]
+    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    write_inputs(RunFolder(tmp_path / "a"), options, load_domains(options).corpus, "test")
+    edited(tmp_path / "a", "search", sketch_size=7)
+    with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 7, with .*config"):
+        search_in(options, tmp_path / "a", "test")
+    capsys.readouterr()
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(
@@ -177,9 +310,29 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     (newest / "tree.json").write_text("{")
     main(["search", "--resume", str(tmp_path / "whole")])
     stderr = capsys.readouterr().err
-    assert f"checkpoint {newest} is refused" in stderr
+    assert f"checkpoint {newest} is refused and set aside as refused-{newest.name}: " in stderr
     assert "going on from" in stderr
     assert_same(before, results(tmp_path / "whole"))
+
+
+def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused ones, of later steps, do not count among the kept."""
+    out = tmp_path / "out"
+    main(arguments(store, out))
+    checkpoints = out / "checkpoints"
+    whole, last = results(out), sorted(path.name for path in checkpoints.iterdir())
+    for name in last:  # a stored position, which gave another mixture without a word
+        text = (checkpoints / name / "tree.json").read_text()
+        changed = re.sub(r'(?<=\["train", "a", )\d+', lambda m: str(int(m[0]) + 1), text)
+        assert changed != text
+        (checkpoints / name / "tree.json").write_text(changed)
+    main(["search", "--resume", str(out)])
+    assert "no sound checkpoint: beginning anew" in capsys.readouterr().err
+    found = sorted(path.name for path in checkpoints.iterdir())
+    assert found == [*(f"refused-{name}" for name in last), *last]
+    assert_same(whole, results(out))
 
 
 def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path) -> None:

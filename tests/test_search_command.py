@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,21 @@ def test_bad_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
     with pytest.raises(ValueError, match="Expected seeds"):
         RepetitionConfig(seeds=2000)
+
+
+@pytest.mark.parametrize("evidence", ["matching", "linear"])
+def test_a_proxy_that_has_not_learned_is_told_everywhere(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], evidence: str
+) -> None:
+    """On the command line, in the report as text and as a page, and in the metrics."""
+    given = ["--smoke", "--data", str(store), "--validation", "a", "--out", str(tmp_path / "run")]
+    search_command([*given, "--evidence", evidence, "--learning_rate", "1e-9"])
+    printed = capsys.readouterr()
+    told = "The weights mean nothing: the proxy has not learned. Its validation loss ended at "
+    assert f"\nwarning: {told}" in printed.err
+    assert f"\nWarning: {told}" in printed.out
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["learning"]["warning"].startswith(told)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Has the proxy learned?" in page
+    assert told in page

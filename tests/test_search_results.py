@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.search import run_search, search_step
 from bydore_pyro.search_results import (
     Found,
+    learning_of,
     peak_memory_megabytes,
     run_epochs,
     search_metrics,
@@ -90,3 +92,27 @@ def test_a_search_that_broke_off_before_its_first_round_leaves_what_it_did(
 def test_memory_is_counted_in_megabytes() -> None:
     held = np.ones(20_000_000)
     assert peak_memory_megabytes() > held.nbytes / 2**20
+
+
+@pytest.mark.parametrize("evidence", ["linear", "matching"])
+@pytest.mark.parametrize(("gained", "learned"), [(0.0, False), (0.09, False), (0.11, True)])
+def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
+    corpus: TokenStore, evidence: str, gained: float, learned: bool
+) -> None:
+    """A search by linear evidence notes noisy losses, of which the last ten are averaged."""
+    config = LINEAR if evidence == "linear" else MATCHING
+    state = state_of(corpus, config)
+    assert learning_of(state) == {}
+    search_step(state)
+    noise = 0.5 * (-1.0) ** np.arange(10) if evidence == "linear" else np.zeros(10)
+    uniform = math.log(corpus.vocabulary)
+    state.records = [
+        dataclasses.replace(state.records[0], validation_loss=loss)
+        for loss in [9.0, *(uniform - gained + noise)]
+    ]
+    found = learning_of(state)
+    assert found["validation_loss"] == pytest.approx(uniform - gained)
+    assert (found["uniform_loss"], found["margin"]) == (uniform, 0.1)
+    assert found["learned"] == learned
+    assert ("warning" in found) != learned
+    assert json.loads(json.dumps(found)) == found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,16 +14,19 @@ import pytest
 import torch
 from target_runs import mixture_for, tiny_config, tiny_shape
 from torch.utils.data import SequentialSampler
+from transformers import TrainerControl
 
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.target.checkpoint_seal import broken_seal, read_seal
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.sequential_trainer import (
     FilesStay,
     FiniteLosses,
+    SavingOnSignal,
     SequentialTrainer,
-    TokenizerBeside,
+    WholeCheckpoints,
     build_trainer,
     training_arguments,
 )
@@ -92,13 +97,19 @@ def test_a_training_that_diverges_stops(name: str) -> None:
         callback.on_log(None, state, None, logs={name: float("nan")})  # type: ignore[arg-type]
 
 
-def test_one_process_copies_the_tokenizer(corpus: TokenStore, tmp_path: Path) -> None:
-    (tmp_path / "checkpoint-7").mkdir()
-    callback = TokenizerBeside(corpus.tokenizer)
+def test_one_process_makes_a_checkpoint_whole(corpus: TokenStore, tmp_path: Path) -> None:
+    """When every process has written its file."""
+    checkpoint = tmp_path / "checkpoint-7"
+    checkpoint.mkdir()
+    callback = WholeCheckpoints(
+        corpus.tokenizer, {"seed": 3}, lambda: (checkpoint / "rng_state_1.pth").touch()
+    )
     for main in (False, True):
         state: Any = SimpleNamespace(global_step=7, is_world_process_zero=main)
         callback.on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)  # type: ignore[arg-type]
-        assert (tmp_path / "checkpoint-7" / "tokenizer.json").is_file() == main
+        assert (checkpoint / "tokenizer.json").is_file() == main
+        assert (broken_seal(checkpoint) is None) == main
+    assert read_seal(checkpoint) == {"seed": 3}
 
 
 def test_files_that_do_not_stay_stop_a_training(store: Path, tmp_path: Path) -> None:
@@ -120,3 +131,25 @@ def test_files_that_do_not_stay_stop_a_training(store: Path, tmp_path: Path) -> 
     folder.path.rmdir()
     with pytest.raises(RunFolderError, match="run to stay"):
         step()
+
+
+def test_processes_end_behind_the_same_step() -> None:
+    """A signal that reached another process counts too."""
+    numbers, heard = iter([0, 0, 15]), iter([0, 2, 0])
+    callback = SavingOnSignal(lambda: next(heard), lambda own: max(own, next(numbers)))
+    for stops in (False, True, True):
+        control = TrainerControl()
+        callback.on_step_end(None, None, control)  # type: ignore[arg-type]
+        assert control.should_training_stop == control.should_save == control.should_log == stops
+
+
+def test_workers_are_in_groups_of_their_own(corpus: TokenStore, tmp_path: Path) -> None:
+    """Ctrl-C and torchrun signal whole groups; a training whose workers died could not save."""
+    trainer = build_trainer(plan(corpus, loader_workers=1), corpus, RunFolder(tmp_path / "run"))
+    batches = iter(trainer.get_train_dataloader())
+    next(batches)
+    (worker,) = multiprocessing.active_children()
+    assert worker.pid is not None
+    assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
+    assert len(list(batches)) == 23
+    assert trainer.largest(15) == 15

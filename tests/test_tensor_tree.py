@@ -48,7 +48,9 @@ def same(left: object, right: object) -> bool:
 
 def test_round_trip(tmp_path: Path) -> None:
     write_tree(tmp_path, TREE, {"format": "test/1"})
-    assert same(TREE, read_tree(tmp_path, {"format": "test/1"}))
+    header, tree = read_tree(tmp_path)
+    assert header == {"format": "test/1"}
+    assert same(TREE, tree)
     assert {p.suffix for p in tmp_path.iterdir()} == {".json", ".safetensors"}
 
 
@@ -56,21 +58,24 @@ def test_damage_and_foreign_files_are_refused(tmp_path: Path) -> None:
     write_tree(tmp_path, TREE, {"format": "test/1"})
     tensors, tree = tmp_path / "tensors.safetensors", tmp_path / "tree.json"
     whole, plain = tensors.read_bytes(), tree.read_text()
-    with pytest.raises(ValueError, match="Expected format 'other', found 'test/1'"):
-        read_tree(tmp_path, {"format": "other"})
     for damaged in (whole[:-3], b"", whole[:100] + b"x" + whole[101:]):
         tensors.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"Expected the tensors that tree\.json names"):
-            read_tree(tmp_path, {})
+            read_tree(tmp_path)
     tensors.write_bytes(whole)
+    for damaged in (plain.replace("test/1", "test/2"), plain.replace("[0, 1]", "[0, 2]")):
+        assert damaged != plain
+        tree.write_text(damaged)
+        with pytest.raises(ValueError, match=r"Expected tree\.json as it was written"):
+            read_tree(tmp_path)
     for damaged in (plain[:50], "[]", "{}", json.dumps({**json.loads(plain), "tree": [1]})):
         tree.write_text(damaged)
-        with pytest.raises(ValueError, match=r"Error|Expected|Unterminated|unpack"):
-            read_tree(tmp_path, {})
+        with pytest.raises(ValueError, match=r"Error|Expect|Unterminated|unpack"):
+            read_tree(tmp_path)
     tensors.unlink()
     tree.write_text(plain)
     with pytest.raises(ValueError, match="FileNotFoundError"):
-        read_tree(tmp_path, {})
+        read_tree(tmp_path)
 
 
 def test_other_values_are_refused(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ from target_runs import mixture_for, tiny_config, write_run
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import RunFolderError
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.target.checkpoint_seal import write_seal
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.trainer_checkpoints import (
+    belonging,
+    check_checkpoint,
     check_same_run,
     checkpoint_step,
     copy_tokenizer,
@@ -71,6 +74,29 @@ def test_a_run_goes_on_with_what_it_was_begun_with(corpus: TokenStore, tmp_path:
     other = dataclasses.replace(corpus, index={**corpus.index, "sha256": "0" * 64})
     with pytest.raises(RunFolderError, match=r"Expected the text that .* found 000000000000"):
         check_same_run(tmp_path, other, schedule, config)
+
+
+def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, tmp_path: Path) -> None:
+    schedule = MixtureSchedule.constant(mixture_for(corpus))
+    saved = belonging("models/target-60m", corpus, schedule, tiny_config())
+    assert {"seed", "text", "mixture", "versions", "learning_rate"} <= set(saved)
+    write_seal(tmp_path, saved)
+    told: list[str] = []
+    elsewhere = tiny_config(device_batch_sequences=1, log_every=3, kept_checkpoints=1)
+    check_checkpoint(
+        tmp_path, belonging("/elsewhere/target-60m", corpus, schedule, elsewhere), told.append
+    )
+    assert not told
+    check_checkpoint(tmp_path, {**saved, "versions": {"torch": "1.0"}}, told.append)
+    assert any("this is 1.0: the result may differ" in line for line in told)
+    birds = MixtureSchedule.constant(Mixture(names=("birds",), weights=(1.0,)))
+    for field, changed in (
+        ("learning_rate", belonging("target-60m", corpus, schedule, tiny_config(learning_rate=1))),
+        ("model", belonging("models/target-1b", corpus, schedule, tiny_config())),
+        ("mixture", belonging("target-60m", corpus, birds, tiny_config())),
+    ):
+        with pytest.raises(RunFolderError, match=f"Expected {field} .*, with which"):
+            check_checkpoint(tmp_path, changed, print)
 
 
 class Runs:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from target_runs import (
     WEIGHTS,
+    SignalAt,
     StopAt,
     mixture_for,
     same_bits,
@@ -31,6 +33,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError, RunFolderError
+from bydore_pyro.interrupts import Interrupted
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
@@ -120,6 +123,71 @@ def test_resumed_it_ends_with_the_same_bits(
     assert any(("checkpoint-" if begun else "beginning anew") in line for line in told)
     assert same_bits(weights_in(resumed.model), weights_in(whole.model))
     assert [e["loss"] for e in resumed.log] == [e["loss"] for e in whole.log]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "step"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 7)]
+)
+def test_a_signal_saves_first_and_says_where(
+    corpus: TokenStore, whole: Trained, tmp_path: Path, number: int, code: int, step: int
+) -> None:
+    """In any step, once, however often it comes; with workers that read ahead."""
+    before = signal.signal(number, signal.default_int_handler)  # it may be ignored
+    told: list[str] = []
+    asking = SignalAt(step, number)
+    run = tmp_path / "run"
+    try:
+        with pytest.raises(Interrupted) as found:
+            train(corpus, run, callbacks=[asking], tell=told.append, loader_workers=1)
+    finally:
+        signal.signal(number, before)
+    assert found.value.exit_code == code
+    assert told[-1] == f"Saved {run}/checkpoints/checkpoint-{step}. Go on with --resume {run}"
+    assert asking.saved == 1 + step // 4
+    assert not (run / "model").exists()
+    resumed = train(corpus, run, resume=True)
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+    assert [e["loss"] for e in resumed.log] == [e["loss"] for e in whole.log]
+
+
+def test_edited_options_are_refused_by_the_field(
+    corpus: TokenStore, whole: Trained, tmp_path: Path
+) -> None:
+    """As `bydore train --resume` reads them from the run's own file."""
+    folder = tmp_path / "run"
+    shutil.copytree(whole.folder, folder)
+    shutil.rmtree(folder / "model")
+    content = json.loads((folder / "config.json").read_text())
+    for field, value in (("learning_rate", 0.5), ("seed", 7), ("weight_decay", 0.0)):
+        edited = {**content, "target": {**content["target"], field: value}}
+        (folder / "config.json").write_text(json.dumps(edited))
+        with pytest.raises(RunFolderError, match=f"Expected {field} .*, found {value}: a run"):
+            train(corpus, folder, resume=True, **{field: value})
+    (folder / "config.json").write_text(json.dumps(content))
+    assert len(list((folder / "checkpoints").iterdir())) == 2, "nothing is set aside"
+    resumed = train(corpus, folder, resume=True, log_every=3, kept_checkpoints=1)
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+
+
+def test_a_changed_checkpoint_is_set_aside(
+    corpus: TokenStore, whole: Trained, tmp_path: Path
+) -> None:
+    """One whose weights are sound, and others."""
+    folder = tmp_path / "run"
+    shutil.copytree(whole.folder, folder)
+    shutil.rmtree(folder / "model")
+    for step in (8, 12):
+        path = folder / "checkpoints" / f"checkpoint-{step}"
+        change(path, "model.norm.weight", torch.zeros(32))
+    told: list[str] = []
+    resumed = train(corpus, folder, resume=True, tell=told.append)
+    for line, step in zip(told, (12, 8), strict=False):
+        assert f"checkpoint-{step}, whose model.safetensors was changed" in line
+        assert line.endswith(f"; it is set aside as refused-checkpoint-{step}")
+    assert told[2] == "no checkpoint: beginning anew"
+    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+    kept = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert kept == [f"{p}checkpoint-{n}" for p in ("", "refused-") for n in (12, 8)]
 
 
 def test_a_half_written_checkpoint_is_passed_over(
@@ -326,6 +394,25 @@ train(store, killed, fsdp=True, resume=True)
 """
 
 
+# The signal reaches the second process alone.
+SIGNALLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from bydore_pyro.data.store import open_store
+from bydore_pyro.interrupts import Interrupted
+from target_runs import SignalAt, train
+
+torch.set_num_threads(1)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+asking = [SignalAt(6, signal.SIGTERM)] if os.environ["RANK"] == "1" else []
+try:
+    train(open_store(Path(sys.argv[1])), Path(sys.argv[2]), callbacks=asking)
+except Interrupted as error:
+    Path(f"code-{os.environ['RANK']}").write_text(str(error.exit_code))
+"""
+
+
 def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     (folder / "script.py").write_text(script)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -337,7 +424,9 @@ def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
         env={
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTHONPATH": os.pathsep.join(
+                [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+            ),
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -369,6 +458,22 @@ def test_two_processes_train_what_one_trains(
     assert alone == list(range(64, 96)), "what two would have seen"
     for name, value in weights_in(resumed.model).items():
         torch.testing.assert_close(value, two[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_processes_save_together(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    """Whichever of them the signal reaches; no save waits for one that has gone."""
+    run = tmp_path / "run"
+    on_two_processes(tmp_path, SIGNALLED, corpus.folder, run)
+    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+    saved = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert saved == ["checkpoint-4", "checkpoint-6"]
+    told: list[str] = []
+    resumed = train(corpus, run, resume=True, tell=told.append)
+    assert f"going on from {run}/checkpoints/checkpoint-6" in told
+    np.testing.assert_allclose(
+        [e["loss"] for e in resumed.log], [e["loss"] for e in whole.log], rtol=1e-4
+    )
 
 
 @pytest.mark.slow

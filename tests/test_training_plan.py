@@ -11,8 +11,9 @@ import torch
 from target_runs import mixture_for, tiny_config, tiny_shape, write_run
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import DataError
+from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.target import training_plan
+from bydore_pyro.target.checkpoint_seal import write_seal
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 
@@ -98,7 +99,11 @@ def test_going_on(corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.Monkey
     shape = tiny_shape()
     shape.num_hidden_layers = 3
     shape.save_pretrained(checkpoint)
+    write_seal(checkpoint, plan(corpus).belongs)
     monkeypatch.setattr(training_plan, "last_checkpoint", lambda *_, **__: checkpoint)
     found = plan(corpus, told, resumed=tmp_path)
     assert found.checkpoint == checkpoint
     assert found.model.num_hidden_layers == 3, "the checkpoint's own shape"
+    write_seal(checkpoint, {**found.belongs, "model": "target-1b"})
+    with pytest.raises(RunFolderError, match=r"Expected model target-1b, .* found LlamaConfig"):
+        plan(corpus, told, resumed=tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from report_runs import NAMES, metrics_of, mixture_with_intervals, write_fit, write_seeds
 
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.report_page.run_record import RunRecord, Trajectory, read_run
+from bydore_pyro.report_page.run_record import RunRecord, Trajectory, read_run, unlearned
 from bydore_pyro.report_page.thresholds import Verdict
 from bydore_pyro.report_page.verdicts import (
     average_start,
@@ -156,3 +156,16 @@ def test_a_stopped_run_says_so_first(tmp_path: Path) -> None:
     assert first.level == "bad"
     assert "after 7 steps: disk full" in first.figures
     assert verdicts_of(read_run(write_fit(tmp_path / "fit"))) == []
+
+
+def test_a_proxy_that_has_not_learned_says_so() -> None:
+    question = "Has the proxy learned?"
+    learning = {"learned": False, "warning": "The weights mean nothing: it has not learned"}
+    for metrics in ({"learning": learning}, {"details": {"learning": learning}}):
+        told = verdict(record_of(metrics=metrics_of(**metrics)), question)
+        assert (told.level, told.answer) == ("bad", "No")
+        assert told.figures == "The weights mean nothing: it has not learned."
+    for sound in ({"learned": True}, {}, [], None, {"warning": 3}):
+        record = record_of(metrics=metrics_of(learning=sound, details=sound))
+        assert question not in [v.question for v in verdicts_of(record)]
+        assert unlearned(record.metrics) == ""

@@ -22,6 +22,7 @@ from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.files import appearing_folder
 from bydore_pyro.parallel import Parallel
 from bydore_pyro.proxy import Proxy
+from bydore_pyro.unfinished import kept_on_signal
 from bydore_pyro.verification import train_on_mixture
 
 __all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_runs"]
@@ -79,6 +80,8 @@ class FinishedRun:
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
     """Trains proxies, those that have not been finished before, and charges all to the problem.
 
+    One that a signal breaks off is kept, and gone on with when it is planned again.
+
     All start from the initial weights of their seed; the step size rises over at most a fifth of
     their steps and falls linearly to zero. Several
     processes (see `bydore_pyro.parallel`) share them out.
@@ -89,6 +92,7 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
         label: Of the progress bar.
 
     Raises:
+        Interrupted: When a signal asked for the end.
         NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
         RunFolderError: When a remembered run is damaged.
     """
@@ -168,7 +172,9 @@ def _folder(problem: Problem, run: PlannedRun) -> Path:
     return problem.runs / digest[:24]
 
 
-def _train(problem: Problem, run: PlannedRun, place: Path, advance: Callable[[], object]) -> None:
+def _train(
+    problem: Problem, run: PlannedRun, place: Path, advance: Callable[[int], object]
+) -> None:
     """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
     from safetensors.torch import save_file
 
@@ -177,11 +183,16 @@ def _train(problem: Problem, run: PlannedRun, place: Path, advance: Callable[[],
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
     proxy = Proxy(model, config, decay_steps=run.steps)
     domains = problem.domains(run.seed)
-    training = train_on_mixture(
-        domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
-    )
-    for _ in training:
-        advance()
+    unfinished = place.with_name(f"unfinished-{place.name}")
+    # The folder's name is the hash of all that it depends on.
+    with kept_on_signal(unfinished, {"run": place.name}, proxy, domains) as check:
+        advance(proxy.steps)
+        training = train_on_mixture(
+            domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
+        )
+        for _ in training:
+            advance(1)
+            check()
     with proxy.cost.part("evaluate"):
         losses = {
             name: proxy.evaluate_tokens(held_out_sequences(problem, name), "evaluate").cpu()

@@ -104,21 +104,16 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     source = given.mixture if resume is None else str(resume / "schedule.json")
     schedule = read_schedule(source, number_of_tokens(config.tokens), given.trajectory_stages)
     store = open_store(Path(given.data))
-    try:
-        trained = train_target(
-            model_source(given.model),
-            store,
-            schedule,
-            config,
-            out,
-            resume=resume is not None,
-            options=asdict(options),
-            tell=tell,
-        )
-    except KeyboardInterrupt:
-        if (out / "config.json").exists():
-            tell(f"Go on from the last checkpoint with --resume {out}")
-        raise
+    trained = train_target(
+        model_source(given.model),
+        store,
+        schedule,
+        config,
+        out,
+        resume=resume is not None,
+        options=asdict(options),
+        tell=tell,
+    )
     print(_told(trained.metrics, trained.model))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.mixture import Mixture
 
-__all__ = ["Draws", "RunRecord", "Trajectory", "labelled_runs", "read_run"]
+__all__ = ["Draws", "RunRecord", "Trajectory", "labelled_runs", "read_run", "unlearned"]
 
 T = TypeVar("T")
 
@@ -151,6 +151,16 @@ def as_number(value: Any) -> float | None:
         return float(value) if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+def unlearned(metrics: Mapping[str, Any]) -> str:
+    """Returns what a run noted of a proxy that has not learned, "" where it noted nothing."""
+    for place in (metrics, metrics.get("details")):  # a search's own, and that of a fit
+        learning = place.get("learning") if isinstance(place, Mapping) else None
+        warning = learning.get("warning") if isinstance(learning, Mapping) else None
+        if isinstance(warning, str):
+            return warning
+    return ""
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:

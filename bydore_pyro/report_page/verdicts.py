@@ -15,7 +15,7 @@ from bydore_pyro.report_page.matching_verdicts import (
     judge_rounds,
     weighed,
 )
-from bydore_pyro.report_page.run_record import RunRecord, as_number
+from bydore_pyro.report_page.run_record import RunRecord, as_number, unlearned
 from bydore_pyro.report_page.thresholds import (
     AGREES,
     CALM,
@@ -116,11 +116,11 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; what its files do not tell is not judged."""
     if record.by_matching:
         judges: tuple[Callable[[RunRecord], Verdict | None], ...] = (
-            *(_finished, judge_coverage, judge_rounds, _decided),
+            *(_finished, _learned, judge_coverage, judge_rounds, _decided),
             *(judge_check, judge_corrected, _agrees, _repeats),
         )
     else:
-        judges = (_finished, _settled, _calm, _decided, _fits, _agrees, _repeats)
+        judges = (_finished, _learned, _settled, _calm, _decided, _fits, _agrees, _repeats)
     found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]
 
@@ -134,6 +134,15 @@ def _finished(record: RunRecord) -> Verdict | None:
         answer="No",
         figures=f"It stopped after {number(record.number('steps'), 0)} steps: "
         f"{record.metrics['stopped']}. All that follows is of the steps before.",
+    )
+
+
+def _learned(record: RunRecord) -> Verdict | None:
+    warning = unlearned(record.metrics)
+    if not warning:
+        return None
+    return Verdict(
+        level="bad", question="Has the proxy learned?", answer="No", figures=f"{warning}."
     )
 
 

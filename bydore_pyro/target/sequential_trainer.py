@@ -8,33 +8,59 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence, Sized
+import os
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import Sampler, SequentialSampler
+from torch.utils.data import DataLoader, Sampler, SequentialSampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import NonFiniteError
 from bydore_pyro.proxy import build_language_model
 from bydore_pyro.run_folder import RunFolder
+from bydore_pyro.target.checkpoint_seal import write_seal
 from bydore_pyro.target.trainer_checkpoints import checkpoint_step, copy_tokenizer
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
 
 __all__ = [
     "FilesStay",
     "FiniteLosses",
+    "SavingOnSignal",
     "SequentialTrainer",
-    "TokenizerBeside",
+    "WholeCheckpoints",
     "build_trainer",
     "training_arguments",
 ]
 
 
+def _apart(start: Callable[[int], None] | None, worker: int) -> None:
+    """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun signal
+    whole groups, and a training whose workers died could not end its step."""
+    os.setpgid(0, 0)
+    if start is not None:
+        start(worker)
+
+
 class SequentialTrainer(Trainer):
     """A `Trainer` that draws nothing: sequence after sequence."""
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Returns the Trainer's own, whose workers live on when a signal ends the training."""
+        loader = super().get_train_dataloader()
+        inner: Any = getattr(loader, "base_dataloader", loader)  # Accelerate's wraps another
+        inner.worker_init_fn = partial(_apart, inner.worker_init_fn)
+        return loader
+
+    def largest(self, value: int) -> int:
+        """Returns the largest of the processes' values, to all of them."""
+        if self.accelerator.num_processes == 1:
+            return value
+        own = torch.tensor([value], device=self.accelerator.device)
+        return int(self.accelerator.gather(own).max())
 
     def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler[int]:
         return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
@@ -65,23 +91,48 @@ class FiniteLosses(TrainerCallback):
                 )
 
 
-class TokenizerBeside(TrainerCallback):
-    """Puts the tokenizer beside the model of every checkpoint.
+class WholeCheckpoints(TrainerCallback):
+    """Puts the tokenizer beside the model of every checkpoint, and seals it.
 
     Args:
         tokenizer: Its folder.
+        belongs: What the checkpoints belong to.
+        wait: Returns when every process has come there: each writes a file of its own.
     """
 
-    def __init__(self, tokenizer: Path) -> None:
-        self._tokenizer = tokenizer
+    def __init__(
+        self, tokenizer: Path, belongs: Mapping[str, Any], wait: Callable[[], object]
+    ) -> None:
+        self._tokenizer, self._belongs, self._wait = tokenizer, belongs, wait
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
-        """Copies it."""
+        """Makes it whole."""
+        self._wait()
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             copy_tokenizer(self._tokenizer, checkpoint)
+            write_seal(checkpoint, self._belongs)
+
+
+class SavingOnSignal(TrainerCallback):
+    """Saves and ends a training behind the step in which a signal arrived in any process.
+
+    Args:
+        asked: Returns the signal's number, 0 before.
+        largest: Returns the largest of all processes' numbers: they end behind the same step.
+    """
+
+    def __init__(self, asked: Callable[[], int], largest: Callable[[int], int]) -> None:
+        self._asked, self._largest = asked, largest
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Asks."""
+        if self._largest(self._asked()):
+            control.should_log = control.should_save = control.should_training_stop = True
 
 
 class FilesStay(TrainerCallback):
@@ -127,14 +178,19 @@ def build_trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.config.seed)
         model = build_language_model(plan.model, store.vocabulary)
-    own = [FilesStay(folder, store), TokenizerBeside(store.tokenizer), FiniteLosses()]
-    own += _tensorboard(plan, folder)
     trainer = SequentialTrainer(
         model=model,
         args=training_arguments(plan, folder.path / CHECKPOINTS),
         train_dataset=plan.dataset,
-        callbacks=[*own, *callbacks],
+        callbacks=[
+            FilesStay(folder, store),
+            FiniteLosses(),
+            *_tensorboard(plan, folder),
+            *callbacks,
+        ],
     )
+    wait = trainer.accelerator.wait_for_everyone
+    trainer.add_callback(WholeCheckpoints(store.tokenizer, plan.belongs, wait))
     if trainer.is_fsdp_enabled:
         # The sharded kind has an index that is unpickled, and no `from_pretrained` reads it.
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")

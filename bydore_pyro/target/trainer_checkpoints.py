@@ -10,21 +10,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import torch
 from safetensors import safe_open
 
+from bydore_pyro.belonging import check_belongs, versions
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import RunFolderError
+from bydore_pyro.files import set_aside
 from bydore_pyro.proxy import build_language_model
+from bydore_pyro.target.checkpoint_seal import broken_seal, read_seal
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.target_config import TargetConfig
 
 __all__ = [
+    "belonging",
+    "check_checkpoint",
     "check_same_run",
     "checkpoint_step",
     "copy_tokenizer",
@@ -33,8 +39,13 @@ __all__ = [
 ]
 
 PREFIX = "checkpoint-"
-# The options that decide which sequences a step sees.
-DECIDING = ("tokens", "sequence_length", "target_batch_sequences", "seed")
+# The options that decide which sequences a step sees, and what it does with them. The others tell
+# how that is computed, read, told and kept: they may change on the way.
+DECIDING = (
+    *("tokens", "sequence_length", "target_batch_sequences", "seed", "precision"),
+    *("learning_rate", "final_learning_rate", "warmup_share", "weight_decay"),
+    "max_gradient_norm",
+)
 
 
 def checkpoint_step(path: Path | None) -> int:
@@ -53,7 +64,12 @@ def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
 
 
 def last_checkpoint(
-    folder: Path, vocabulary: int, tell: Callable[[str], None], *, fsdp: bool = False
+    folder: Path,
+    vocabulary: int,
+    tell: Callable[[str], None],
+    *,
+    fsdp: bool = False,
+    writes: bool = False,
 ) -> Path | None:
     """Returns the newest checkpoint that a run can go on from with the same bits, None without one.
 
@@ -62,6 +78,7 @@ def last_checkpoint(
         vocabulary: Tokens that the model knows.
         tell: Is given a line for each that is passed over.
         fsdp: Whether weights and optimiser are FSDP's, which are not looked into.
+        writes: Whether those passed over are set aside, by name, and counted no longer.
     """
     found = {}
     for path in folder.glob("checkpoint-*"):
@@ -72,9 +89,11 @@ def last_checkpoint(
         reason = _damage_of_state(path)
         if reason is None and not fsdp:
             reason = _damage_of_pickles(path) or _damage_of_weights(path, vocabulary)
+        reason = reason or broken_seal(path)
         if reason is None:
             return path
-        tell(f"passing over {path}, {reason}")
+        named = f"; it is set aside as {set_aside(path).name}" if writes else ""
+        tell(f"passing over {path}, {reason}{named}")
     return None
 
 
@@ -137,6 +156,26 @@ def _damage_of_weights(path: Path, vocabulary: int) -> str | None:
     return None
 
 
+def belonging(
+    model: str, store: TokenStore, schedule: MixtureSchedule, config: TargetConfig
+) -> dict[str, Any]:
+    """Returns what a checkpoint belongs to.
+
+    Args:
+        model: Its folder or name; where the folder lies is not compared.
+        store: The text.
+        schedule: The mixtures.
+        config: The options; only those count that decide what a step sees and does.
+    """
+    return {
+        **{name: getattr(config, name) for name in DECIDING},
+        "model": Path(model).name,
+        "text": store.sha256,
+        "mixture": json.loads(schedule.to_json()),
+        "versions": versions(),
+    }
+
+
 def check_same_run(
     folder: Path, store: TokenStore, schedule: MixtureSchedule, config: TargetConfig
 ) -> None:
@@ -146,7 +185,7 @@ def check_same_run(
         folder: Of the run.
         store: The text.
         schedule: The mixtures.
-        config: The options; those that have no part in the choice of sequences may differ.
+        config: The options; those that have no part in what a step sees and does may differ.
 
     Raises:
         RunFolderError: When they are others, or there is no run.
@@ -168,6 +207,22 @@ def check_same_run(
                 f"Expected the {name} that {folder} was begun with ({value!s:.40}), found "
                 f"{given[name]!s:.40}"
             )
+
+
+def check_checkpoint(
+    checkpoint: Path, belongs: Mapping[str, Any], tell: Callable[[str], None]
+) -> None:
+    """Checks that a sound checkpoint belongs to the run that would go on from it.
+
+    Args:
+        checkpoint: From `last_checkpoint`.
+        belongs: What the run is, from `belonging`.
+        tell: Is told of other versions.
+
+    Raises:
+        RunFolderError: When it is another's; it names the field that differs.
+    """
+    check_belongs(checkpoint, read_seal(checkpoint), belongs, tell)
 
 
 @contextmanager

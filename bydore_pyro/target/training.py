@@ -26,6 +26,7 @@ from torch import nn
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.errors import DataError, RunFolderError
 from bydore_pyro.files import appearing_folder
+from bydore_pyro.interrupts import Interrupted, deferred
 from bydore_pyro.run_folder import RunFolder, provenance
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.target_config import TargetConfig
@@ -98,6 +99,7 @@ def train_target(
 
     Raises:
         DataError: When model, text, mixture and length do not go together, or the text changes.
+        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
         RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, too little memory, a package is missing, or the
@@ -127,14 +129,20 @@ def _train(
         folder.write_text("schedule.json", schedule.to_json() + "\n")
         folder.write_json("manifest.json", store.index)
         folder.write_config("train", parts, tell)
-    from bydore_pyro.target.sequential_trainer import build_trainer
+    from bydore_pyro.target.sequential_trainer import SavingOnSignal, build_trainer
 
     trainer = build_trainer(plan, store, folder, callbacks)
     plan.dataset.order.counts(checkpoint_step(plan.checkpoint) * config.target_batch_sequences)
     start = time.perf_counter()
     try:
-        with tensors_only(plan.checkpoint):
+        with tensors_only(plan.checkpoint), deferred() as asked:
+            trainer.add_callback(SavingOnSignal(asked, trainer.largest))
             trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+            # Every process comes here: none ends before it is saved.
+            if number := trainer.largest(asked()):
+                name = f"checkpoint-{trainer.state.global_step}"
+                tell(f"Saved {folder.path / CHECKPOINTS / name}. Go on with --resume {out}")
+                raise Interrupted(number)
     except DataError as error:  # one of a worker's comes with its traceback
         reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
         raise DataError(reason) from error

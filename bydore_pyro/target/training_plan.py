@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,12 @@ from bydore_pyro.proxy import build_language_model
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.target_config import TargetConfig
-from bydore_pyro.target.trainer_checkpoints import check_same_run, last_checkpoint
+from bydore_pyro.target.trainer_checkpoints import (
+    belonging,
+    check_checkpoint,
+    check_same_run,
+    last_checkpoint,
+)
 from bydore_pyro.target.training_checks import (
     check_epochs,
     check_memory,
@@ -54,6 +59,7 @@ class TrainingPlan:
         processes: How many there are.
         liger: Whether liger-kernel's kernels are used.
         checkpoint: What is gone on from, or None.
+        belongs: What its checkpoints belong to.
     """
 
     config: TargetConfig
@@ -65,6 +71,7 @@ class TrainingPlan:
     processes: int
     liger: bool
     checkpoint: Path | None
+    belongs: Mapping[str, Any]
 
 
 def plan_training(
@@ -100,12 +107,12 @@ def plan_training(
     check_schedule(schedule, store, other_tokenizer=config.other_tokenizer)
     dataset = MixtureDataset(store, schedule, config.sequences, config.sequence_length, config.seed)
     check_epochs(dataset, schedule, config.max_epochs)
-    checkpoint = None
+    named = str(model) if isinstance(model, str | Path) else type(model).__name__
+    checkpoint, belongs = None, belonging(named, store, schedule, config)
     if resumed is not None:
         check_same_run(resumed, store, schedule, config)
-        checkpoint = _checkpoint_of(resumed, store, config, tell)
+        checkpoint = _checkpoint_of(resumed, store, config, belongs, tell)
     empty = _empty_model(checkpoint or model, store)
-    named = str(model) if isinstance(model, str | Path) else type(model).__name__
     check_positions(empty.config, config.sequence_length, named)
     liger = config.liger and device.type == "cuda" and find_spec("liger_kernel") is not None
     needed = memory_needed(
@@ -134,13 +141,23 @@ def plan_training(
         processes=processes,
         liger=liger,
         checkpoint=checkpoint,
+        belongs=belongs,
     )
 
 
 def _checkpoint_of(
-    run: Path, store: TokenStore, config: TargetConfig, tell: Callable[[str], None]
+    run: Path,
+    store: TokenStore,
+    config: TargetConfig,
+    belongs: Mapping[str, Any],
+    tell: Callable[[str], None],
 ) -> Path | None:
-    found = last_checkpoint(run / CHECKPOINTS, store.vocabulary, tell, fsdp=config.fsdp)
+    writes = os.environ.get("RANK", "0") == "0"
+    found = last_checkpoint(
+        run / CHECKPOINTS, store.vocabulary, tell, fsdp=config.fsdp, writes=writes
+    )
+    if found is not None:
+        check_checkpoint(found, belongs, tell)
     tell(f"going on from {found}" if found else "no checkpoint: beginning anew")
     return found
 
