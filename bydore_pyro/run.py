@@ -88,6 +88,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
         raise
     if every:
         save_checkpoint(state, checkpoints)
+    tell("the last step is done: the posterior is weighed, drawn from and written")
     return write_search(state, options, folder)
 
 
