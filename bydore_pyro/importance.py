@@ -26,9 +26,7 @@ MOST_DRIFT = 0.1
 # Draws that are weighed: with many domains fewer, for the density's time grows with their number
 # (2,000 domains: 0.07 s a draw on one core).
 MOST_WEIGHED, MOST_FOR_THE_FIT, FEWEST_WEIGHED = 8000, 1000, 200
-MOST_NUMBERS = (
-    8000 * 33
-)  # of all these draws: those of 8,000 of 32 domains and a scale
+MOST_NUMBERS = 8000 * 33  # of all these draws: those of 8,000 of 32 domains and a scale
 JUMP_EVERY = 10  # moves: one as long as the difference itself, which can go from peak to peak
 
 Sites = dict[str, Tensor]  # values by sample site, ``(num_draws, ...)``
