@@ -33,6 +33,7 @@ OUTER_SPACING_WIDE = 0.35  # in z, where it is not
 NEGLIGIBLE = 24.0  # nats below the peak: where an integrand is cut off
 BLOCK = 2**16  # values of the inner integrand that are held at a time
 PEAK_STEPS = 8  # Newton's method for a peak over beta
+MOST_STRIDES = 100  # to an end of the window over s: far more than parameters in range need
 SADDLE_STEPS = 50  # Newton's method for a peak over s, at most
 
 
@@ -244,7 +245,9 @@ def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor, nodes: int | None) -> tupl
     for direction in (-1.0, 1.0):
         y, stride = torch.zeros_like(peak_s), 0.5
         inside = torch.ones_like(peak_s, dtype=torch.bool)
-        while inside.any():
+        for _ in range(MOST_STRIDES):
+            if not inside.any():
+                break
             y = torch.where(inside, y + direction * stride, y)
             inside &= height(y) > peak - NEGLIGIBLE
             stride *= 1.1

@@ -20,6 +20,7 @@ NO_SHAPE = torch.Size()
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
 SHAPES = (1e-100, 1e12)
 RATES = (1e-100, 1e100)
+MEANS = (0.0, 1e12)  # of the concentrations, shape / rate
 
 # exp(-NEGLIGIBLE) is below the resolution of float64: where the integrals over log t are cut off.
 NEGLIGIBLE = 40.0
@@ -73,9 +74,9 @@ class GammaDirichlet(TorchDistribution):
 
     Raises:
         ValueError: When a parameter has no domain dimension, fewer than two domains, or is not
-            positive; when arguments are validated and a shape is not in [1e-100, 1e12] or a rate
-            not in [1e-100, 1e100], where float64 would err or overflow; when `num_nodes` is not a
-            pair of integers of at least 8.
+            positive; when arguments are validated and a shape is not in [1e-100, 1e12], a rate not
+            in [1e-100, 1e100] or a mean ``a / b`` above 1e12, where float64 would err or overflow;
+            when `num_nodes` is not a pair of integers of at least 8.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Eq. "sample" (the compound) and
@@ -113,6 +114,7 @@ class GammaDirichlet(TorchDistribution):
         if self._validate_args:
             _check_range("shapes", self.concentration, *SHAPES)
             _check_range("rates", self.rate, *RATES)
+            _check_range("means (shape / rate)", self.concentration / self.rate, *MEANS)
 
     def expand(
         self, batch_shape: torch.Size, _instance: GammaDirichlet | None = None

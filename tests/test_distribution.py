@@ -419,6 +419,7 @@ def test_an_empty_batch_has_empty_results() -> None:
         (math.inf, 1.0, "shapes in .*, actual inf"),
         (1.0, 1e300, r"rates in \[1e-100, 1e\+100\], actual 1e\+300"),
         (1.0, 1e-300, "rates in .*, actual 1e-300"),
+        (1e6, 1e-10, r"means \(shape / rate\) in \[0, 1e\+12\], actual 1e\+16"),
     ],
 )
 def test_parameters_beyond_the_arithmetic_are_refused(
@@ -430,8 +431,18 @@ def test_parameters_beyond_the_arithmetic_are_refused(
         GammaDirichlet(a, b)
 
 
-@pytest.mark.parametrize("rate", [1e-100, 1.0, 1e100])
-@pytest.mark.parametrize("shape", [1e-100, 1e-10, 1e12])
+@pytest.mark.parametrize(
+    ("shape", "rate"),
+    [
+        (1e-100, 1e-100),
+        (1e-100, 1e100),
+        (1e-10, 1.0),
+        (1.0, 1e-12),
+        (1.0, 1e100),
+        (1e12, 1.0),
+        (1e12, 1e100),
+    ],
+)
 def test_everything_is_finite_up_to_the_ends_of_the_range(shape: float, rate: float) -> None:
     a, b = (x.clone().requires_grad_() for x in (A, B))
     with torch.no_grad():
