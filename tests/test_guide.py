@@ -226,6 +226,24 @@ def test_a_second_guide_trains_its_scale_too() -> None:
             assert not torch.equal(value, before[name]), name
 
 
+@pytest.mark.usefixtures("_store")
+@pytest.mark.parametrize("of_signals", [torch.float32, torch.float64])
+@pytest.mark.parametrize("of_network", [torch.float32, torch.float64])
+def test_signals_of_any_dtype_where_float64_is_torchs_default(
+    of_signals: torch.dtype, of_network: torch.dtype
+) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        guide = MixtureGuide(PriorNetwork(3).to(of_network))
+        arguments = (COUNTS.to(of_signals), torch.tensor([0.3, -0.1, 0.2], dtype=of_network))
+        svi = SVI(mixture_model, guide, ClippedAdam({"lr": 0.01}), Trace_ELBO())
+        assert math.isfinite(svi.step(*arguments))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    q = guide.posterior(arguments[0])
+    assert q.mean.dtype == q.log_prob(q.sample()).dtype == of_network
+
+
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 CURVED = gaussian_evidence(3, 0.2)
 
