@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.files import yaml_or_json
+from bydore_pyro.terminal import visible, visible_streams
 
 __all__ = ["fail", "one_line_errors", "parse_options", "progress_bar", "resumed_run", "tell"]
 
@@ -158,7 +159,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
 def one_line_errors(name: str) -> Iterator[None]:
     """Ends the program where the block raises what a user can cause: one line, exit code 2.
 
-    A warning of the block is one line too.
+    A warning of the block is one line too. What would steer the terminal is shown as an escape.
     """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -171,7 +172,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     # So that what is open is closed.
     before = signal.signal(signal.SIGTERM, terminate) if in_main else None
     try:
-        with warnings.catch_warnings():
+        with visible_streams(), warnings.catch_warnings():
             warnings.showwarning = show
             yield
     except NonFiniteError as error:  # of several processes perhaps in this one alone
@@ -195,13 +196,13 @@ def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) ->
     """Prints one line and exits; `everywhere` of several processes also where others are quiet."""
     quiet = everywhere and os.environ.get("RANK", "0") != "0"
     stream = sys.__stderr__ if quiet else sys.stderr
-    print(f"{name}: error: {' '.join(message.split())}", file=stream)
+    print(f"{name}: error: {visible(' '.join(message.split()))}", file=stream)
     raise SystemExit(code)
 
 
 def tell(line: str) -> None:
     """Prints a line of progress."""
-    print(f"{line}\n", end="", file=sys.stderr)  # at once: threads tell too
+    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads tell too
 
 
 @contextmanager
