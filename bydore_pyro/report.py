@@ -127,8 +127,9 @@ def weights_table(
     rows = zip(mixture.weights, mixture.names, free, deviation, hdi, strict=True)
     for weight, name, uncapped, sd, (low, high) in sorted(rows, reverse=True):
         lines.append(
-            f"{visible(name):<{width}}  {weight:6.3f}  {f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  "
-            f"[{low:.3f}, {high:.3f}]  {read.get(name, math.nan):6.2f}  {verdicts.get(name, '')}"
+            f"{visible(name):<{width}}  {weight:6.3f}  "
+            f"{f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  [{low:.3f}, {high:.3f}]  "
+            f"{read.get(name, math.nan):6.2f}  {verdicts.get(name, '')}"
         )
     return "\n".join(lines)
 

@@ -43,6 +43,7 @@ def test_what_cannot_be_seen_becomes_visible() -> None:
 def test_messages_warnings_and_lines_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     tell(EVIL)
     with pytest.raises(SystemExit), one_line_errors("bydore x"):
+        warnings.simplefilter("always")
         warnings.warn(f"of {EVIL}", stacklevel=1)
         print("an error of a library", EVIL, file=sys.stderr)
         raise DataError(f"Expected another, found '{EVIL}'")
@@ -60,11 +61,9 @@ def test_a_bar_steers_and_its_names_do_not(monkeypatch: pytest.MonkeyPatch) -> N
     with visible_streams():
         with progress_bar() as show:
             show(10.0, 20.0, EVIL)
-        with (
-            tqdm(total=2, desc=EVIL, mininterval=0) as outer,
-            tqdm(total=2, mininterval=0) as inner,
-        ):
-            inner.update()
+        with tqdm(total=2, desc=EVIL, mininterval=0) as outer:
+            with tqdm(total=2, mininterval=0) as inner:
+                inner.update()
             outer.set_postfix_str(EVIL)
     written = terminal.getvalue()
     assert SHOWN in written
