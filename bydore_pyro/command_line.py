@@ -18,6 +18,7 @@ from bydore_pyro.files import read_bytes, yaml_or_json
 from bydore_pyro.folder_lock import folders_released
 from bydore_pyro.foreign_errors import familiar_errors
 from bydore_pyro.interrupts import ending_on_signals
+from bydore_pyro.terminal import visible, visible_streams
 
 __all__ = [
     "fail",
@@ -185,6 +186,7 @@ def one_line_errors(name: str) -> Iterator[None]:
 
     A warning of the block is one line too. A signal that ends the program (see
     `bydore_pyro.interrupts`) is one line and the exit code that a shell expects.
+    What would steer the terminal is shown as an escape.
     """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -192,7 +194,12 @@ def one_line_errors(name: str) -> Iterator[None]:
 
     with ending_on_signals() as deaf:
         try:
-            with warnings.catch_warnings(), folders_released(), familiar_errors():
+            with (
+                visible_streams(),
+                warnings.catch_warnings(),
+                folders_released(),
+                familiar_errors(),
+            ):
                 warnings.showwarning = show
                 yield
         except NonFiniteError as error:  # of several processes perhaps in this one alone
@@ -214,13 +221,13 @@ def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) ->
     """Prints one line and exits; `everywhere` of several processes also where others are quiet."""
     quiet = everywhere and os.environ.get("RANK", "0") != "0"
     stream = sys.__stderr__ if quiet else sys.stderr
-    print(f"{name}: error: {' '.join(message.split())}", file=stream)
+    print(f"{name}: error: {visible(' '.join(message.split()))}", file=stream)
     raise SystemExit(code)
 
 
 def tell(line: str) -> None:
     """Prints a line of progress."""
-    print(f"{line}\n", end="", file=sys.stderr)  # at once: threads tell too
+    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads tell too
 
 
 @contextmanager

@@ -19,12 +19,13 @@ The nodes are constants to the gradient: the derivatives are expectations of ``b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["log_density"]
+__all__ = ["batch_first", "log_density"]
 
 INNER_NODES = 36
 OUTER_SPACING = 0.85  # in y, where the peak is narrow: a Gaussian
@@ -32,6 +33,7 @@ OUTER_SPACING_WIDE = 0.35  # in z, where it is not
 NEGLIGIBLE = 24.0  # nats below the peak: where an integrand is cut off
 BLOCK = 2**16  # values of the inner integrand that are held at a time
 PEAK_STEPS = 8  # Newton's method for a peak over beta
+MOST_STRIDES = 100  # to an end of the window over s: far more than parameters in range need
 SADDLE_STEPS = 50  # Newton's method for a peak over s, at most
 
 
@@ -43,6 +45,8 @@ def log_density(
     outer_nodes: int | None = None,
 ) -> Tensor:
     """Returns ``log q(w)``, nats, with first derivatives in all three arguments.
+
+    `torch.func.vmap`, `grad`, `jvp`, `jacrev` and `jacfwd` transform it too.
 
     Args:
         log_w: Logs of the weights ``(..., K)``.
@@ -56,7 +60,7 @@ def log_density(
         where an argument is NaN.
 
     Raises:
-        NotImplementedError: In a backward pass with `create_graph`: there is no second derivative.
+        NotImplementedError: Where a second derivative is asked for: there is none.
 
     References:
         The density follows from Yuan et al., Bayesian Domain Reweighting, Eq. "sample", with
@@ -65,32 +69,95 @@ def log_density(
     log_w, a, b = torch.broadcast_tensors(log_w.double(), concentration.double(), rate.double())
     if log_w.numel() == 0:
         return log_w.sum(-1)
-    return _LogDensity.apply(log_w, a, b, inner_nodes or INNER_NODES, outer_nodes)
+    return _LogDensity.apply(log_w, a, b, inner_nodes or INNER_NODES, outer_nodes)[0]
 
 
 class _LogDensity(torch.autograd.Function):
-    """The value, and the gradient as expectations under the integrand."""
+    """The value, and the gradient as expectations under the integrand; for `torch.func` too.
+
+    All three arguments have one shape. Returns the value, and ``E[beta | w]`` and
+    ``E[log beta | w]``, which are for the gradient alone.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, log_w: Tensor, a: Tensor, b: Tensor, inner: int, outer: int | None
-    ) -> Tensor:
+        log_w: Tensor, a: Tensor, b: Tensor, inner: int, outer: int | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         shape = log_w.shape
         rows = max(1, BLOCK // (inner * shape[-1]))
         parts = zip(*(x.reshape(-1, shape[-1]).split(rows) for x in (log_w, a, b)), strict=True)
         blocks = [_integrate(x, y, z, inner, outer) for x, y, z in parts]
         value, beta, log_beta = (torch.cat(column) for column in zip(*blocks, strict=True))
-        ctx.save_for_backward(a, b, beta.reshape(shape), log_beta.reshape(shape))
-        return value.reshape(shape[:-1])
+        return value.reshape(shape[:-1]), beta.reshape(shape), log_beta.reshape(shape)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError("The density of GammaDirichlet has no second derivative")
-        a, b, beta, log_beta = ctx.saved_tensors
-        scale = upstream.unsqueeze(-1)
-        by_a = b.log() - torch.digamma(a) + log_beta
-        return scale * (beta - 1), scale * by_a, scale * (a / b - beta), None, None
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        log_w, a, b, *_ = inputs
+        _, beta, log_beta = output
+        ctx.mark_non_differentiable(beta, log_beta)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(log_w, a, b, beta, log_beta)
+        ctx.save_for_forward(log_w, a, b, beta, log_beta)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        if upstream is None:
+            return (None,) * 5
+        by = _derivatives(*ctx.saved_tensors)
+        return (*(upstream.unsqueeze(-1) * each for each in by), None, None)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        by = _derivatives(*ctx.saved_tensors)
+        parts = [d * t for d, t in zip(by, tangents[:3], strict=True) if t is not None]
+        return sum(parts[1:], parts[0]).sum(-1), None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *arguments: Any
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        first = batch_first(info.batch_size, in_dims[:3], arguments[:3])
+        return _LogDensity.apply(*first, *arguments[3:]), (0, 0, 0)
+
+
+class _Once(torch.autograd.Function):
+    """An expectation, which is no constant to a derivative: it has none here, and says so."""
+
+    @staticmethod
+    def forward(expectation: Tensor, *_: Tensor) -> Tensor:
+        return expectation.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[Tensor | None, ...]:
+        raise NotImplementedError("The density of GammaDirichlet has no second derivative")
+
+    jvp = backward
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> tuple[Tensor, int]:
+        return _Once.apply(*batch_first(info.batch_size, in_dims, arguments)), 0
+
+
+def _derivatives(
+    log_w: Tensor, a: Tensor, b: Tensor, beta: Tensor, log_beta: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the density's derivatives in log weights, shapes and rates, ``(..., K)``."""
+    beta, log_beta = (_Once.apply(x, log_w, a, b) for x in (beta, log_beta))
+    return beta - 1, b.log() - torch.digamma(a) + log_beta, a / b - beta
+
+
+def batch_first(
+    size: int, in_dims: Sequence[int | None], tensors: Sequence[Tensor]
+) -> list[Tensor]:
+    """Returns tensors with the dimension that `torch.func.vmap` maps over in front."""
+    return [
+        x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+        for x, dim in zip(tensors, in_dims, strict=True)
+    ]
 
 
 def _integrate(
@@ -178,7 +245,9 @@ def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor, nodes: int | None) -> tupl
     for direction in (-1.0, 1.0):
         y, stride = torch.zeros_like(peak_s), 0.5
         inside = torch.ones_like(peak_s, dtype=torch.bool)
-        while inside.any():
+        for _ in range(MOST_STRIDES):
+            if not inside.any():
+                break
             y = torch.where(inside, y + direction * stride, y)
             inside &= height(y) > peak - NEGLIGIBLE
             stride *= 1.1

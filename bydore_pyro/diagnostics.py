@@ -261,8 +261,8 @@ def rounds_of(state: MatchingSearch) -> xarray.Dataset:
     return xarray.Dataset(columns, coords=coords)
 
 
-def search_guide_fit(state: SearchState, *, num_samples: int = 1000) -> GuideFit:
-    """Weighs the last guide of a search by its model.
+def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> GuideFit:
+    """Weighs the last guide of a search by its model; `num_samples` is as for `guide_fit`.
 
     By linear evidence, the model's ``g`` and ``lam`` are the means over the averaged window. In the
     search ``g`` answers to the weights, which the frozen model cannot know.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from pyro.distributions.torch_distribution import TorchDistribution
@@ -10,11 +11,16 @@ from torch import Tensor
 from torch.distributions import Dirichlet, constraints, kl_divergence
 from torch.distributions.utils import broadcast_all
 
-from bydore_pyro.density import log_density
+from bydore_pyro.density import batch_first, log_density
 
 __all__ = ["GammaDirichlet"]
 
 NO_SHAPE = torch.Size()
+
+# Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
+SHAPES = (1e-100, 1e12)
+RATES = (1e-100, 1e100)
+MEANS = (0.0, 1e12)  # of the concentrations, shape / rate
 
 # exp(-NEGLIGIBLE) is below the resolution of float64: where the integrals over log t are cut off.
 NEGLIGIBLE = 40.0
@@ -50,8 +56,9 @@ class GammaDirichlet(TorchDistribution):
     Accuracy in float64, for shapes and rates from 0.05 to 1e4 and K up to 1,000: moments within
     1e-9; `log_prob` within 1e-6 where its size is below 1e6 (above, a rounding of 1e-12 of its
     size), also near faces of the simplex. Parameters in float32 are computed with in float64; the
-    result is then rounded. With fewer nodes of the density than by default it errs, at K = 17, by
-    about 7e-5 (24 and 30 nodes), 5e-3 (16 and 16), 1.4 (8 and 8).
+    result is then rounded. `torch.func` transforms density and moments. With fewer nodes of the
+    density than by default it errs, at K = 17, by about 7e-5 (24 and 30 nodes), 5e-3 (16 and 16),
+    1.4 (8 and 8).
 
     Shapes below 1 put much of the mass so near to faces that weights underflow: `rsample` returns
     the smallest normal number for them, and `log_prob` takes smaller weights for it. Stock
@@ -67,7 +74,9 @@ class GammaDirichlet(TorchDistribution):
 
     Raises:
         ValueError: When a parameter has no domain dimension, fewer than two domains, or is not
-            positive; when `num_nodes` is not a pair of integers of at least 8.
+            positive; when arguments are validated and a shape is not in [1e-100, 1e12], a rate not
+            in [1e-100, 1e100] or a mean ``a / b`` above 1e12, where float64 would err or overflow;
+            when `num_nodes` is not a pair of integers of at least 8.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Eq. "sample" (the compound) and
@@ -99,7 +108,13 @@ class GammaDirichlet(TorchDistribution):
             raise ValueError(
                 f"Expected parameters of shape (..., K) with K >= 2, actual {tuple(shape)}"
             )
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        # torch's constraints cannot look at an empty batch, in which there is nothing to check.
+        checks = validate_args if self.concentration.numel() else False
+        super().__init__(shape[:-1], shape[-1:], validate_args=checks)
+        if self._validate_args:
+            _check_range("shapes", self.concentration, *SHAPES)
+            _check_range("rates", self.rate, *RATES)
+            _check_range("means (shape / rate)", self.concentration / self.rate, *MEANS)
 
     def expand(
         self, batch_shape: torch.Size, _instance: GammaDirichlet | None = None
@@ -212,17 +227,8 @@ class GammaDirichlet(TorchDistribution):
         """Returns ``a (..., 1, K), b (..., 1, K), t (..., N, 1)`` and ``P(t) dt (..., N, 1)``."""
         a = self.concentration.double().unsqueeze(-2)
         b = self.rate.double().unsqueeze(-2)
-        with torch.no_grad():
-            # Below: sum_k a_k t / b_k is negligible. Above: P(t) <= (b_max / t) ** sum_k a_k is, or
-            # else b_max / t is.
-            low = -NEGLIGIBLE - (a / b).sum(-1, keepdim=True).log()
-            total = a.sum(-1, keepdim=True)
-            high = b.amax(-1, keepdim=True).log() + NEGLIGIBLE / total.clamp(min=1.0)
-            high = torch.maximum(high, low + 2 * NEGLIGIBLE)
-            width = (high - low).nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
-            count = math.ceil(float(width.max()) / SPACING) + 1
-            step = (high - low) / (count - 1)
-            log_t = low + step * torch.arange(count, dtype=a.dtype, device=a.device).unsqueeze(-1)
+        log_t, step = _LogNodes.apply(a.detach(), b.detach())
+        count = log_t.shape[-2]
         log_ratio = torch.nn.functional.softplus(log_t - b.log())  # log((b + t) / b), (..., N, K)
         log_p = -(a * log_ratio).sum(-1, keepdim=True)
         # Past exp(700) the factor t cancels in t / (b + t): only a / (b + t) P(t) dt remains.
@@ -304,9 +310,49 @@ class GammaDirichlet(TorchDistribution):
         return inner.mean(0).to(self.concentration.dtype)
 
 
+class _LogNodes(torch.autograd.Function):
+    """The trapezoid nodes ``log t (..., N, 1)`` of the moments and their spacing ``(..., 1, 1)``.
+
+    Of shapes and rates ``(..., 1, K)``, to which they are constants. A function of its own because
+    N depends on their values, which `torch.func.vmap` hides everywhere else.
+    """
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        # Below: sum_k a_k t / b_k is negligible. Above: P(t) <= (b_max / t) ** sum_k a_k is, or
+        # else b_max / t is.
+        low = -NEGLIGIBLE - (a / b).sum(-1, keepdim=True).log()
+        total = a.sum(-1, keepdim=True)
+        high = b.amax(-1, keepdim=True).log() + NEGLIGIBLE / total.clamp(min=1.0)
+        high = torch.maximum(high, low + 2 * NEGLIGIBLE)
+        width = (high - low).nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
+        widest = float(width.max()) if width.numel() else 1.0
+        count = math.ceil(widest / SPACING) + 1
+        step = (high - low) / (count - 1)
+        places = torch.arange(count, dtype=a.dtype, device=a.device).unsqueeze(-1)
+        return low + step * places, step
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *parameters: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        return _LogNodes.apply(*batch_first(info.batch_size, in_dims, parameters)), (0, 0)
+
+
 def _lowest(smallest_beta: float) -> float:
     """Returns the lowest log concentration that a draw may have."""
     return math.log(smallest_beta) if smallest_beta else MINIMAL_LOG_CONCENTRATION
+
+
+def _check_range(what: str, values: Tensor, low: float, high: float) -> None:
+    valid = (values >= low) & (values <= high)
+    if not torch._is_all_true(valid):  # which `torch.func.vmap` knows, as torch's own checks use it
+        actual = float(values[~valid][0])
+        raise ValueError(f"Expected Gamma {what} in [{low:g}, {high:g}], actual {actual:g}")
 
 
 def _checked_nodes(num_nodes: tuple[int, int] | None) -> tuple[int | None, int | None]:

@@ -78,8 +78,9 @@ class MixtureGuide(PyroModule):
             with pyro.plate("documents", len(counts)):
                 return guide(counts)
 
-    Its parameters stand in Pyro's store under the site's name. A second guide for a site of the
-    same name finds the first one's there: clear the store (`pyro.clear_param_store()`) or scope it.
+    Its parameters stand in Pyro's store under the site's name. There the guide that is called
+    replaces what another guide of the same name has left, so that each trains its own: a notebook's
+    cell can be run twice. To go on from stored parameters load the guide's `state_dict`.
 
     Args:
         network: Maps what the guide is called with, ``(..., K)``, to Gamma shape and rate, each
@@ -127,7 +128,20 @@ class MixtureGuide(PyroModule):
 
     def forward(self, signals: Tensor, *_: object, **__: object) -> Tensor:
         """Samples the weights ``(..., K)``; further arguments of the model are ignored."""
+        self._own_parameters()
         weights = pyro.sample(self.site, self.posterior(signals))
         if self.has_scale:
             pyro.sample(SCALE, self.scale_posterior())
         return weights
+
+    def _own_parameters(self) -> None:
+        """Takes parameters of another guide out of Pyro's store, where this one's names are theirs.
+
+        `pyro.param` gives back what it has under a name: SVI would train the other guide's.
+        """
+        own = {f"{self._pyro_name}.{name}": value for name, value in self.named_parameters()}
+        store = pyro.get_param_store()
+        for name, stored in list(store.named_parameters()):
+            # Pyro's names of the parameters of a module that is not its own have "$$$" in them.
+            if own.get(name.replace("$$$", "."), stored) is not stored:
+                del store[name]

@@ -124,7 +124,8 @@ class LinearSearch(SearchState):
         config, domains, proxy = self.config, self.domains, self.proxy
         step = len(self.records)
         if self.signals is None:
-            self.losses = self.signals = self.measure.losses(domains.names)
+            # The state has torch's default dtype, the evidence the proxy's.
+            self.losses = self.signals = self.measure.losses(domains.names).to(self.g.dtype)
             check_finite("signal", self.signals, step, domains.names)
         signals = self.signals
         with proxy.cost.part("guide"):
@@ -196,11 +197,12 @@ def _measure(
     check_finite("signal", evidence.losses, step, labels)
     check_finite("hypergradient", evidence.g, step, labels)
 
+    losses, g = evidence.losses.to(state.g.dtype), evidence.g.to(state.g.dtype)
     estimate = state.g.clone()
-    estimate[chosen] += count / len(chosen) * (evidence.g - state.g[chosen])
-    state.g = state.g.index_put((chosen,), evidence.g)
-    state.losses = state.losses.index_put((chosen,), evidence.losses)
-    smoothed = torch.lerp(evidence.losses, signals[chosen], state.config.signal_average)
+    estimate[chosen] += count / len(chosen) * (g - state.g[chosen])
+    state.g = state.g.index_put((chosen,), g)
+    state.losses = state.losses.index_put((chosen,), losses)
+    smoothed = torch.lerp(losses, signals[chosen], state.config.signal_average)
     state.signals = signals.index_put((chosen,), smoothed)
     return estimate, evidence.validation_loss
 

@@ -83,8 +83,8 @@ class Metric:
         else:
             values, directions = torch.linalg.eigh((deviations.T @ deviations).double())
         tau = ridge * values.clamp(min=0).mean()
-        self._shrinkage = (1 - (tau / (values.clamp(min=0) + tau)).sqrt()).float()
-        self._directions = directions.float()
+        self._shrinkage = (1 - (tau / (values.clamp(min=0) + tau)).sqrt()).to(deviations.dtype)
+        self._directions = directions.to(deviations.dtype)
 
     def __call__(self, gradients: Tensor) -> Tensor:
         """Returns ``W^(1/2) z`` for gradients ``(..., S)``."""

@@ -273,7 +273,8 @@ class MatchingSearch(SearchState):
     ) -> ResidualCheck:
         """Checks the mixture found along the last round's residual, at the last parameters."""
         means = torch.stack([sample.gradients.mean(0) for sample in samples])
-        residual = held_out.gradients.mean(0) - found.optimum.float() @ means  # W^(1/2) r, (S,)
+        optimum = found.optimum.to(means.dtype)
+        residual = held_out.gradients.mean(0) - optimum @ means  # W^(1/2) r, (S,)
         last = self.measured[-1]
         return check_residual(
             self.domains,

@@ -105,7 +105,10 @@ class PriorNetwork(nn.Module):
         self.domain_bias = nn.Parameter(start.to(self.embedding.dtype))
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0."""
+        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
+
+        These are of the network's dtype, whatever the signals' is.
+        """
         raw = self._raw(signals) + self.domain_bias
         if self.link == "exp":
             return _from_logs(*raw.unbind(-1))
@@ -135,6 +138,7 @@ class PriorNetwork(nn.Module):
             raise ValueError(
                 f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
             )
+        signals = signals.to(self.embedding.dtype)
         centred = signals - signals.mean(-1, keepdim=True)
         # Inside of the root, for its gradient where all signals are equal.
         deviation = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()

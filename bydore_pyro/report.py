@@ -22,6 +22,7 @@ from bydore_pyro.report_page.matching_words import (
     width_told,
 )
 from bydore_pyro.report_page.run_record import as_number, unlearned
+from bydore_pyro.terminal import visible
 
 if TYPE_CHECKING:
     import pandas
@@ -96,14 +97,13 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
     if warning := unlearned(metrics):
         lines.append(f"Warning: {warning}.")
     files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")
-    lines.append(f"\nIn {folder}: {', '.join(files)} and pictures.")
+    place = visible(str(folder))
+    lines.append(f"\nIn {place}: {', '.join(map(visible, files))} and pictures.")
     if (folder / "trajectory.png").exists():
-        lines.append(f"Next: look at {folder / 'trajectory.png'}")
+        lines.append(f"Next: look at {place}/trajectory.png")
     if (folder / "posterior.nc").exists():
-        lines[-1] += f" and {folder / 'posterior.png'}, or in Python"
-        lines.append(
-            f"  import arviz as az; az.summary(az.from_netcdf('{folder / 'posterior.nc'}'))"
-        )
+        lines[-1] += f" and {place}/posterior.png, or in Python"
+        lines.append(f"  import arviz as az; az.summary(az.from_netcdf('{place}/posterior.nc'))")
     return "\n".join([*parts, *lines])
 
 
@@ -120,7 +120,7 @@ def weights_table(
     missing = (float("nan"),) * len(mixture.names)
     deviation, free = mixture.standard_deviation or missing, mixture.free_weights or missing
     hdi = mixture.hdi or tuple(zip(missing, missing, strict=True))
-    width, read = max(6, *map(len, mixture.names)), epochs or {}
+    width, read = max(6, *(len(visible(n)) for n in mixture.names)), epochs or {}
     capped = mixture.free_weights is not None
     lines = [
         f"\n{'domain':<{width}}  weight  {'  free  ' if capped else ''}    sd  "
@@ -129,8 +129,9 @@ def weights_table(
     rows = zip(mixture.weights, mixture.names, free, deviation, hdi, strict=True)
     for weight, name, uncapped, sd, (low, high) in sorted(rows, reverse=True):
         lines.append(
-            f"{name:<{width}}  {weight:6.3f}  {f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  "
-            f"[{low:.3f}, {high:.3f}]  {read.get(name, math.nan):6.2f}  {verdicts.get(name, '')}"
+            f"{visible(name):<{width}}  {weight:6.3f}  "
+            f"{f'{uncapped:6.3f}  ' if capped else ''}{sd:6.3f}  [{low:.3f}, {high:.3f}]  "
+            f"{read.get(name, math.nan):6.2f}  {verdicts.get(name, '')}"
         )
     return "\n".join(lines)
 
@@ -160,9 +161,10 @@ def rounds_text(metrics: Mapping[str, Any]) -> str:
 
 def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns a table as text, its first column to the left."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    table = [[visible(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
-    for first, *cells in (header, *rows):
+    for first, *cells in table:
         right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         lines.append("  ".join([f"{first:<{widths[0]}}", *right]))
     return "\n" + "\n".join(lines)
@@ -170,20 +172,20 @@ def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def losses_table(losses: Mapping[str, float]) -> str:
     """Returns the verification's losses, nats per token, as text."""
-    width = max(22, *map(len, losses))
+    width = max(22, *(len(visible(label)) for label in losses))
     lines = [f"\n{'fresh model trained on':<{width}}  validation loss (nats per token)"]
-    lines += [f"{label:<{width}}  {loss:.4f}" for label, loss in losses.items()]
+    lines += [f"{visible(label):<{width}}  {loss:.4f}" for label, loss in losses.items()]
     return "\n".join(lines)
 
 
 def agreement_table(frame: pandas.DataFrame, seeds: int) -> str:
     """Returns what `bydore_pyro.agreement.agreement` found as text, and what it means."""
-    width = max(6, *map(len, frame.index))
+    width = max(6, *(len(visible(name)) for name in frame.index))
     lines = [f"\n{'domain':<{width}}  weight  sd over seeds  posterior sd  coverage"]
     for name, row in frame.iterrows():
         note = "  overconfident" if row["overconfident"] else ""
         lines.append(
-            f"{name:<{width}}  {row['mean']:6.3f}  {row['sd_over_seeds']:13.4f}  "
+            f"{visible(name):<{width}}  {row['mean']:6.3f}  {row['sd_over_seeds']:13.4f}  "
             f"{row['posterior_sd']:12.4f}  {row['coverage']:8.2f}{note}"
         )
     lines.append(

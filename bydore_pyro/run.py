@@ -143,6 +143,7 @@ def _train(
         save()
         raise
     save()
+    tell("the last step is done: the posterior is weighed, drawn from and written")
 
 
 def _round_is_next(state: SearchState) -> bool:

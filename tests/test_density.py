@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from bydore_pyro import density
-from bydore_pyro.density import log_density
+from bydore_pyro.density import batch_first, log_density
 from bydore_pyro.distribution import GammaDirichlet
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "density_reference.json").read_text())
@@ -121,6 +121,18 @@ def test_more_nodes_than_the_default_change_nothing() -> None:
     torch.testing.assert_close(log_density(w.log(), A, B), finer, atol=1e-7, rtol=0)
     coarse = log_density(w.log(), A, B, inner_nodes=8, outer_nodes=8)
     assert (coarse - finer).abs().max() > 1e-6  # the option does something
+
+
+def test_the_mapped_dimension_comes_first() -> None:
+    left, right = batch_first(4, (1, None), (torch.rand(3, 4), torch.rand(3)))
+    assert left.shape == right.shape == (4, 3)
+
+
+def test_the_window_ends_whatever_the_parameters() -> None:
+    log_w = torch.tensor([-1e-30, -700.0, -700.0], dtype=torch.float64)
+    a = torch.tensor([1e12, 1.0, 1.0], dtype=torch.float64)
+    b = torch.tensor([1e-100, 1.0, 1.0], dtype=torch.float64)
+    assert log_density(log_w, a, b).shape == ()  # any value: it had no end
 
 
 def test_a_thousand_domains_near_a_vertex() -> None:

@@ -12,6 +12,7 @@ from pyro.distributions.testing.gof import auto_goodness_of_fit
 from scipy.integrate import quad
 from torch import Tensor
 from torch.distributions import Beta, Dirichlet, kl_divergence
+from torch.func import grad, jacfwd, jacrev, jvp, vmap
 
 from bydore_pyro.density import log_density
 from bydore_pyro.distribution import GammaDirichlet
@@ -341,8 +342,117 @@ def test_divergence_of_rates_far_from_one() -> None:
 def test_there_is_no_second_derivative() -> None:
     a = A.clone().requires_grad_()
     value = GammaDirichlet(a, B).log_prob(torch.full((4,), 0.25, dtype=torch.float64))
+    (first,) = torch.autograd.grad(value, a, create_graph=True)
     with pytest.raises(NotImplementedError, match="second derivative"):
-        torch.autograd.grad(value, a, create_graph=True)
+        torch.autograd.grad(first.sum(), a)
+    with pytest.raises(NotImplementedError, match="second derivative"):
+        torch.func.hessian(lambda x: GammaDirichlet(x, B).log_prob(torch.full_like(x, 0.25)))(A)
+
+
+WS = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.4, 1e-9, 0.3, 0.3 - 1e-9]], dtype=torch.float64)
+
+
+def by_autograd(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, ...]:
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    return torch.autograd.grad(function(*leaves).sum(), leaves)
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_functional_transforms_of_the_density_agree_with_autograd(validate: bool) -> None:
+    def density(w: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return GammaDirichlet(a, b, validate_args=validate).log_prob(w)
+
+    inputs = (WS, torch.stack([A, A.flip(0)]), torch.stack([B, 3 * B]))
+    value, gradients = density(*inputs), by_autograd(density, *inputs)
+    torch.testing.assert_close(vmap(density)(*inputs), value, atol=1e-9, rtol=0)
+    torch.testing.assert_close(vmap(density, (0, None, None))(WS, A, B), density(WS, A, B))
+    mapped = vmap(grad(density, (0, 1, 2)))(*inputs)
+    for found, expected in zip(mapped, gradients, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-8, rtol=1e-9)
+    if validate:  # off the simplex there is no density, a check would say
+        return
+    tangents = tuple(torch.rand_like(x) for x in inputs)
+    along = sum((g * t).sum(-1) for g, t in zip(gradients, tangents, strict=True))
+    torch.testing.assert_close(jvp(density, inputs, tangents)[1], along)
+    jacobians = jacrev(density, 1)(*inputs), jacfwd(density, 1)(*inputs)
+    torch.testing.assert_close(*jacobians)
+    torch.testing.assert_close(torch.stack([jacobians[0][i, i] for i in range(2)]), gradients[1])
+
+
+@pytest.mark.parametrize("moment", ["mean", "variance", "covariance_matrix"])
+def test_functional_transforms_of_the_moments_agree_with_autograd(moment: str) -> None:
+    def moment_of(a: Tensor, b: Tensor) -> Tensor:
+        return getattr(GammaDirichlet(a, b), moment)
+
+    def weighed(a: Tensor, b: Tensor) -> Tensor:
+        found = moment_of(a, b)
+        return (found * torch.arange(found[0].numel()).reshape(found.shape[1:])).sum()
+
+    inputs = torch.stack([A, 50 * A]), torch.stack([B, 20 * B])
+    torch.testing.assert_close(vmap(moment_of)(*inputs), moment_of(*inputs))
+    expected = by_autograd(weighed, *inputs)
+    for found, of_autograd in zip(grad(weighed, (0, 1))(*inputs), expected, strict=True):
+        torch.testing.assert_close(found, of_autograd)
+    tangents = tuple(torch.rand_like(x) for x in inputs)
+    along = sum((g * t).sum() for g, t in zip(expected, tangents, strict=True))
+    torch.testing.assert_close(jvp(weighed, inputs, tangents)[1], along)
+
+
+def test_an_empty_batch_has_empty_results() -> None:
+    q = GammaDirichlet(torch.ones(0, 3), torch.ones(3))
+    assert q.batch_shape == (0,)
+    assert q.mean.shape == q.variance.shape == q.mean_ratio.shape == (0, 3)
+    assert q.covariance_matrix.shape == (0, 3, 3)
+    assert q.rsample((2,)).shape == (2, 0, 3)
+    assert q.log_prob(torch.full((0, 3), 1 / 3)).shape == (0,)
+    assert q.kl_to_dirichlet(torch.ones(3)).shape == (0,)
+    assert q.kl_bound_to_dirichlet(torch.ones(3)).shape == (0,)
+    with pytest.raises(ValueError, match="K >= 2"):
+        GammaDirichlet(torch.ones(3, 0), torch.ones(3, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "rate", "message"),
+    [
+        (1e300, 1.0, r"shapes in \[1e-100, 1e\+12\], actual 1e\+300"),
+        (1e-300, 1.0, "shapes in .*, actual 1e-300"),
+        (math.inf, 1.0, "shapes in .*, actual inf"),
+        (1.0, 1e300, r"rates in \[1e-100, 1e\+100\], actual 1e\+300"),
+        (1.0, 1e-300, "rates in .*, actual 1e-300"),
+        (1e6, 1e-10, r"means \(shape / rate\) in \[0, 1e\+12\], actual 1e\+16"),
+    ],
+)
+def test_parameters_beyond_the_arithmetic_are_refused(
+    shape: float, rate: float, message: str
+) -> None:
+    a, b = A.clone(), B.clone()
+    a[1], b[1] = shape, rate
+    with pytest.raises(ValueError, match=message):
+        GammaDirichlet(a, b)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rate"),
+    [
+        (1e-100, 1e-100),
+        (1e-100, 1e100),
+        (1e-10, 1.0),
+        (1.0, 1e-12),
+        (1.0, 1e100),
+        (1e12, 1.0),
+        (1e12, 1e100),
+    ],
+)
+def test_everything_is_finite_up_to_the_ends_of_the_range(shape: float, rate: float) -> None:
+    a, b = (x.clone().requires_grad_() for x in (A, B))
+    with torch.no_grad():
+        a[1], b[1] = shape, rate
+    q = GammaDirichlet(a, b)
+    near = torch.tensor([0.5, 1e-300, 0.2, 0.3], dtype=torch.float64)
+    for value in (q.mean, q.variance, q.rsample((5,)), q.log_prob(near), q.log_prob(q.sample())):
+        assert value.isfinite().all()
+        for gradient in torch.autograd.grad(value.square().sum(), (a, b)):
+            assert gradient.isfinite().all()
 
 
 def test_log_prob_has_the_right_gradient_in_the_value() -> None:

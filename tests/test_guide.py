@@ -194,6 +194,56 @@ def test_two_sites_have_parameters_of_their_own() -> None:
     assert second.posterior(COUNTS).mean.argmax() == 2
 
 
+@pytest.mark.usefixtures("_store")
+def test_a_second_guide_of_one_name_trains() -> None:
+    """In one parameter store, as where a notebook's cell is run twice; also in turns."""
+    guides = [MixtureGuide(FreeConcentrations(3).double(), name="shares") for _ in range(2)]
+    runs = []
+    for guide in guides:
+        objective = Trace_ELBO(num_particles=8, vectorize_particles=True, max_plate_nesting=0)
+        runs.append(SVI(counts_model, guide, ClippedAdam({"lr": 0.1}), objective))
+    exact = Dirichlet(1 + COUNTS).mean
+    for svi, guide in zip(runs, guides, strict=True):
+        for _ in range(60):
+            svi.step(COUNTS)
+        torch.testing.assert_close(guide.posterior(COUNTS).mean, exact, atol=0.08, rtol=0)
+    second = guides[1].posterior(COUNTS).mean.detach()
+    first = guides[0].posterior(COUNTS).mean.detach()
+    runs[0].step(COUNTS)
+    assert not torch.equal(guides[0].posterior(COUNTS).mean, first)
+    assert torch.equal(guides[1].posterior(COUNTS).mean, second)
+
+
+@pytest.mark.usefixtures("_store")
+def test_a_second_guide_trains_its_scale_too() -> None:
+    for _ in range(2):
+        guide = MixtureGuide(PriorNetwork(3).double(), scale=True)
+        before = {name: value.clone() for name, value in guide.named_parameters()}
+        svi = SVI(mixture_model, guide, ClippedAdam({"lr": 0.01}), Trace_ELBO())
+        svi.step(SIGNALS, CURVED[0], 1.0, CURVED[1])
+        svi.step(SIGNALS, CURVED[0], 1.0, CURVED[1])
+        for name, value in guide.named_parameters():
+            assert not torch.equal(value, before[name]), name
+
+
+@pytest.mark.usefixtures("_store")
+@pytest.mark.parametrize("of_signals", [torch.float32, torch.float64])
+@pytest.mark.parametrize("of_network", [torch.float32, torch.float64])
+def test_signals_of_any_dtype_where_float64_is_torchs_default(
+    of_signals: torch.dtype, of_network: torch.dtype
+) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        guide = MixtureGuide(PriorNetwork(3).to(of_network))
+        arguments = (COUNTS.to(of_signals), torch.tensor([0.3, -0.1, 0.2], dtype=of_network))
+        svi = SVI(mixture_model, guide, ClippedAdam({"lr": 0.01}), Trace_ELBO())
+        assert math.isfinite(svi.step(*arguments))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    q = guide.posterior(arguments[0])
+    assert q.mean.dtype == q.log_prob(q.sample()).dtype == of_network
+
+
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 CURVED = gaussian_evidence(3, 0.2)
 

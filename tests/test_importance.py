@@ -72,6 +72,37 @@ def test_a_guide_that_misses_the_posterior_is_not_corrected_by_weights() -> None
     torch.testing.assert_close(drawn.sites["shares"].std(0), guides_own, atol=0, rtol=0.05)
 
 
+@pytest.mark.parametrize(
+    ("domains", "of_the_fit", "corrected"), [(3, 1000, 8000), (33, 1000, 8000), (2000, 200, 200)]
+)
+def test_many_domains_are_weighed_by_fewer_draws(
+    domains: int, of_the_fit: int, corrected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The density of one draw of 2,000 domains takes 0.07 s; here it costs nothing."""
+    weighed = []
+
+    def density(log_w: Tensor, *_: object) -> Tensor:
+        weighed.append(len(log_w))
+        return log_w.sum(-1)
+
+    monkeypatch.setattr("bydore_pyro.distribution.log_density", density)
+    counts = torch.linspace(0, 5, domains, dtype=torch.float64)
+    guide = guide_of(1 + counts)
+    assert guide_fit(counts_model, guide, counts).draws == of_the_fit
+    drawn = corrected_draws(counts_model, guide, counts)
+    assert drawn.fit.draws == corrected
+    assert weighed == [of_the_fit, corrected]
+    assert drawn.sites["shares"].shape == (4000, domains)
+
+
+def test_draws_of_a_guide_that_are_not_weighed_are_drawn_anew() -> None:
+    """4,000 of them, not 200 that are repeated."""
+    guide = guide_of(12 * (1 + COUNTS).flip(0))
+    drawn = corrected_draws(counts_model, guide, COUNTS, num_samples=200)
+    assert not drawn.corrected
+    assert len(drawn.sites["shares"][:, 0].unique()) == 4000
+
+
 def test_moves_correct_it_and_say_when_they_were_too_few() -> None:
     narrow = guide_of(12 * (1 + COUNTS))
     few = corrected_draws(counts_model, narrow, COUNTS, moves=4, num_draws=1000, num_samples=1000)

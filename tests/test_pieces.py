@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, cut, in_pieces, read_text
+from bydore_pyro.data import pieces
+from bydore_pyro.data.pieces import PIECE, SMALLEST_FILE_OF_PIECES, cut, in_pieces, read_text
 from bydore_pyro.data.rows import Row
 from bydore_pyro.errors import DataError
 
@@ -27,13 +28,27 @@ def test_a_text_that_is_not_utf8_is_named_by_its_byte(tmp_path: Path) -> None:
     assert "".join(row.text or "" for row in read_text(path)) == "ü" * SMALLEST_FILE_OF_PIECES
 
 
+def test_a_line_of_any_length_is_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "LONGEST_PIECE", 200_000)
+    path = tmp_path / "one line"
+    line = "".join(f"{i:07d}ü" for i in range(200_000))
+    path.write_text(f"first\n{line}\nlast", encoding="utf-8")
+    rows = list(read_text(path))
+    assert "".join(str(row.text) for row in rows) == f"first\n{line}\nlast"
+    assert [row.number for row in rows] == list(range(1, len(rows) + 1))
+    assert max(len(str(row.text)) for row in rows) < 200_000 + 2 * PIECE
+    assert len(rows) < 10
+
+
 def test_pieces_end_with_a_line_in_their_second_half() -> None:
     text = "".join(f"{i:03d} " + "x" * 35 + "\n" for i in range(100))  # 40 characters a line
-    pieces = list(in_pieces([Row(1, text)], 1000, 200))
-    assert [len(str(p.text)) for p in pieces] == [999] * 4, "25 lines, the last break stripped"
-    assert "\n".join(str(p.text) for p in pieces) + "\n" == text
-    assert [p.number for p in pieces] == [1, 2, 3, 4]
-    assert [p.position for p in pieces] == pytest.approx([0.25, 0.5, 0.75, 1], abs=0.01)
+    parts = list(in_pieces([Row(1, text)], 1000, 200))
+    assert [len(str(p.text)) for p in parts] == [999] * 4, "25 lines, the last break stripped"
+    assert "\n".join(str(p.text) for p in parts) + "\n" == text
+    assert [p.number for p in parts] == [1, 2, 3, 4]
+    assert [p.position for p in parts] == pytest.approx([0.25, 0.5, 0.75, 1], abs=0.01)
 
 
 def test_an_end_that_is_too_short_stays() -> None:

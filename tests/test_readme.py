@@ -6,8 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pyro
 import pytest
+import torch
 
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
@@ -38,6 +41,25 @@ def test_python_blocks_run(block: str, cache: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.slow
+def test_the_guides_block_can_be_run_twice_in_one_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As a notebook's cell: the second guide trains too."""
+    (block,) = (block for block in PYTHON if "exact: (13, 6, 4) / 23" in block)
+    names: dict[str, Any] = {}
+    with pyro.get_param_store().scope(), torch.random.fork_rng():
+        for _ in range(2):
+            pyro.set_rng_seed(0)
+            exec(block, names)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    exact = torch.tensor([13.0, 6.0, 4.0]) / 23
+    torch.testing.assert_close(
+        names["guide"].posterior(names["counts"]).mean, exact, atol=0.03, rtol=0
+    )
 
 
 def test_commands_exist() -> None:

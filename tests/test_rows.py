@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -13,7 +15,9 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+from pyarrow import parquet
 
+from bydore_pyro.data.lines import numbered_lines
 from bydore_pyro.data.rows import RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.errors import DataError
 
@@ -34,6 +38,10 @@ def zstd(path: Path, content: bytes) -> None:
 def arrow_file(path: Path, table: pyarrow.Table) -> None:
     with pyarrow.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=100)
+
+
+def arrow_table(table: pyarrow.Table, path: Path) -> None:
+    arrow_file(path, table)
 
 
 def arrow_stream(path: Path, table: pyarrow.Table) -> None:
@@ -113,6 +121,50 @@ def test_a_broken_line_is_named_or_skipped(tmp_path: Path, line: bytes, message:
     assert str(error.value).endswith(f"{path}, line 3")
     rows = [row[:2] for row in read_rows(path, RowConfig(on_error="skip"))]
     assert rows == [(1, "first"), (3, None), (4, "last")]
+
+
+def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the longest line short."""
+    monkeypatch.setattr("bydore_pyro.data.rows.LONGEST_LINE", 2_000_000)
+    monkeypatch.setattr(
+        "bydore_pyro.data.rows.numbered_lines", partial(numbered_lines, longest=2_000_000)
+    )
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow"])
+def test_a_line_or_row_that_is_too_long_is_named_or_skipped(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_bytes(monkeypatch)
+    path, rows = tmp_path / name, [{"text": t} for t in ("first", "x" * 50_000_000, "last")]
+    if name.startswith("a.jsonl"):
+        {"a.jsonl": Path.write_bytes, "a.jsonl.zst": zstd}.get(
+            name, lambda p, content: p.write_bytes(gzip.compress(content))
+        )(path, json_lines(rows))
+    else:
+        table = pyarrow.Table.from_pylist(rows)
+        {"a.parquet": parquet.write_table, "a.arrow": arrow_table}[name](table, path)
+    unit = "line" if name.startswith("a.jsonl") else "row"
+    with pytest.raises(DataError, match=rf"at most 2 MB, found more, {path}, {unit} 2"):
+        list(read_rows(path, RowConfig()))
+    tracemalloc.start()
+    try:
+        found = list(read_rows(path, RowConfig(on_error="skip")))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [row[:2] for row in found] == [(1, "first"), (2, None), (3, "last")]
+    assert peak < 10_000_000  # of Python; what pyarrow decompresses is its own
+
+
+def test_a_text_of_a_saved_dataset_that_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_bytes(monkeypatch)
+    texts = ["first", "x" * 3_000_000, "last"]
+    datasets.Dataset.from_dict({"text": texts}).save_to_disk(tmp_path / "saved")
+    rows = read_rows(tmp_path / "saved", RowConfig(on_error="skip"))
+    assert [row.text for row in rows] == ["first", None, "last"]
 
 
 def test_compressed_files_of_several_members_and_byte_order_marks(tmp_path: Path) -> None:

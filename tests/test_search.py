@@ -99,6 +99,22 @@ def test_two_searches_of_one_process_share_nothing(
 
 
 @KINDS
+@pytest.mark.parametrize("proxy_dtype", [torch.float32, torch.float64])
+def test_a_search_runs_where_float64_is_torchs_default(
+    corpus: TokenStore, config: SearchConfig, proxy_dtype: torch.dtype
+) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        state = state_of(corpus, config)
+        state.proxy.model.to(proxy_dtype)
+        for _ in range(config.trained_steps):
+            search_step(state)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert np.isfinite(means(state)).all()
+
+
+@KINDS
 def test_it_ends_after_its_steps(corpus: TokenStore, config: SearchConfig) -> None:
     state = state_of(corpus, config)
     assert [record.train_loss for record in run_search(state)] == [

@@ -14,6 +14,7 @@ from bydore_pyro.data.prepare import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import SPLITS, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.terminal import visible
 
 __all__ = ["PrepareConfig", "prepare_command"]
 
@@ -74,13 +75,14 @@ def prepare_command(arguments: Sequence[str]) -> None:
         with progress_bar() as bar:
             store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
         print(store_table(store))
-        print(f"\nIn {store.folder}. Next: bydore search --data {store.folder} "
+        folder = visible(str(store.folder))
+        print(f"\nIn {folder}. Next: bydore search --data {folder} "
               "--validation DOMAIN")  # fmt: skip
 
 
 def store_table(store: TokenStore) -> str:
     """Returns what a store holds as text."""
-    width = max(6, *map(len, store.names))
+    width = max(6, *(len(visible(name)) for name in store.names))
     lines = [f"{'domain':<{width}}  {'tokens':>14}  {'held out':>12}  {'documents':>11}  "
              f"{'duplicates':>10}  {'in validation':>13}  {'skipped':>8}"]  # fmt: skip
     for name in store.names:
@@ -88,7 +90,7 @@ def store_table(store: TokenStore) -> str:
         tokens, held_out = (entry[split]["tokens"] for split in SPLITS)
         documents = sum(entry[split]["documents"] for split in SPLITS)
         lines.append(
-            f"{name:<{width}}  {tokens:>14,}  {held_out:>12,}  {documents:>11,}  "
+            f"{visible(name):<{width}}  {tokens:>14,}  {held_out:>12,}  {documents:>11,}  "
             f"{entry['duplicates_dropped']:>10,}  {entry['in_validation_dropped']:>13,}  "
             f"{entry['skipped']:>8,}"
         )

@@ -16,17 +16,21 @@ __all__ = ["PIECE", "SMALLEST_FILE_OF_PIECES", "cut", "in_pieces", "read_text"]
 # Text files above this many bytes are split piece by piece, as files of rows are row by row.
 SMALLEST_FILE_OF_PIECES = 1_000_000
 PIECE = 2**16  # bytes
+LONGEST_PIECE = 10_000_000  # characters, where no line ends
 
 
 def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterator[Row]:
     """Yields a text file, a large one in pieces that end with a line where they can.
+
+    A line of more than 10 million characters is cut, so that one of any length can be read.
 
     Raises:
         DataError: Where it is not UTF-8, with `on_error="stop"`; with "skip" the rest of the file
             is one row without text.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    size, rest, number = path.stat().st_size, "", 0
+    size, number = path.stat().st_size, 0
+    rest: list[str] = []  # what has been read of a line that goes on
     length = PIECE if size > SMALLEST_FILE_OF_PIECES else SMALLEST_FILE_OF_PIECES
     if on_error == "skip" and not os.access(path, os.R_OK):
         yield Row(1, None)
@@ -34,7 +38,7 @@ def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterato
     with path.open("rb") as file:
         while block := file.read(length):
             try:
-                rest += decoder.decode(block)
+                text = decoder.decode(block)
             except UnicodeDecodeError as error:
                 if on_error == "stop":
                     at = file.tell() - len(error.object) + error.start
@@ -43,18 +47,24 @@ def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterato
                     ) from None
                 yield Row(number + 1, None)
                 return
-            piece, line_break, after = rest.rpartition("\n")
-            if length == PIECE and line_break:
-                rest = after
+            ended, line_break, after = text.rpartition("\n") if length == PIECE else ("", "", text)
+            if line_break:
                 number += 1
-                yield Row(number, piece + line_break, position=file.tell() / size)
+                piece = "".join((*rest, ended, line_break))
+                yield Row(number, piece, position=file.tell() / size)
+                rest = []
+            rest.append(after)
+            if sum(map(len, rest)) >= LONGEST_PIECE:
+                number += 1
+                yield Row(number, "".join(rest), position=file.tell() / size)
+                rest = []
     # A character may be cut off at the end.
     if decoder.getstate()[0]:
         if on_error == "stop":
             raise DataError(f"Expected UTF-8, found half a character, {path}, byte {size}")
         yield Row(number + 1, None)
-    elif rest:
-        yield Row(number + 1, rest)
+    elif any(rest):
+        yield Row(number + 1, "".join(rest))
 
 
 def in_pieces(rows: Iterable[Row], length: int, shortest: int) -> Iterator[Row]:

@@ -2,7 +2,8 @@
 
 What cannot be read is named by file and line or row. pyarrow decompresses and reads tables (it is
 what `datasets` is built on); JSON is read line by line here, because neither names the line that is
-broken, nor goes on behind it.
+broken, nor goes on behind it. A line or row may have 100 MB (`LONGEST_LINE`): a small compressed
+file can hold one that no memory can.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from bydore_pyro.data.lines import LONGEST_LINE, numbered_lines
 from bydore_pyro.errors import DataError
 
 __all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
@@ -21,7 +23,7 @@ __all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
 JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 TABLES = (".parquet", ".arrow")
 SAVED_DATASET = "state.json"  # what `datasets.Dataset.save_to_disk` leaves in its folder
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+AT_ONCE = 4_000_000  # bytes of a table's rows that become Python's objects at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +125,12 @@ def read_hub(
             f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be "
             f"opened: {reason}"
         ) from None
-    rows = ((row, 0.0) for row in stream)
+    rows = ((number, row, 0.0) for number, row in enumerate(stream, start=1))
     yield from _usable(rows, "hub dataset", f"hub:{name}", "row", config, names)
 
 
 def _usable(
-    rows: Iterable[tuple[Any, float]],
+    rows: Iterable[tuple[int, Any, float]],
     kind: str,
     place: str,
     unit: str,
@@ -138,10 +140,10 @@ def _usable(
     """Turns rows into texts; the one place that decides what is an error and what is skipped."""
     number = 0
     try:
-        for number, (row, position) in enumerate(rows, start=1):
-            if isinstance(row, bytes) and not row.strip():
-                continue  # an empty line
+        for number, row, position in rows:
             try:
+                if isinstance(row, _BadRow):
+                    raise row
                 if isinstance(row, Exception):
                     reason = " ".join(str(row).split())[:200]
                     raise _BadRow(f"Expected rows that can be read, found: {reason}")
@@ -180,6 +182,8 @@ def _text(row: Any, column: str) -> str:
         value = value[part]
     if not isinstance(value, str):
         raise _BadRow(f"Expected text in column '{column}', found {type(value).__name__}")
+    if len(value) > LONGEST_LINE:
+        raise _too_long("text")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -191,8 +195,12 @@ class _BadRow(Exception):
     """A row that cannot be used; the message lacks its place."""
 
 
-def _rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
-    """Yields rows as mappings, lines of JSON as bytes, each with the share of the file read."""
+def _too_long(what: str) -> _BadRow:
+    return _BadRow(f"Expected {what} of at most {LONGEST_LINE // 10**6} MB, found more")
+
+
+def _rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float]]:
+    """Yields numbered rows as mappings, lines of JSON as bytes, and the share of the file read."""
     if path.name.endswith(JSON_LINES):
         yield from _lines(path)
     elif path.name.endswith(TABLES):
@@ -205,22 +213,20 @@ def _rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
         if not len(saved):
             return
         saved.data.validate(full=True)
-        yield from ((row, n / len(saved)) for n, row in enumerate(saved, start=1))
+        yield from ((n, row, n / len(saved)) for n, row in enumerate(saved, start=1))
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, float]]:
+def _lines(path: Path) -> Iterator[tuple[int, Any, float]]:
     import pyarrow
 
     size = path.stat().st_size
     compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     with path.open("rb") as raw:
-        lines: Iterable[bytes] = raw
+        stream: Any = raw
         if compression:
-            lines = io.BufferedReader(pyarrow.CompressedInputStream(raw, compression), 2**17)
-        for number, line in enumerate(lines):
-            if number == 0:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            yield line, raw.tell() / size
+            stream = io.BufferedReader(pyarrow.CompressedInputStream(raw, compression), 2**17)
+        for number, line in numbered_lines(stream):
+            yield number, _too_long("a line") if line is None else line, raw.tell() / size
 
 
 def _needed(config: RowConfig, columns: Sequence[str]) -> list[str]:
@@ -231,7 +237,7 @@ def _needed(config: RowConfig, columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(roots)) if set(roots) <= set(columns) else list(columns)
 
 
-def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
+def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float]]:
     import pyarrow
     from pyarrow import parquet
 
@@ -248,12 +254,21 @@ def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[Any, float]]:
             try:
                 kept = batch.select(_needed(config, batch.schema.names))
                 kept.validate(full=True)  # a broken one would be read beyond its end
-                rows: Sequence[Any] = kept.to_pylist()
+                rows = _objects(kept)
             except Exception as error:  # of this batch alone: the next may be sound
                 rows = [error] * batch.num_rows
             for row in rows:
                 done += 1
-                yield row, done / total if total else 0.0
+                yield done, row, done / total if total else 0.0
+
+
+def _objects(batch: Any) -> Iterable[Any]:
+    """Returns a batch's rows; large ones become objects one by one, too large ones an error."""
+    if batch.nbytes <= AT_ONCE:
+        rows: list[Any] = batch.to_pylist()
+        return rows
+    each = (batch.slice(i, 1) for i in range(batch.num_rows))
+    return (_too_long("a row") if r.nbytes > LONGEST_LINE else r.to_pylist()[0] for r in each)
 
 
 def _arrow_batches(source: Any) -> Iterator[Any]:
