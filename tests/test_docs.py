@@ -223,6 +223,15 @@ def test_commands_exist(page: str) -> None:
         assert (ROOT / script).is_file(), script
 
 
+def test_what_is_promised_has_its_test() -> None:
+    tests = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("*.py"))
+    table = re.findall(r"^\|.*\| (`test_.*`) \|$", PAGES["reliability.md"], re.M)
+    promised = [name for cell in table for name in re.findall(r"`(\w+)`", cell)]
+    assert len(promised) > 40
+    for name in promised:
+        assert f"def {name}(" in tests, name
+
+
 def test_extras_exist() -> None:
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
