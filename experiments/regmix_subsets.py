@@ -22,7 +22,7 @@ class SubsetsCoverage:
 
     Args:
         size: Runs in each subset.
-        held: Whether each subset's interval of each domain holds the optimum of all runs ``(R, K)``.
+        held: Whether a subset's interval of a domain holds the optimum of all runs ``(R, K)``.
         widths: Mean width of each domain's interval ``(K,)``.
     """
 
@@ -33,11 +33,11 @@ class SubsetsCoverage:
 
 def joined(train: RunsTable, test: RunsTable) -> RunsTable:
     """Returns the runs of both tables as one."""
+    weights = np.concatenate([train.weights, test.weights])
     return RunsTable(
         runs=(*(f"train {run}" for run in train.runs), *(f"test {run}" for run in test.runs)),
         domains=train.domains,
-        weights=np.concatenate([table.weights for table in (train, test)])
-        / np.concatenate([table.weights for table in (train, test)]).sum(1, keepdims=True),
+        weights=weights / weights.sum(1, keepdims=True),
         targets=train.targets,
         losses=np.concatenate([train.losses, test.losses]),
     )

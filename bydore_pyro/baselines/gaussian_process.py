@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bydore_pyro.baselines import kernel_posterior
+from bydore_pyro.baselines.kernel_posterior import kernel_draws as draw_kernels
 from bydore_pyro.baselines.regression_input import (
     checked_mixtures,
     checked_runs,
@@ -210,7 +210,7 @@ def fit_gaussian_process(
         centre=centre,
         scale=scale,
         domains=domains,
-        others=kernel_posterior.kernel_draws(estimator, kernel_draws),
+        others=draw_kernels(estimator, kernel_draws),
         without_influence=tuple(np.flatnonzero(longest).tolist()),
         notes=tuple(notes),
     )

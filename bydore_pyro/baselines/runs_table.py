@@ -13,7 +13,7 @@ import numpy as np
 from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
 from bydore_pyro.errors import DataError
 
-__all__ = ["RunsTable", "read_runs"]
+__all__ = ["RunsTable", "read_runs", "scales_of"]
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
@@ -162,6 +162,16 @@ def read_runs(
         targets=tuple(targets),
         losses=losses.numbers(list(targets.values()))[[losses.row[run] for run in weights.runs]],
     )
+
+
+def scales_of(folder: Path, split: str) -> tuple[str, ...]:
+    """Returns the scales of which a folder of RegMix's tables holds both of a split."""
+    found = [
+        {match[2] for path in folder.glob("*.csv") if (match := pattern.fullmatch(path.name))
+         and match[1] == split}
+        for pattern in REGMIX
+    ]  # fmt: skip
+    return tuple(sorted(found[0] & found[1]))
 
 
 def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Path]:
