@@ -30,7 +30,7 @@ def two_vertices() -> tuple[GaussianProcess, SimulatedOptimum]:
     weights, _ = planted(60)
     losses = 3 + 4 * weights[:, 0] * weights[:, 1] + weights[:, 2] + weights[:, 3]
     model = fit_gaussian_process(weights, losses + 0.01 * np.sin(97 * losses), kernel_draws=4)
-    optimum = simulated_optimum(model, PRIOR, draws=2000, best=16)
+    optimum = simulated_optimum(model, PRIOR, draws=600, best=16)
     draws = np.repeat([[1.0, 0, 0, 0], [0, 1.0, 0, 0]], 200, axis=0)
     return model, dataclasses.replace(optimum, weights_draws=draws)
 
@@ -43,12 +43,12 @@ def test_the_mean_of_optima_near_different_vertices_is_not_written() -> None:
     assert mixture.predicted_loss["weights"][0] < model.predict(mean)[0] - 0.5
     assert max(mixture.weights) > 0.8
     assert details["gain_over_prior"]["probability"] > 0.97
-    assert not mixture.notes
+    assert not any("improvement" in note for note in mixture.notes)
 
 
 def test_what_is_predicted_is_of_the_weights_in_the_file(tmp_path: Path) -> None:
     model = process()
-    optimum = simulated_optimum(model, PRIOR, draws=2000, best=16)
+    optimum = simulated_optimum(model, PRIOR, draws=600, best=16)
     mixture, _ = proposed(model, optimum, NAMES, PRIOR, runs=60)
     path = tmp_path / "mixture.json"
     path.write_text(mixture.to_json())
@@ -76,7 +76,7 @@ def test_no_improvement_is_called_none() -> None:
     assert details["gain_over_prior"]["nats_per_token"] <= 0.01
     assert any("improvement" in note for note in mixture.notes)
     chance = process(np.random.default_rng(0).standard_normal(60))
-    optimum = simulated_optimum(chance, PRIOR, draws=2000, best=16)
+    optimum = simulated_optimum(chance, PRIOR, draws=600, best=16)
     mixture, details = proposed(chance, optimum, NAMES, PRIOR, runs=60)
     assert details["gain_over_prior"]["probability"] < 0.97
     assert any("mprovement" in note for note in mixture.notes)
@@ -105,7 +105,7 @@ def test_a_prune_that_is_predicted_to_hurt_is_told() -> None:
     losses = 3 - np.log(weights[:, 0] + 0.05) - 0.2 * np.log(weights[:, 1] + 1e-3)
     model = fit_gaussian_process(weights, losses + 0.01 * np.sin(97 * losses), kernel_draws=4)
     prior = np.array([0.4, 0.5, 0.05, 0.05])
-    optimum = simulated_optimum(model, prior, draws=2000, best=16)
+    optimum = simulated_optimum(model, prior, draws=600, best=16)
     mixture, _ = proposed(model, optimum, NAMES, prior, runs=80)
     assert mixture.verdicts()["b"] == "below", "of its share of the prior, 0.5"
     assert mixture.pruning_hurts()

@@ -252,7 +252,7 @@ def test_run_id_names_the_runs_as_well(tmp_path: Path) -> None:
 
 
 def test_a_numeric_column_that_is_no_domain_is_named(tmp_path: Path) -> None:
-    ratios = RATIOS.replace("day", "steps").replace("monday", "1000").replace("friday", "1000")
+    ratios = RATIOS.replace("monday", "1000").replace("friday", "1000").replace("day", "steps")
     with pytest.raises(DataError, match=r"found 1001 in run 'a1'; without column 'steps' they wou"):
         read_runs(write(tmp_path, ratios=ratios, metrics=METRICS), None)
 

@@ -13,7 +13,7 @@ __all__ = ["kernel_draws"]
 
 # Medians of the log-normal priors, and their standard deviations in logarithms. Losses are
 # standardised and log weights span 7 units, so a length of 100 is a domain that hardly matters.
-SIGNAL, LENGTH, NOISE = (10.0, 2.0), (10.0, 1.5), (1e-2, 1.0)
+SIGNAL, LENGTH, NOISE = (10.0, 2.0), (10.0, 1.5), (1e-2, 2.0)
 REACH = 5.0  # standard deviations of the prior within which parameters stay
 STEP = 1e-3  # of the differences that make the Hessian out of gradients
 
