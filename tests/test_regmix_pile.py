@@ -127,7 +127,7 @@ def test_one_target_a_prior_and_other_scales(
 
 
 def test_coverage_of_subsets(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
-    runs = write_runs(tmp_path / "runs", train=40, test=10)
+    runs = write_runs(tmp_path / "runs", train=50, test=10)
     given = ("--runs", str(runs), "--smoke", "--subsets", "2", "--draws", "500", "--best", "16")
     code, out, err = run(*given, "--out", str(tmp_path / "run"))
     assert code == 0, err
@@ -135,7 +135,7 @@ def test_coverage_of_subsets(tmp_path: Path, run: Callable[..., tuple[int, str, 
     found = results["subsets"]["sizes"]["24"]
     assert found["held"] >= 0.5
     assert set(found["held_by_domain"]) == set(DOMAINS)
-    assert "hold the optimum of all 50 runs" in out
+    assert "hold the optimum of all 60 runs" in out
 
 
 def test_help_explains_itself(run: Callable[..., tuple[int, str, str]]) -> None:
