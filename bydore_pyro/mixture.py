@@ -16,7 +16,7 @@ import numpy as np
 from bydore_pyro.errors import DataError
 from bydore_pyro.files import read_bytes, unique_keys
 
-__all__ = ["Mixture", "total_variation", "verdict"]
+__all__ = ["Mixture", "total_variation", "verdict", "within_caps"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
@@ -34,7 +34,30 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
 def verdict(low: float, high: float, count: int) -> str:
     """Returns "above" or "below" where an interval is clear of the uniform share ``1 / count``,
     "undecided" where it holds it."""
-    return "above" if low > 1 / count else "below" if high < 1 / count else "undecided"
+    return _against(low, high, 1 / count)
+
+
+def _against(low: float, high: float, share: float) -> str:
+    return "above" if low > share else "below" if high < share else "undecided"
+
+
+def within_caps(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
+    """Returns the nearest mixtures ``(S, K)`` in which no domain has more than its cap ``(K,)``.
+
+    See `Mixture.capped`, which is this for one mixture.
+    """
+    free, full = weights, np.zeros(weights.shape, bool)
+    while (over := ~full & (weights > caps)).any():
+        full |= over
+        open_ = np.where(full, 0.0, free)
+        left = 1 - np.where(full, caps, 0.0).sum(1, keepdims=True)
+        total = open_.sum(1, keepdims=True)
+        weights = np.where(full, caps, open_ * left / np.where(total > 0, total, 1))
+    room = np.maximum(caps - weights, 0.0)
+    missing = 1 - weights.sum(1, keepdims=True)  # where all domains with weight are full
+    total = room.sum(1, keepdims=True)
+    weights = weights + np.where(missing > TOLERANCE, room * missing / np.maximum(total, 1e-300), 0)
+    return weights / weights.sum(1, keepdims=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +74,16 @@ class Mixture:
         data_sha256: Hash of the text that the weights were learned on.
         free_weights: What `weights` were before they were capped ``(K,)``, or None. The uncertainty
             is theirs.
+        prior: Shares ``(K,)`` that the method set out from and that intervals are held against;
+            None stands for the uniform ones.
+        predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
+            the method predicts for these weights ("weights"), for the prior ("prior"), equal
+            shares ("uniform") and `pruned` ("pruned"), as far as there are such; or None.
+        notes: What whoever uses the weights has to know, a sentence each.
 
     Raises:
         ValueError: When the names repeat, the lengths differ, the weights leave the simplex, or
-            their uncertainty is none.
+            their uncertainty or what is predicted of them is none.
     """
 
     names: tuple[str, ...]
@@ -65,6 +94,9 @@ class Mixture:
     tokenizer: str | None = None
     data_sha256: str | None = None
     free_weights: tuple[float, ...] | None = None
+    prior: tuple[float, ...] | None = None
+    predicted_loss: Mapping[str, tuple[float, float | None]] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) != len(self.names):
@@ -72,11 +104,11 @@ class Mixture:
         for name in self.names:
             if name != name.encode(errors="ignore").decode():  # no file could hold it
                 raise ValueError(f"Expected names in UTF-8, actual {name!r}")
-        for field in ("weights", "standard_deviation", "hdi", "free_weights"):
+        for field in ("weights", "standard_deviation", "hdi", "free_weights", "prior"):
             value = getattr(self, field)
             if value is not None and len(value) != len(self.names):
                 raise ValueError(f"Expected {len(self.names)} {field}, actual {len(value)}")
-        columns = {"weight": self.weights, "free weight": self.free_weights,
+        columns = {"weight": self.weights, "free weight": self.free_weights, "prior": self.prior,
                    "standard deviation": self.standard_deviation}  # fmt: skip
         for kind, values in columns.items():
             for name, value in zip(self.names, values or (0.0,) * len(self.names), strict=True):
@@ -90,6 +122,11 @@ class Mixture:
         for name, value in (("tokenizer", self.tokenizer), ("data_sha256", self.data_sha256)):
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"Expected a hash for {name}, actual {value!r}")
+        for name, (mean, deviation) in (self.predicted_loss or {}).items():
+            if not (math.isfinite(mean) and (deviation is None or 0 <= deviation < math.inf)):
+                raise ValueError(f"Expected a predicted loss of '{name}', actual {mean}")
+        if not all(isinstance(note, str) for note in self.notes):
+            raise ValueError(f"Expected notes in words, actual {self.notes}")
         if abs(math.fsum(self.weights) - 1) > TOLERANCE:
             raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
 
@@ -117,35 +154,33 @@ class Mixture:
                 f"Expected domains that hold the whole run within the cap, found text for "
                 f"{caps.sum():.3f} of it"
             )
-        weights, full = free.copy(), np.zeros(len(free), bool)
-        while (over := ~full & (weights > caps)).any():
-            full |= over
-            weights[full] = caps[full]
-            open_ = np.where(full, 0.0, free)
-            if open_.sum() == 0:
-                room = caps - weights
-                weights = weights + room * (1 - weights.sum()) / room.sum()
-                break
-            weights = np.where(full, caps, open_ * (1 - caps[full].sum()) / open_.sum())
-        feasible = tuple((weights / weights.sum()).tolist())
-        return dataclasses.replace(self, weights=feasible, free_weights=self.weights)
+        feasible = tuple(within_caps(free[None], caps)[0].tolist())
+        # What was predicted of other weights is not told of these.
+        return dataclasses.replace(
+            self, weights=feasible, free_weights=self.weights, predicted_loss=None
+        )
 
     def verdicts(self) -> dict[str, str]:
-        """Returns "above", "below" or "undecided" by name: each interval against ``1 / K``.
+        """Returns "above", "below" or "undecided" by name: each interval against its prior.
 
-        An interval that holds the uniform share leaves a domain undecided. Without intervals
-        nothing is known, and nothing is returned.
+        That is ``1 / K`` where no `prior` is noted. An interval that holds the prior's share leaves
+        a domain undecided. Without intervals nothing is known, and nothing is returned.
         """
         if self.hdi is None:
             return {}
-        count = len(self.names)
+        shares = self.prior or (1 / len(self.names),) * len(self.names)
         return {
-            name: verdict(low, high, count)
-            for name, (low, high) in zip(self.names, self.hdi, strict=True)
+            name: _against(low, high, share)
+            for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
         }
 
+    def pruning_hurts(self) -> bool:
+        """Whether the loss that is predicted for `pruned` lies above that of these weights."""
+        found = self.predicted_loss or {}
+        return {"weights", "pruned"} <= {*found} and found["pruned"][0] > found["weights"][0]
+
     def pruned(self) -> Mixture:
-        """Returns the mixture without the domains whose whole interval lies below ``1 / K``.
+        """Returns the mixture without the domains whose whole interval lies below its prior.
 
         They keep their names and have no weight; the ratios of the others stay. What it says of
         uncertainty is left out, for it was the whole mixture's.
@@ -165,8 +200,18 @@ class Mixture:
         total = math.fsum(kept)
         if total == 0:
             raise DataError("Expected an interval that reaches equal shares, found all below them")
-        weights = tuple(weight / total for weight in kept)
-        return dataclasses.replace(self, weights=weights, standard_deviation=None, hdi=None)
+        predicted = dict(self.predicted_loss or {})
+        if "pruned" in predicted:
+            predicted["weights"] = predicted.pop("pruned")
+        else:
+            predicted.pop("weights", None)
+        return dataclasses.replace(
+            self,
+            weights=tuple(weight / total for weight in kept),
+            standard_deviation=None,
+            hdi=None,
+            predicted_loss=predicted or None,
+        )
 
     def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
         """Holds a mixture that is to be used against the data it is to be used on.
@@ -202,7 +247,13 @@ class Mixture:
         def by_name(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
             return None if values is None else dict(zip(self.names, values, strict=True))
 
-        content = {
+        predicted = None
+        if self.predicted_loss is not None:
+            predicted = {
+                name: {"mean": mean, "standard_deviation": deviation}
+                for name, (mean, deviation) in self.predicted_loss.items()
+            }
+        content: dict[str, Any] = {
             "format": FORMAT,
             "weights_are": "shares of training tokens",
             "weights": by_name(self.weights),
@@ -213,6 +264,8 @@ class Mixture:
             "tokenizer_sha256": self.tokenizer,
             "data_sha256": self.data_sha256,
         }
+        more = {"prior": by_name(self.prior), "predicted_loss": predicted, "notes": self.notes}
+        content |= {key: value for key, value in more.items() if value}
         return json.dumps(content, indent=2)
 
     @classmethod
@@ -259,7 +312,15 @@ class Mixture:
             column = values(key)
             return None if column is None else tuple(float(value) for value in column)
 
-        hdi = values("hdi")
+        hdi, predicted = values("hdi"), content.get("predicted_loss")
+        if predicted is not None:
+            predicted = {
+                name: (
+                    float(found["mean"]),
+                    None if (sd := found["standard_deviation"]) is None else float(sd),
+                )
+                for name, found in predicted.items()
+            }
         return cls(
             names=names,
             weights=tuple(float(w) for w in content["weights"].values()),
@@ -269,4 +330,7 @@ class Mixture:
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),
             free_weights=numbers("free_weights"),
+            prior=numbers("prior"),
+            predicted_loss=predicted,
+            notes=tuple(content.get("notes") or ()),
         )

@@ -60,7 +60,12 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
         with (folder / "summary.csv").open(encoding="utf-8", newline="") as file:
             verdicts = {row["domain"]: row["verdict"] for row in csv.DictReader(file)}
     mixture = Mixture.from_json(folder / "mixture.json")
+    if mixture.prior is not None:
+        verdicts = mixture.verdicts()
     parts = [weights_table(mixture, verdicts, metrics["run_epochs"])]
+    if mixture.predicted_loss:
+        parts.append(predictions_table(mixture.predicted_loss))
+    parts += [f"\n{note}" for note in mixture.notes]
     by_matching = isinstance(metrics.get("matching"), dict)
     if by_matching:
         parts.append(rounds_text(metrics))
@@ -114,7 +119,7 @@ def weights_table(
 
     Args:
         mixture: The weights; where they are capped, the free ones stand beside them.
-        verdicts: Whether each domain's interval is clear of the uniform share, where known.
+        verdicts: Whether each domain's interval is clear of the prior's share, where known.
         epochs: How many times a run on these weights reads each domain, where known.
     """
     missing = (float("nan"),) * len(mixture.names)
@@ -124,7 +129,8 @@ def weights_table(
     capped = mixture.free_weights is not None
     lines = [
         f"\n{'domain':<{width}}  weight  {'  free  ' if capped else ''}    sd  "
-        f"{f'{mixture.hdi_probability:.0%} HDI':<14}  epochs  than uniform"
+        f"{f'{mixture.hdi_probability:.0%} HDI':<14}  epochs  "
+        f"than {'uniform' if mixture.prior is None else 'the prior'}"
     ]
     rows = zip(mixture.weights, mixture.names, free, deviation, hdi, strict=True)
     for weight, name, uncapped, sd, (low, high) in sorted(rows, reverse=True):
@@ -168,6 +174,17 @@ def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         lines.append("  ".join([f"{first:<{widths[0]}}", *right]))
     return "\n" + "\n".join(lines)
+
+
+def predictions_table(predicted: Mapping[str, tuple[float, float | None]]) -> str:
+    """Returns the losses that a regression predicts, nats per token, as text."""
+    lines = [f"\n{'a run on':<22}  predicted loss (nats per token, with its standard deviation)"]
+    for name, (mean, deviation) in predicted.items():
+        label = {"weights": "these weights"}.get(name, name)
+        lines.append(
+            f"{label:<22}  {mean:.4f}" + ("" if deviation is None else f" ± {deviation:.4f}")
+        )
+    return "\n".join(lines)
 
 
 def losses_table(losses: Mapping[str, float]) -> str:

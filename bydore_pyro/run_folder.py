@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,10 +134,14 @@ class RunFolder:
         plt.close(figure)
 
 
-def provenance() -> dict[str, Any]:
-    """Returns the versions of Python and of the packages that matter, and the source's commit."""
+def provenance(more: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the versions of Python and of the packages that matter, and the source's commit.
+
+    Args:
+        more: Packages that matter here beside those that always do.
+    """
     versions = {"python": sys.version.split()[0]}
-    for package in ("bydore-pyro", *PACKAGES):
+    for package in ("bydore-pyro", *PACKAGES, *more):
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -30,7 +30,7 @@ from bydore_pyro.files import read_bytes, unique_keys
 from bydore_pyro.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.published import pile_weights
 
-__all__ = ["mixture_from", "normalised", "read_mixture"]
+__all__ = ["mixture_from", "normalised", "numbers_of", "read_mixture"]
 
 PUBLISHED = "published:"
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
@@ -98,6 +98,22 @@ def read_mixture(path: Path) -> Mixture:
         return Mixture.from_text(content.decode("utf-8-sig"), path)
     except OverflowError as error:
         raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
+
+
+def numbers_of(path: Path) -> dict[str, float]:
+    """Reads numbers by domain, such as their tokens, from a file of weights; as they stand there.
+
+    Raises:
+        DataError: As `read_mixture`, and where they are weights of our own format.
+    """
+    try:
+        with path.open("rb") as file:
+            found = _weights(file.read(LARGEST + 1))
+        if not found:
+            raise ValueError("a mixture, or nothing")
+        return {name: _number(name, value) for name, value in found.items()}
+    except (OSError, ValueError) as error:
+        raise DataError(_line(f"Expected numbers of domains in {path}, found: {error}")) from error
 
 
 def _line(text: str) -> str:

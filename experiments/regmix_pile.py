@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +12,14 @@ from typing import Any
 import numpy as np
 import pandas
 from common import markdown, run_main
+from regmix_subsets import SIZES, coverage, coverage_json, coverage_table, joined
 from tqdm import tqdm
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.regmix import prior_of
 from bydore_pyro.baselines.regression import PointRegression, fit_regression
-from bydore_pyro.baselines.runs_table import RunsTable, read_runs
-from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum, simulated_optimum
+from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
+from bydore_pyro.baselines.simulated_optimum import BEST, SimulatedOptimum, simulated_optimum
 from bydore_pyro.command_line import tell
 from bydore_pyro.run_folder import RunFolder, provenance
 
@@ -47,14 +47,18 @@ class RegMixPileConfig:
     runs: str = field(
         metadata={
             "help": "Folder with the tables train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and "
-            "the same for test."
+            "the same for test; test tables of other scales there are ranked as well."
         }
     )
     scale: str | None = field(
-        default=None, metadata={"help": "The SCALE, where the folder holds several, such as 1m."}
+        default=None, metadata={"help": "The SCALE to fit on, where train has several, such as 1m."}
     )
-    target: str = field(
-        default="pile_cc", metadata={"help": "The target whose optimum is simulated."}
+    target: str | None = field(
+        default=None,
+        metadata={
+            "help": "The one target that is fitted and whose optimum is simulated; all are "
+            "fitted if not given, and the optimum is pile_cc's."
+        },
     )
     prior: str | None = field(
         default=None,
@@ -76,6 +80,13 @@ class RegMixPileConfig:
     seed: int = field(
         default=42, metadata={"help": "Seed of the simulated mixtures and of the split of train."}
     )
+    subsets: int = field(
+        default=0,
+        metadata={
+            "help": "Subsets of 24, 64 and 256 of all runs of that scale, so many of each, whose "
+            "intervals are held against the optimum of all runs; takes long."
+        },
+    )
     out: str | None = field(
         default=None, metadata={"help": "Folder of the run; runs/regmix_pile-<time> if not given."}
     )
@@ -95,8 +106,17 @@ class RegMixPileConfig:
             raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
         if not 1 <= self.draws <= 1_000_000:
             raise ValueError(f"Expected draws in [1, 1000000], actual {self.draws}")
+        if self.subsets < 0:
+            raise ValueError(f"Expected subsets >= 0, actual {self.subsets}")
+        if self.subsets and self.draws < BEST:
+            raise ValueError(f"Expected draws >= {BEST} for --subsets, actual {self.draws}")
         if not 1 <= self.best <= min(self.draws, 4000):
             raise ValueError(f"Expected best in [1, draws] and <= 4000, actual {self.best}")
+
+    @property
+    def simulated(self) -> str:
+        """The target whose optimum is simulated."""
+        return self.target or "pile_cc"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,77 +210,65 @@ def optimum_json(train: RunsTable, optimum: SimulatedOptimum) -> dict[str, Any]:
 
 
 def correlate(
-    train: RunsTable, test: RunsTable, run: RegMixPileConfig
-) -> tuple[dict[str, dict[str, Any]], dict[str, PointRegression | GaussianProcess]]:
-    """Fits and tests all targets; returns the results by target, and the fits of `run.target`."""
-    results: dict[str, dict[str, Any]] = {}
+    train: RunsTable, tests: Mapping[str, RunsTable], stopping: str, run: RegMixPileConfig
+) -> tuple[dict[str, dict[str, dict[str, Any]]], dict[str, PointRegression | GaussianProcess]]:
+    """Fits all targets and tests them on each scale.
+
+    Args:
+        train: The runs to fit on.
+        tests: The runs to rank, by scale.
+        stopping: The scale whose test runs may stop LightGBM: the training's own.
+        run: The options.
+
+    Returns:
+        The results by scale and target, and the fits of `run.simulated`.
+    """
+    results: dict[str, dict[str, dict[str, Any]]] = {scale: {} for scale in tests}
     chosen: dict[str, PointRegression | GaussianProcess] = {}
-    targets = (run.target,) if run.smoke else train.targets
-    with tqdm(targets, desc="fit", unit="target", mininterval=0.5) as bar:
+    one = run.target is not None or run.smoke
+    with tqdm(
+        (run.simulated,) if one else train.targets, desc="fit", unit="target", mininterval=0.5
+    ) as bar:
         for target in bar:
             bar.set_postfix_str(target)
-            models = fit_all(train, test, target, run)
-            measured = test.losses_of(target)
-            results[target] = {
-                kind: {
-                    "spearman_x100": spearman(model.predict(test.weights), measured),
-                    **details(model, train.domains),
+            models = fit_all(train, tests[stopping], target, run)
+            for scale, test in tests.items():
+                if target not in test.targets:
+                    continue
+                measured = test.losses_of(target)
+                results[scale][target] = {
+                    kind: {
+                        "spearman_x100": spearman(model.predict(test.weights), measured),
+                        **(details(model, train.domains) if scale == stopping else {}),
+                    }
+                    for kind, model in models.items()
                 }
-                for kind, model in models.items()
-            }
-            if target == run.target:
+            if target == run.simulated:
                 chosen = models
     return results, chosen
 
 
-def regmix_pile(options: RegMixPileOptions) -> None:
-    """Fits, predicts, simulates, and writes the results."""
-    run, start = options.run, time.perf_counter()
-    path = Path(run.out or f"runs/regmix_pile-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder = RunFolder(path)
-    train, test = (
-        read_runs(Path(run.runs), split, scale=run.scale, normalise=run.normalise)
-        for split in ("train", "test")
-    )
-    test = test.ordered(train.domains, train.targets)
-    train.losses_of(run.target)  # it must be there before the others are fitted
-    prior, source = prior_of(train, run.prior)
-    config = dataclasses.asdict(run)
-    tell(f"run: {', '.join(f'{key}={value}' for key, value in config.items())}")
-
-    results, models = correlate(train, test, run)
-    draws = min(run.draws, SMOKE_DRAWS) if run.smoke else run.draws
-    best = min(run.best, SMOKE_BEST) if run.smoke else run.best
-    optima = {
-        kind: simulated_optimum(model, prior, draws=draws, best=best, seed=run.seed)
-        for kind, model in tqdm(models.items(), desc="optima", unit="optimum", mininterval=0.5)
+def read_tables(run: RegMixPileConfig) -> tuple[str, RunsTable, dict[str, RunsTable]]:
+    """Returns the scale that is fitted, its training runs, and the test runs of every scale."""
+    folder = Path(run.runs)
+    train = read_runs(folder, "train", scale=run.scale, normalise=run.normalise)
+    own = run.scale or next(iter(scales_of(folder, "train")))
+    others = [scale for scale in scales_of(folder, "test") if scale != own]
+    tests = {
+        scale: read_runs(folder, "test", scale=scale, normalise=run.normalise)
+        for scale in (own, *others)
     }
-    facts = provenance()
-    facts["versions"] |= {name: importlib.metadata.version(name) for name in PACKAGES}
-    shares = dict(zip(train.domains, prior.tolist(), strict=True))
-    folder.write_json("config.json", {"name": "regmix_pile", "run": config})
-    folder.write_json(
-        "results.json",
-        {
-            "runs": {"train": len(train.runs), "test": len(test.runs)},
-            "targets": results,
-            "target": run.target,
-            "prior": {"source": source, "shares": shares},
-            "optimum": {kind: optimum_json(train, found) for kind, found in optima.items()},
-            "seed": run.seed,
-            "seconds": time.perf_counter() - start,
-            **facts,
-        },
-    )
-    table = (
-        f"Spearman correlation x 100 on {len(test.runs)} runs, fitted to {len(train.runs)}:\n\n"
-        f"{correlations_table(results)}\n"
-        f"Weights of least predicted loss of {run.target}, the mean of the best {best} of {draws} "
-        f"mixtures; the prior is {source}:\n\n"
-        f"{optimum_table(prior, train, optima)}"
-    )
-    folder.write_text("table.md", table)
-    print(table)
+    train.losses_of(run.simulated)  # it must be there before the others are fitted
+    ordered = {
+        scale: test.ordered(train.domains, [t for t in train.targets if t in test.targets])
+        for scale, test in tests.items()
+    }
+    ordered[own] = tests[own].ordered(train.domains, train.targets)
+    return own, train, ordered
+
+
+def tell_notes(results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Prints what the Gaussian processes found out of domains, and could not settle."""
     for target, row in results.items():
         process = row["Gaussian process"]
         if process["without_influence"]:
@@ -268,6 +276,64 @@ def regmix_pile(options: RegMixPileOptions) -> None:
             print(f"No influence on {target} is seen of {names} (Gaussian process).")
         for note in process["notes"]:
             print(f"Gaussian process of {target}: {note}")
+
+
+def regmix_pile(options: RegMixPileOptions) -> None:
+    """Fits, predicts, simulates, and writes the results."""
+    run, start = options.run, time.perf_counter()
+    path = Path(run.out or f"runs/regmix_pile-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder = RunFolder(path)
+    own, train, tests = read_tables(run)
+    prior, source = prior_of(train, run.prior)
+    config = dataclasses.asdict(run)
+    tell(f"run: {', '.join(f'{key}={value}' for key, value in config.items())}")
+
+    by_scale, models = correlate(train, tests, own, run)
+    results = by_scale[own]
+    draws = min(run.draws, SMOKE_DRAWS) if run.smoke else run.draws
+    best = min(run.best, SMOKE_BEST) if run.smoke else run.best
+    optima = {
+        kind: simulated_optimum(model, prior, draws=draws, best=best, seed=run.seed)
+        for kind, model in tqdm(models.items(), desc="optima", unit="optimum", mininterval=0.5)
+    }
+    shares = dict(zip(train.domains, prior.tolist(), strict=True))
+    content = {
+        "runs": {"train": len(train.runs), "test": len(tests[own].runs)},
+        "scale": own,
+        "targets": results,
+        "other_scales": {scale: row for scale, row in by_scale.items() if scale != own},
+        "target": run.simulated,
+        "prior": {"source": source, "shares": shares},
+        "optimum": {kind: optimum_json(train, found) for kind, found in optima.items()},
+        "seed": run.seed,
+    }
+    text = "".join(
+        f"Spearman correlation x 100 on {len(tests[scale].runs)} runs of scale {scale}, fitted to "
+        f"{len(train.runs)} of {own}, whose test runs stop the trees:\n\n"
+        f"{correlations_table(row)}\n"
+        for scale, row in by_scale.items()
+    )
+    text += (
+        f"Weights of least predicted loss of {run.simulated}, the mean of the best {best} of "
+        f"{draws} mixtures; the prior is {source}:\n\n{optimum_table(prior, train, optima)}"
+    )
+    if run.subsets:
+        sizes = SIZES[:1] if run.smoke else SIZES
+        optimum, found = coverage(
+            *(joined(train, tests[own]), run.simulated, prior, draws, run.subsets, sizes)
+        )
+        content["subsets"] = coverage_json(train.domains, optimum, found)
+        text += (
+            f"\nHow often the 94 % intervals of {run.subsets} subsets hold the optimum of all "
+            f"{len(train.runs) + len(tests[own].runs)} runs:\n\n"
+            f"{coverage_table(train.domains, optimum, found)}"
+        )
+    folder.write_json("config.json", {"name": "regmix_pile", "run": config})
+    content |= {"seconds": time.perf_counter() - start, **provenance(PACKAGES)}
+    folder.write_json("results.json", content)
+    folder.write_text("table.md", text)
+    print(text)
+    tell_notes(results)
     print(f"In {path}: results.json, table.md.")
 
 

@@ -32,18 +32,18 @@ def test_gaussian_process_finds_a_planted_function() -> None:
 
 def test_intervals_hold_what_they_say() -> None:
     weights, losses = planted(60, noise=0.1)
-    model = fit_gaussian_process(weights, losses, length_scales="shared")
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
     test, measured = planted(2000, noise=0.1, seed=1)
     for probability in (0.5, 0.94):
         low, high = model.predict_interval(test, probability=probability, new_run=True).T
         inside = (low < measured) & (measured < high)
         assert inside.mean() == pytest.approx(probability, abs=0.08)
-    deviation = model.standard_deviation(test)
-    total = model.standard_deviation(test, new_run=True)
+    deviation = model.standard_deviation(test, new_run=False)
+    total = model.standard_deviation(test)  # what is read as an interval is a new run's
     np.testing.assert_allclose(total**2, deviation**2 + model.noise**2)
     low, high = model.predict_interval(test).T
     np.testing.assert_allclose((high + low) / 2, model.predict(test))
-    np.testing.assert_allclose((high - low) / 2, NormalDist().inv_cdf(0.97) * deviation)
+    np.testing.assert_allclose((high - low) / 2, NormalDist().inv_cdf(0.97) * total)
     for wrong in (0.0, 1.0, float("nan")):
         with pytest.raises(ValueError, match="probability in"):
             model.predict_interval(test, probability=wrong)
@@ -52,7 +52,7 @@ def test_intervals_hold_what_they_say() -> None:
 def test_the_moments_are_those_of_the_textbook() -> None:
     """k* K^-1 y and k** - k* K^-1 k*, with the kernel that was found."""
     weights, losses = planted(25, noise=0.1)
-    model = fit_gaussian_process(weights, losses, length_scales="shared")
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=0)
     kernel = model.estimator.kernel_
     length, signal = kernel.k1.k2.length_scale, kernel.k1.k1.constant_value
     test, _ = planted(5, seed=1)
@@ -68,7 +68,8 @@ def test_the_moments_are_those_of_the_textbook() -> None:
     np.testing.assert_allclose(model.predict(test), mean, rtol=1e-6)
     posterior = covariance(test, test) - gain @ covariance(weights, test)
     posterior *= losses.var()
-    np.testing.assert_allclose(model.standard_deviation(test) ** 2, np.diag(posterior), rtol=1e-5)
+    deviation = model.standard_deviation(test, new_run=False)
+    np.testing.assert_allclose(deviation**2, np.diag(posterior), rtol=1e-5)
     drawn = model.sample(test, 100_000, 0)
     np.testing.assert_allclose(drawn.mean(0), mean, atol=1e-3)
     spread = np.sqrt(np.diag(posterior))
@@ -82,7 +83,7 @@ def test_the_moments_are_those_of_the_textbook() -> None:
 
 def test_many_mixtures_are_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     weights, losses = planted(25)
-    model = fit_gaussian_process(weights, losses, length_scales="shared")
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
     whole = model.predict(weights), model.standard_deviation(weights)
     monkeypatch.setattr(gaussian_process, "CHUNK", 7)
     np.testing.assert_allclose(model.predict(weights), whole[0])
@@ -96,7 +97,9 @@ def test_what_the_search_for_the_kernel_cannot_settle_is_noted() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         smooth = fit_gaussian_process(weights, np.log(weights[:, 0] + 1e-3))
-        chance = fit_gaussian_process(weights, rng.standard_normal(40), length_scales="shared")
+        chance = fit_gaussian_process(
+            weights, rng.standard_normal(40), length_scales="shared", kernel_draws=0
+        )
     assert "the noise lies at its bound 1e-08" in smooth.notes
     assert smooth.without_influence == (1, 2)
     # Where there is chance alone, nothing is predicted but the mean.
@@ -120,17 +123,36 @@ def test_other_warnings_and_a_search_that_does_not_end_are_kept(
 
     monkeypatch.setattr(process, "fit", fit)
     with pytest.warns(RuntimeWarning, match="something else") as told:
-        model = fit_gaussian_process(weights, losses, length_scales="shared")
+        model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=0)
     assert {warning.category for warning in told} == {RuntimeWarning}
     assert model.notes == ("the search did not converge",)
     assert len(starts) == 2
     assert not np.allclose(starts[0], starts[1]), "the second begins where the first ended"
 
 
+def test_predictions_are_the_mixture_of_the_kernels() -> None:
+    """Mean of means; variance within and between; each kernel has its share of the draws."""
+    weights, losses = planted(12, noise=0.1)
+    test, _ = planted(6, seed=1)
+    alone = fit_gaussian_process(weights, losses, kernel_draws=0)
+    model = fit_gaussian_process(weights, losses, kernel_draws=8)
+    assert (len(alone.members), len(model.members)) == (1, 8)
+    means, deviations = zip(*(member.moments(test) for member in model.members), strict=True)
+    np.testing.assert_allclose(model.predict(test), np.mean(means, axis=0))
+    variance = np.mean(np.square(deviations), axis=0) + np.var(means, axis=0)
+    np.testing.assert_allclose(model.standard_deviation(test, new_run=False) ** 2, variance)
+    drawn = model.sample(test, 16_000, 0)
+    assert drawn.shape == (16_000, 6)
+    np.testing.assert_allclose(drawn.std(0), np.sqrt(variance), rtol=0.05)
+    assert model.sample(test, 5, 0).shape == (5, 6)
+    with pytest.raises(ValueError, match="kernel_draws >= 0, actual -1"):
+        fit_gaussian_process(weights, losses, kernel_draws=-1)
+
+
 def test_mixtures_that_are_alike_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the covariance is singular."""
     weights, losses = planted(40, noise=0.05)
-    model = fit_gaussian_process(weights, losses, length_scales="shared")
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
     drawn = model.sample(np.repeat(weights[:2], 50, axis=0), 20, 0)
     np.testing.assert_allclose(drawn[:, :50], drawn[:, :1] * np.ones(50), atol=1e-2)
     assert np.abs(drawn[:, 0] - drawn[:, 50]).min() > 1e-3

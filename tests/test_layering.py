@@ -40,7 +40,9 @@ ALLOWED: dict[str, set[str]] = {
     "terminal": set(),
     "token_losses": set(),
     "baselines.regression_input": set(),
-    "baselines.runs_table": set(),
+    "baselines.csv_table": set(),
+    "baselines.kernel_posterior": set(),
+    "baselines.runs_table": {"baselines.csv_table"},
     "data.lines": set(),
     "data.rows": {"data.lines"},
     "data.unchanged": set(),
@@ -74,7 +76,9 @@ ALLOWED: dict[str, set[str]] = {
     "run_folder": {"files", "folder_lock"},
     "belonging": {"run_folder"},
     "agreement": {"mixture"},
-    "baselines.gaussian_process": {"baselines.regression_input", "mixture"},
+    "baselines.gaussian_process": {
+        *("baselines.kernel_posterior", "baselines.regression_input", "mixture"),
+    },
     "cli": {"command_line"},
     "data.documents": {"data.pieces", "data.rows", "data.unchanged"},
     "data.environment": {"data.documents", "data.rows", "data.unchanged"},
@@ -118,9 +122,12 @@ ALLOWED: dict[str, set[str]] = {
         *("report_page.matching_words", "report_page.run_record", "report_page.thresholds"),
         *("report_page.words",),
     },
+    "report_page.regression_verdicts": {
+        *("report_page.run_record", "report_page.thresholds", "report_page.words"),
+    },
     "report_page.verdicts": {
-        *("report_page.matching_verdicts", "report_page.run_record", "report_page.thresholds"),
-        *("report_page.words",),
+        *("report_page.matching_verdicts", "report_page.regression_verdicts"),
+        *("report_page.run_record", "report_page.thresholds", "report_page.words"),
     },
     "target.mixture_schedule": {"files", "mixture", "weights_files"},
     "verification": {"domains", "proxy", "scheduling"},
@@ -161,6 +168,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
+        *("baselines.runs_table", "mixture"),
     },
     "baselines.doremi": {
         "baselines.problem",
@@ -177,9 +185,13 @@ ALLOWED: dict[str, set[str]] = {
     "baselines.unimax": {"baselines.problem"},
     "baselines.mde": {"baselines.problem", "baselines.proxy_runs"},
     "baselines.regmix": {
-        *("arviz_import", "baselines.problem", "baselines.proxy_runs"),
+        *("baselines.problem", "baselines.proposal", "baselines.proxy_runs"),
         *("baselines.regression", "baselines.runs_table", "baselines.simulated_optimum"),
         *("mixture", "weights_files"),
+    },
+    "baselines.proposal": {
+        *("arviz_import", "baselines.gaussian_process", "baselines.regression"),
+        *("baselines.simulated_optimum", "mixture"),
     },
     "data.build": {
         *("data.documents", "data.encode", "data.plan", "data.sources", "data.store"),
@@ -194,7 +206,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "report_page.run_sections": {
         *("report_page.drawing", "report_page.matching_words", "report_page.run_record"),
-        *("report_page.verdicts", "report_page.words"),
+        *("report_page.regression_verdicts", "report_page.verdicts", "report_page.words"),
     },
     "linear_search": {
         *("domains", "evidence", "hypergradient", "learner", "point_learners", "prior_net"),
@@ -289,9 +301,10 @@ ALLOWED: dict[str, set[str]] = {
         *("run_data",),
     },
     "commands.fit_command": {
-        *("baselines.problem", "baselines.regmix", "baselines.runs_table", "command_line"),
+        *("baselines.autoscale", "baselines.gaussian_process", "baselines.problem"),
+        *("baselines.regmix", "baselines.runs_table", "command_line", "data.tokens"),
         *("cost", "diagnostics", "html_report", "methods", "options", "parallel", "report"),
-        *("resuming", "run_data", "run_folder", "search_results"),
+        *("resuming", "run_data", "run_folder", "search_results", "weights_files"),
     },
 }
 KNOWS_PYRO = {"distribution", "guide", "elbo", "importance", "inference", "learner"}

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize
 
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture, total_variation, verdict
+from bydore_pyro.mixture import Mixture, total_variation, verdict, within_caps
 
 FULL = Mixture(
     names=("a", "b"),
@@ -105,6 +105,41 @@ def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
         vertices.pruned()
     with pytest.raises(DataError, match="capped"):
         found.capped(dict.fromkeys("abcd", 0.5)).pruned()
+
+
+def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> None:
+    found = Mixture(
+        names=("a", "b", "c"),
+        weights=(0.7, 0.2, 0.1),
+        hdi=((0.6, 0.8), (0.1, 0.3), (0.05, 0.15)),
+        prior=(0.9, 0.08, 0.02),
+        predicted_loss={"weights": (3.0, 0.1), "prior": (3.2, 0.1), "pruned": (3.1, None)},
+        notes=("A note.",),
+    )
+    assert found.verdicts() == {"a": "below", "b": "above", "c": "above"}
+    assert found.pruned().weights == pytest.approx((0.0, 2 / 3, 1 / 3))
+    assert found.pruning_hurts()
+    assert found.pruned().predicted_loss == {"weights": (3.1, None), "prior": (3.2, 0.1)}
+    assert found.capped({"a": 0.5, "b": 1, "c": 1}).predicted_loss is None
+    (tmp_path / "m.json").write_text(found.to_json())
+    assert Mixture.from_json(tmp_path / "m.json") == found
+    bad = found.to_json().replace("3.2", '"much"')
+    (tmp_path / "m.json").write_text(bad)
+    with pytest.raises(DataError, match=r"m\.json"):
+        Mixture.from_json(tmp_path / "m.json")
+
+
+def test_many_mixtures_are_capped_at_once() -> None:
+    rng = np.random.default_rng(0)
+    weights, caps = rng.dirichlet(np.full(4, 0.3), 200), np.array([0.3, 0.5, 0.1, 0.6])
+    weights[0] = [1, 0, 0, 0]
+    found = within_caps(weights, caps)
+    names = ("a", "b", "c", "d")
+    for row, capped in zip(weights, found, strict=True):
+        one = Mixture(names=names, weights=tuple(row.tolist()))
+        expected = one.capped(dict(zip(names, caps, strict=True))).weights
+        np.testing.assert_allclose(capped, expected, atol=1e-12)
+    assert (found <= caps + 1e-12).all()
 
 
 def test_caps_keep_the_ratios_of_the_others() -> None:

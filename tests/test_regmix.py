@@ -17,7 +17,6 @@ from bydore_pyro.baselines.regmix import (
     fit_regmix,
     fit_runs,
     prior_of,
-    with_intervals,
 )
 from bydore_pyro.baselines.regression import Regression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs
@@ -78,7 +77,7 @@ def test_the_figures_of_the_authors() -> None:
 
 @pytest.mark.parametrize("regression", ["linear", "gaussian_process"])
 def test_the_targets_own_domain_wins(problem: Problem, regression: Any) -> None:
-    config = RegMixConfig(regmix_proxies=16, regmix_draws=3000, regmix_regression=regression)
+    config = RegMixConfig(regmix_proxies=16, regmix_draws=1000, regmix_regression=regression)
     found = fit_regmix(problem, config)
     assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     assert (found.mixture.hdi is not None) == (regression == "gaussian_process")
@@ -99,18 +98,58 @@ def test_tables_lead_to_the_same_optimum_as_their_parts() -> None:
     prior, source = prior_of(table)
     np.testing.assert_allclose(prior, weights.mean(0) / weights.mean(0).sum())
     assert source.startswith("the mean of the runs' mixtures")
-    found = fit_runs(table, "t", prior, RegMixConfig(regmix_draws=2000))
+    found = fit_runs(table, "t", prior, RegMixConfig(regmix_draws=600))
     model = fit_regression("gaussian_process", weights, losses)
-    expected = simulated_optimum(model, prior, draws=2000)
-    assert expected.weights_draws is not None
-    mean = expected.weights_draws.mean(0)
-    np.testing.assert_allclose(found.mixture.weights, mean, atol=1e-12)
+    expected = simulated_optimum(model, prior, draws=600)
+    np.testing.assert_allclose(found.mixture.weights, expected.single, atol=1e-12)
     assert found.details["simulated_optimum"] == dict(zip(names, expected.weights, strict=True))
     for weight, (low, high) in zip(found.mixture.weights, found.mixture.hdi or (), strict=True):
         assert low <= weight <= high
-    assert with_intervals(found.mixture, expected) == found.mixture
     with pytest.raises(DataError, match="Expected one of the targets t, found 'u'"):
         fit_runs(table, "u", prior, RegMixConfig())
+
+
+def few_table(runs: int, copies: float = 0.0) -> RunsTable:
+    weights, losses = planted(runs, noise=0.05)
+    if copies:
+        weights[1] = weights[0]
+        losses[1] = losses[0] + copies * losses.std()
+    return RunsTable(
+        runs=tuple(f"run {n}" for n in range(runs)),
+        domains=("a", "b", "c", "d"),
+        weights=weights,
+        targets=("t",),
+        losses=losses[:, None],
+    )
+
+
+def test_fewer_runs_than_domains_are_refused_unless_asked_for() -> None:
+    table, config, prior = few_table(3), RegMixConfig(regmix_draws=500), np.full(4, 0.25)
+    with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3; --few_runs"):
+        fit_runs(table, "t", prior, config)
+    found = fit_runs(table, "t", prior, config, fewer_than_domains=True)
+    assert "3 runs of 4 domains, fewer runs than domains" in found.mixture.notes[0]
+    assert not any("fewer runs" in n for n in
+                   fit_runs(few_table(4), "t", prior, config).mixture.notes)  # fmt: skip
+
+
+def test_copies_of_a_run_with_conflicting_losses_are_refused_by_name() -> None:
+    config, prior = RegMixConfig(regmix_draws=500), np.full(4, 0.25)
+    with pytest.raises(DataError, match="found runs 'run 0' and 'run 1' on the same weights"):
+        fit_runs(few_table(12, copies=3.0), "t", prior, config)
+    few_table(12, copies=0.2).check_copies("t")  # noise
+
+
+def test_the_optimum_keeps_caps() -> None:
+    table, prior = few_table(40), np.full(4, 0.25)
+    caps = np.array([0.4, 1.0, 0.25, 0.6])
+    found = fit_runs(table, "t", prior, RegMixConfig(regmix_draws=600), caps=caps)
+    assert (np.array(found.mixture.weights) <= caps + 1e-9).all()
+    assert found.mixture.weights[0] == pytest.approx(0.4, abs=0.02), "the most useful is full"
+    assert found.mixture.free_weights is not None
+    assert found.mixture.free_weights[0] > 0.45
+    with pytest.raises(DataError, match=r"caps that add up to 1 or more, found 0\.400"):
+        fit_runs(table, "t", prior, RegMixConfig(regmix_draws=500), caps=caps / caps.sum() * 0.4)
 
 
 def test_priors_of_tables(tmp_path: Path) -> None:

@@ -95,29 +95,47 @@ def test_smoke(tmp_path: Path) -> None:
     assert "Expected a new output folder" in again.stderr
 
 
-def test_all_targets_a_prior_and_other_scales(
+def test_one_target_a_prior_and_other_scales(
     tmp_path: Path, run: Callable[..., tuple[int, str, str]]
 ) -> None:
     write_runs(tmp_path, scale="60m")
     prior = tmp_path / "prior.csv"
     prior.write_text(PRIOR)
     write_runs(tmp_path, scale="1B", train=3)
+    for name in ("train_mixture_1B.csv", "train_pile_loss_1B.csv"):
+        (tmp_path / name).unlink()  # the scale of 1B has test runs alone
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as for a user: shown, not raised
         code, out, err = run(
-            *("--runs", str(tmp_path), "--scale", "60m", "--prior", str(prior)),
+            *("--runs", str(tmp_path), "--prior", str(prior)),
             *("--draws", "500", "--best", "16", "--normalise", "--target", "arxiv"),
             *("--out", str(tmp_path / "run")),
         )
     assert code == 0, err
     told = [line for line in err.splitlines() if line.startswith("regmix_pile: warning: ")]
-    assert len(told) == 2, "both tables have rounded weights, and nothing else is warned of"
+    assert len(told) == 3, "all tables have rounded weights, and nothing else is warned of"
     assert all("normalised" in line for line in told)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert set(results["targets"]) == set(DOMAINS)
+    assert set(results["targets"]) == {"arxiv"}, "one target, where one is named"
+    assert results["scale"] == "60m"
+    (other,) = results["other_scales"].values()
+    assert other["arxiv"]["Gaussian process"]["spearman_x100"] > 95
+    assert "20 runs of scale 1B, fitted to 50 of 60m, whose test runs stop the trees" in out
     assert results["prior"]["shares"] == {"arxiv": 0.2, "github": 0.3, "pile_cc": 0.5}
     assert results["optimum"]["Gaussian process"]["weights"]["arxiv"] > 0.8
     assert "the mean of the best 16 of 500 mixtures" in out
+
+
+def test_coverage_of_subsets(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    runs = write_runs(tmp_path / "runs", train=50, test=10)
+    given = ("--runs", str(runs), "--smoke", "--subsets", "2", "--draws", "500", "--best", "16")
+    code, out, err = run(*given, "--out", str(tmp_path / "run"))
+    assert code == 0, err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    found = results["subsets"]["sizes"]["24"]
+    assert found["held"] >= 0.5
+    assert set(found["held_by_domain"]) == set(DOMAINS)
+    assert "hold the optimum of all 60 runs" in out
 
 
 def test_help_explains_itself(run: Callable[..., tuple[int, str, str]]) -> None:

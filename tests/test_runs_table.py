@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bydore_pyro.baselines.runs_table import RunsTable, read_runs
+from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
 from bydore_pyro.errors import DataError
 
 SHARED = Path(__file__).parents[2] / "shared" / "regmix"
@@ -242,3 +242,23 @@ def test_the_runs_of_regmix() -> None:
         assert runs.domains[:2] == ("arxiv", "freelaw")
         assert runs.targets[8] == "pile_cc"
         assert 1 < runs.losses.min() < runs.losses.max() < 10
+
+
+def test_run_id_names_the_runs_as_well(tmp_path: Path) -> None:
+    ratios, metrics = (text.replace("run,", "run_id,", 1) for text in (RATIOS, METRICS))
+    table = read_runs(write(tmp_path, ratios=ratios, metrics=metrics), None)
+    assert table.runs == ("a1", "a2")
+    assert table.domains == ("wiki", "code")
+
+
+def test_a_numeric_column_that_is_no_domain_is_named(tmp_path: Path) -> None:
+    ratios = RATIOS.replace("monday", "1000").replace("friday", "1000").replace("day", "steps")
+    with pytest.raises(DataError, match=r"found 1001 in run 'a1'; without column 'steps' they wou"):
+        read_runs(write(tmp_path, ratios=ratios, metrics=METRICS), None)
+
+
+def test_scales_that_lie_there(tmp_path: Path) -> None:
+    names = ("test_mixture_1B", "test_pile_loss_1B", "test_mixture_60m", "train_mixture_1m")
+    write(tmp_path, **dict.fromkeys(names, "x"))
+    assert scales_of(tmp_path, "test") == ("1B",)
+    assert scales_of(tmp_path, "train") == ()

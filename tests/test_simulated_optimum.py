@@ -139,7 +139,7 @@ class Measured:
 
 def test_a_gaussian_process_says_how_sure_it_is() -> None:
     weights, losses = planted(40, noise=0.1)
-    model = fit_gaussian_process(weights, losses, length_scales="shared")
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
     found = simulated_optimum(model, PRIOR, draws=1000, best=16)
     assert found.weights_interval is not None
     assert found.loss_interval is not None
@@ -170,7 +170,7 @@ def test_intervals_hold_the_planted_optimum_and_narrow_with_more_runs() -> None:
             rng = np.random.default_rng([count, seed])
             weights = rng.dirichlet(np.ones(4), count)
             losses = Measured(best).predict(weights) + 0.1 * rng.standard_normal(count)
-            model = fit_gaussian_process(weights, losses, length_scales="shared")
+            model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
             found = simulated_optimum(model, prior, **options)
             assert found.weights_interval is not None
             assert found.loss_interval is not None
@@ -186,7 +186,7 @@ def test_intervals_hold_the_planted_optimum_and_narrow_with_more_runs() -> None:
 
 def test_contenders_hold_the_best_of_each_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     weights, losses = planted(60, noise=0.05)
-    model = fit_gaussian_process(weights, losses, length_scales="shared")
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
     whole = simulated_optimum(model, PRIOR, draws=2000, best=8)
     monkeypatch.setattr(module, "CONTENDERS", 400)
     part = simulated_optimum(model, PRIOR, draws=2000, best=8)
@@ -205,7 +205,7 @@ def test_bad_simulations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         simulated_optimum(known, PRIOR, draws=10, best=1, probability=1.0)
     with pytest.raises(ValueError, match="sums to 1"):
         simulated_optimum(known, PRIOR / 2)
-    model = fit_gaussian_process(*planted(10), length_scales="shared")
+    model = fit_gaussian_process(*planted(10), length_scales="shared", kernel_draws=4)
     monkeypatch.setattr(module, "CONTENDERS", 5)
     with pytest.raises(ValueError, match="best <= 5 with a Gaussian process, actual 6"):
         simulated_optimum(model, PRIOR, draws=10, best=6)

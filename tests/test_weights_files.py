@@ -13,7 +13,7 @@ from bydore_pyro.data.pile import PILE_DOMAINS
 from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.published import pile_weights
-from bydore_pyro.weights_files import LARGEST, mixture_from, normalised, read_mixture
+from bydore_pyro.weights_files import LARGEST, mixture_from, normalised, numbers_of, read_mixture
 
 OURS = Mixture(
     names=("arxiv", "pile_cc"),
@@ -283,3 +283,15 @@ def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> Non
     mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5), standard_deviation=(0.1, 0.1))
     (tmp_path / "run" / "mixture.json").write_text(mixture.to_json())
     assert mixture_from(str(tmp_path / "run")) == mixture
+
+
+def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text('{"web": 1000, "law": 2.5e2}')
+    assert numbers_of(path) == {"web": 1000.0, "law": 250.0}
+    for wrong in ('{"web": -1}', "{}", '{"format": "bydore_pyro.mixture/1"}', '{"web": "many"}'):
+        path.write_text(wrong)
+        with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
+            numbers_of(path)
+    with pytest.raises(DataError, match=r"none\.json"):
+        numbers_of(tmp_path / "none.json")

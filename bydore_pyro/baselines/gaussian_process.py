@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from bydore_pyro.baselines.kernel_posterior import kernel_draws as draw_kernels
 from bydore_pyro.baselines.regression_input import (
     checked_mixtures,
     checked_runs,
@@ -16,13 +18,14 @@ from bydore_pyro.baselines.regression_input import (
 from bydore_pyro.extras import require
 from bydore_pyro.mixture import HDI_PROBABILITY
 
-__all__ = ["GaussianProcess", "fit_gaussian_process"]
+__all__ = ["KERNEL_DRAWS", "GaussianProcess", "fit_gaussian_process"]
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 SIGNAL, LENGTH, NOISE = (1e-3, 1e4), (1e-2, 1e4), (1e-6, 10.0)  # bounds of the kernel's parameters
 ATTEMPTS = 2  # at them, each from where the last one ended
 WIDER = (1e-2, 1e2)  # by how much a lower or upper bound is moved where a parameter lies at it
+KERNEL_DRAWS = 16
 CHUNK = 4096  # mixtures whose losses are predicted at once
 JITTERS = (1e-10, 1e-8, 1e-6)  # relative to the signal's variance
 
@@ -35,10 +38,13 @@ class GaussianProcess:
         measured = loss(w) + scale noise
 
     Args:
-        estimator: scikit-learn's GaussianProcessRegressor, fitted to standardised losses.
+        estimator: scikit-learn's GaussianProcessRegressor, fitted to standardised losses, with the
+            most likely kernel.
         centre: Mean of the losses that it was fitted to, nats per token.
         scale: Their standard deviation, nats per token.
         domains: Number ``K`` of weights that it takes.
+        others: The same with kernels drawn from their posterior. All that is predicted is the
+            equal mixture of theirs; of `estimator` alone where there are none.
         without_influence: Columns of the weights, from 0, of which no influence on the loss is
             seen: their length scales lie at the upper bound.
         notes: What the search for the kernel's parameters could not settle; () where all is well.
@@ -48,31 +54,43 @@ class GaussianProcess:
     centre: float
     scale: float
     domains: int
+    others: tuple[Any, ...] = ()
     without_influence: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
+    def members(self) -> tuple[GaussianProcess, ...]:
+        """The processes that predict, each with one kernel."""
+        return tuple(dataclasses.replace(self, estimator=e, others=()) for e in self._used)
+
+    @property
+    def _used(self) -> tuple[Any, ...]:
+        return self.others or (self.estimator,)
+
+    @property
     def noise(self) -> float:
         """Standard deviation of one run's loss about the loss of its mixture, nats per token."""
-        return self.scale * float(np.sqrt(self.estimator.kernel_.k2.noise_level))
+        levels = [one.kernel_.k2.noise_level for one in self._used]
+        return self.scale * float(np.sqrt(np.mean(levels)))
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``, nats per token."""
-        return self._moments(weights)[0]
+        return self.moments(weights)[0]
 
-    def standard_deviation(self, weights: np.ndarray, *, new_run: bool = False) -> np.ndarray:
+    def standard_deviation(self, weights: np.ndarray, *, new_run: bool = True) -> np.ndarray:
         """Returns how unsure the losses of mixtures ``(S, K)`` are, ``(S,)``, nats per token.
 
         Args:
             weights: The mixtures.
             new_run: Whether of the loss that one more run would measure, with the noise of a
-                single run, instead of the loss of the mixture.
+                single run: what a reader holds beside a loss of their own. Otherwise of the
+                mixture's own loss, the mean of many such runs.
         """
-        deviation = self._moments(weights)[1]
+        deviation = self.moments(weights)[1]
         return np.hypot(deviation, self.noise) if new_run else deviation
 
     def predict_interval(
-        self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = False
+        self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = True
     ) -> np.ndarray:
         """Returns the central intervals (low, high) of the losses, ``(S, 2)``, nats per token.
 
@@ -81,43 +99,65 @@ class GaussianProcess:
             probability: The mass of the intervals, in (0, 1).
             new_run: As for `standard_deviation`.
         """
-        half = normal_quantile(probability) * self.standard_deviation(weights, new_run=new_run)
-        mean = self.predict(weights)
+        mean, deviation = self.moments(weights)
+        if new_run:
+            deviation = np.hypot(deviation, self.noise)
+        half = normal_quantile(probability) * deviation
         return np.stack([mean - half, mean + half], axis=1)
 
     def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
         """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``, nats per token.
 
-        The covariance of all ``S`` mixtures is held in memory, 8 S^2 bytes, several times.
+        Every kernel gets its share of the draws. The covariance of all ``S`` mixtures is held in
+        memory, 8 S^2 bytes, several times.
         """
         inputs = _log_weights(checked_mixtures(weights, self.domains))
-        mean, covariance = self.estimator.predict(inputs, return_cov=True)
-        kernel = self.estimator.kernel_
-        diagonal = np.diag_indices_from(covariance)
-        covariance[diagonal] -= kernel.k2.noise_level  # it is of runs, not of mixtures
-        # Mixtures that are alike make the covariance singular; as little as will do is added.
-        for jitter in JITTERS:
-            covariance[diagonal] += jitter * kernel.k1.k1.constant_value
-            try:
-                standard = np.random.default_rng(seed).multivariate_normal(
-                    mean, covariance, size=draws, method="cholesky", check_valid="ignore"
-                )
-                break
-            except np.linalg.LinAlgError:
-                if jitter == JITTERS[-1]:
-                    raise
-        return self.centre + self.scale * standard
+        shares = np.diff(np.linspace(0, draws, len(self._used) + 1).astype(int))
+        drawn = [
+            _sample(
+                one, inputs, int(share), np.random.default_rng([seed, place] if place else seed)
+            )
+            for place, (one, share) in enumerate(zip(self._used, shares, strict=True))
+            if share
+        ]
+        return self.centre + self.scale * np.concatenate(drawn)
 
-    def _moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns mean and standard deviation of the mixtures' losses, without a run's noise."""
         inputs = _log_weights(checked_mixtures(weights, self.domains))
-        parts = [
-            self.estimator.predict(inputs[start : start + CHUNK], return_std=True)
-            for start in range(0, len(inputs), CHUNK)
-        ]
-        mean, deviation = (np.concatenate(values) for values in zip(*parts, strict=True))
-        variance = np.maximum(deviation**2 - self.estimator.kernel_.k2.noise_level, 0)
-        return self.centre + self.scale * mean, self.scale * np.sqrt(variance)
+        each = [_moments(one, inputs) for one in self._used]
+        means, variances = (np.stack(values) for values in zip(*each, strict=True))
+        spread = variances.mean(0) + means.var(0)  # within the kernels and between them
+        return self.centre + self.scale * means.mean(0), self.scale * np.sqrt(spread)
+
+
+def _moments(estimator: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns mean and variance ``(S,)`` of standardised losses, without a run's noise."""
+    parts = [
+        estimator.predict(inputs[start : start + CHUNK], return_std=True)
+        for start in range(0, len(inputs), CHUNK)
+    ]
+    mean, deviation = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return mean, np.maximum(deviation**2 - estimator.kernel_.k2.noise_level, 0)
+
+
+def _sample(estimator: Any, inputs: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws standardised losses jointly ``(draws, S)``, without a run's noise."""
+    mean, covariance = estimator.predict(inputs, return_cov=True)
+    kernel = estimator.kernel_
+    diagonal = np.diag_indices_from(covariance)
+    covariance[diagonal] -= kernel.k2.noise_level  # it is of runs, not of mixtures
+    # Mixtures that are alike make the covariance singular; as little as will do is added.
+    for jitter in JITTERS:
+        covariance[diagonal] += jitter * kernel.k1.k1.constant_value
+        try:
+            return rng.multivariate_normal(
+                mean, covariance, size=draws, method="cholesky", check_valid="ignore"
+            )
+        except np.linalg.LinAlgError:
+            if jitter == JITTERS[-1]:
+                raise
+    raise AssertionError
 
 
 def fit_gaussian_process(
@@ -125,6 +165,7 @@ def fit_gaussian_process(
     losses: np.ndarray,
     *,
     length_scales: Literal["per_domain", "shared"] = "per_domain",
+    kernel_draws: int = KERNEL_DRAWS,
 ) -> GaussianProcess:
     """Fits a Gaussian process with a Matern-5/2 kernel and noise to log weights.
 
@@ -137,6 +178,10 @@ def fit_gaussian_process(
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N,)``, nats per token.
         length_scales: "per_domain" finds out which domains matter; "shared" is K times faster.
+        kernel_draws: So many kernels are drawn from their posterior (see
+            `bydore_pyro.baselines.kernel_posterior`), and all predictions are their mixture; 0
+            takes the most likely one for the truth, whose intervals are too narrow where there
+            are few runs for a domain.
 
     Raises:
         ValueError: When a shape or number is not valid, or scikit-learn is not installed.
@@ -144,6 +189,8 @@ def fit_gaussian_process(
     """
     if length_scales not in ("per_domain", "shared"):
         raise ValueError(f"Expected per_domain or shared length scales, actual {length_scales!r}")
+    if kernel_draws < 0:
+        raise ValueError(f"Expected kernel_draws >= 0, actual {kernel_draws}")
     weights, losses = checked_runs(weights, losses)
     kernels = require("sklearn.gaussian_process.kernels", "baselines")
     centre, scale, domains = float(losses.mean()), float(losses.std()), weights.shape[1]
@@ -163,6 +210,7 @@ def fit_gaussian_process(
         centre=centre,
         scale=scale,
         domains=domains,
+        others=draw_kernels(estimator, kernel_draws),
         without_influence=tuple(np.flatnonzero(longest).tolist()),
         notes=tuple(notes),
     )

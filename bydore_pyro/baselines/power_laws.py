@@ -29,7 +29,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy import optimize
 
-__all__ = ["PowerLaws", "fit_power_laws", "positive"]
+__all__ = ["UNCHANGED", "PowerLaws", "fit_power_laws", "positive"]
 
 Branch = Literal["fast", "slow"]
 FitKind = Literal["exact", "nearest", "none"]

@@ -13,19 +13,19 @@ References:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
 
-from bydore_pyro.arviz_import import hdi, inference_data
 from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.proposal import few_runs, proposed
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.baselines.regression import Kind, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.baselines.simulated_optimum import (
     BEST,
-    SimulatedOptimum,
     sample_mixtures,
     simulated_optimum,
 )
@@ -38,7 +38,6 @@ __all__ = [
     "fit_regmix",
     "fit_runs",
     "prior_of",
-    "with_intervals",
 ]
 
 
@@ -96,39 +95,23 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     losses = np.array([run.target_loss(problem.target) for run in runs])
     model = fit_regression(config.regmix_regression, drawn, losses)
     optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST)
-    mixture = problem.mixture(optimum.weights)
-    details = {
-        "steps_of_each_proxy": steps,
-        "proxies": len(runs),
-        "simulated_optimum": dict(zip(problem.names, optimum.weights.tolist(), strict=True)),
-        "predicted_loss_of_it": optimum.loss,
-    }
-    return Fit(mixture=with_intervals(mixture, optimum), details=details)
-
-
-def with_intervals(mixture: Mixture, optimum: SimulatedOptimum) -> Mixture:
-    """Returns the posterior of the optimum: its mean, standard deviation and HDI.
-
-    The mean over the regression's posterior, not the optimum of its mean, which with few runs may
-    lie outside. Without uncertainty the mixture stays as it is.
-    """
-    draws = optimum.weights_draws
-    if draws is None:
-        return mixture
-    names = list(mixture.names)
-    posterior = inference_data({"w": draws[None]}, {"w": ["domain"]}, {"domain": names})
-    ends = hdi(posterior, "w", optimum.probability).values  # (K, 2)
-    mean = draws.mean(0)
-    return dataclasses.replace(
-        mixture,
-        weights=tuple((mean / mean.sum()).tolist()),
-        standard_deviation=tuple(draws.std(0).tolist()),
-        hdi=tuple((low, high) for low, high in ends.tolist()),
-        hdi_probability=optimum.probability,
+    mixture, details = proposed(model, optimum, problem.mixture(prior), prior, runs=len(runs))
+    return Fit(
+        mixture=mixture,
+        details={"steps_of_each_proxy": steps, "proxies": len(runs), **details},
     )
 
 
-def fit_runs(table: RunsTable, target: str, prior: np.ndarray, config: RegMixConfig) -> Fit:
+def fit_runs(
+    table: RunsTable,
+    target: str,
+    prior: np.ndarray,
+    config: RegMixConfig,
+    *,
+    fewer_than_domains: bool = False,
+    caps: np.ndarray | None = None,
+    progress: Callable[[], object] = int,
+) -> Fit:
     """Regresses the losses of finished runs and simulates the optimum; trains nothing.
 
     Args:
@@ -136,23 +119,34 @@ def fit_runs(table: RunsTable, target: str, prior: np.ndarray, config: RegMixCon
         target: The column of losses that is to fall.
         prior: Shares ``(K,)`` in the table's order.
         config: The regression.
+        fewer_than_domains: Whether fewer runs than domains are taken, with a note in the mixture.
+        caps: Largest weights ``(K,)`` in the table's order, None without limits.
+        progress: Is called after the regression, and as each kernel's optima are found.
 
     Raises:
-        DataError: When there is no such target, or the runs are too few for the regression.
+        DataError: When there is no such target, the runs are too few for the regression, or for
+            the domains, copies of a run have conflicting losses, or the caps leave no mixture.
     """
-    model = fit_regression(config.regmix_regression, table.weights, table.losses_of(target))
-    optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST)
-    shares = optimum.weights / optimum.weights.sum()
-    mixture = Mixture(names=table.domains, weights=tuple(shares.tolist()))
-    details = {
-        "runs": len(table.runs),
-        "target": target,
-        "simulated_optimum": dict(zip(table.domains, optimum.weights.tolist(), strict=True)),
-        "predicted_loss_of_it": optimum.loss,
-    }
-    if optimum.loss_interval is not None:
-        details["its_interval"] = optimum.loss_interval.tolist()
-    return Fit(mixture=with_intervals(mixture, optimum), details=details)
+    losses, count = table.losses_of(target), len(table.runs)
+    if not fewer_than_domains and few_runs(count, len(table.domains)):
+        raise DataError(
+            f"Expected at least as many runs as domains ({len(table.domains)}), found {count}; "
+            "--few_runs fits them all the same"
+        )
+    table.check_copies(target)
+    model = fit_regression(config.regmix_regression, table.weights, losses)
+    progress()
+    optimum = simulated_optimum(
+        model, prior, draws=config.regmix_draws, best=BEST, caps=caps, progress=progress
+    )
+    named = Mixture(names=table.domains, weights=tuple((prior / prior.sum()).tolist()))
+    mixture, details = proposed(model, optimum, named, prior, runs=count, caps=caps)
+    if caps is not None:
+        free = simulated_optimum(
+            model, prior, draws=config.regmix_draws, best=BEST, posterior=False
+        ).weights
+        mixture = dataclasses.replace(mixture, free_weights=tuple((free / free.sum()).tolist()))
+    return Fit(mixture=mixture, details={"runs": count, "target": target, **details})
 
 
 def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:

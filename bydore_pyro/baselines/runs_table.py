@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
 from bydore_pyro.errors import DataError
 
-__all__ = ["RunsTable", "read_runs"]
+__all__ = ["RunsTable", "read_runs", "scales_of"]
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
-NOT_VALUES = ("", "index", "name", "run")  # "" is what pandas calls the index that it writes
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # as far, nobody is told
 
@@ -75,6 +74,26 @@ class RunsTable:
             )
         return self.losses[:, self.targets.index(target)]
 
+    def check_copies(self, target: str) -> None:
+        """Refuses runs on one and the same mixture whose losses of a target conflict.
+
+        Repeated runs differ by their noise; these lie more than a standard deviation of all runs'
+        losses apart.
+
+        Raises:
+            DataError: When there are such runs.
+        """
+        losses, first = self.losses_of(target), dict[bytes, int]()
+        spread = float(losses.std())
+        for row, weights in enumerate(self.weights):
+            one = first.setdefault(weights.tobytes(), row)
+            if abs(losses[row] - losses[one]) > spread:
+                raise DataError(
+                    f"Expected runs on one mixture to agree within {spread:.4g}, the spread of all "
+                    f"runs, found runs '{self.runs[one]}' and '{self.runs[row]}' on the same "
+                    f"weights with {target} {losses[one]:.6g} and {losses[row]:.6g}"
+                )
+
     def ordered(self, domains: Sequence[str], targets: Sequence[str]) -> RunsTable:
         """Returns the table with its columns in another order.
 
@@ -107,8 +126,8 @@ def read_runs(
     that begin with `metric/` or end with `_val_loss`. What all domains' names begin with
     (`train_the_pile_` or `train_`) is left off, and so are `metric/`, `the_pile_` and `_val_loss`
     from the targets'. Other columns are ignored. olmix's: `ratios.csv` and `metrics.csv`, joined
-    on `run`; their columns are the domains and the targets, but for `name`, `index` and columns in
-    which nothing is a number.
+    on `run` (or `run_id`); their columns are the domains and the targets, but for `name`, `index`
+    and columns in which nothing is a number.
 
     Args:
         folder: Where the tables lie.
@@ -145,6 +164,16 @@ def read_runs(
     )
 
 
+def scales_of(folder: Path, split: str) -> tuple[str, ...]:
+    """Returns the scales of which a folder of RegMix's tables holds both of a split."""
+    found = [
+        {match[2] for path in folder.glob("*.csv") if (match := pattern.fullmatch(path.name))
+         and match[1] == split}
+        for pattern in REGMIX
+    ]  # fmt: skip
+    return tuple(sorted(found[0] & found[1]))
+
+
 def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Path]:
     """Returns the table of weights and the table of losses."""
     if not folder.is_dir():
@@ -169,7 +198,7 @@ def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Pat
         raise DataError(
             f"Expected {left} and {left.replace('_mixture_', '_pile_loss_')}"
             f"{'' if split or scale else ', or ' + ' and '.join(OLMIX)} in {folder}, "
-            f"found {_some(names) if names else 'no table'}"
+            f"found {some(names) if names else 'no table'}"
         )
     if len(pairs) > 1:
         known = ", ".join(f"{one} {other}" for one, other in pairs)
@@ -178,72 +207,15 @@ def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Pat
     return folder / found[0][pairs[0]], folder / found[1][pairs[0]]
 
 
-class _Csv:
-    """The cells of a CSV file as text, a row a run."""
-
-    def __init__(self, path: Path, key: str) -> None:
-        import pandas
-
-        self.path = path
-        try:
-            # Without a header and as text: so pandas renames no column and guesses no type.
-            frame = pandas.read_csv(
-                path, header=None, dtype=object, na_filter=False, encoding="utf-8-sig"
-            )
-        except (OSError, ValueError) as error:  # ParserError, UnicodeDecodeError and more
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(f"Expected a CSV file in UTF-8, found {path}: {reason}") from error
-        header, *rows = frame.to_numpy().tolist()
-        self.columns = [str(name).strip() for name in header]
-        self._rows = rows
-        _once([name for name in self.columns if name], path, "column")
-        if key not in self.columns:
-            raise DataError(f"Expected a column '{key}' in {path}, found {_some(self.columns)}")
-        if not rows:
-            raise DataError(f"Expected runs in {path}, found none")
-        self.runs = [str(run).strip() for run in self._column(key)]
-        _once(self.runs, path, "run")
-        self.row = {run: number for number, run in enumerate(self.runs)}
-        if "" in self.row:
-            raise DataError(
-                f"Expected a name in column '{key}' of {path}, found none in row {self.row[''] + 1}"
-            )
-
-    def _column(self, name: str) -> list[str]:
-        place = self.columns.index(name)
-        return [row[place] for row in self._rows]
-
-    def numeric(self) -> list[str]:
-        """Returns the columns that hold values: those in which anything is a number, or nothing."""
-        return [
-            name
-            for name in self.columns
-            if name not in NOT_VALUES
-            and any(not str(cell).strip() or _number(cell) is not None
-                    for cell in self._column(name))
-        ]  # fmt: skip
-
-    def numbers(self, names: Sequence[str]) -> np.ndarray:
-        """Returns columns as finite numbers, a row a run."""
-        values = np.empty((len(self.runs), len(names)))
-        for place, name in enumerate(names):
-            for row, cell in enumerate(self._column(name)):
-                number = _number(cell)
-                if number is None or not np.isfinite(number):
-                    raise DataError(
-                        f"Expected a finite number in {self.path}, run '{self.runs[row]}', column "
-                        f"'{name}', found {str(cell)[:40]!r}"
-                    )
-                values[row, place] = number
-        return values
-
-
-_Columns = tuple["_Csv", dict[str, str], "_Csv", dict[str, str]]
+_Columns = tuple[CsvTable, dict[str, str], CsvTable, dict[str, str]]
 
 
 def _olmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
     """Returns olmix's tables, and the column of each domain and of each target."""
-    weights, losses = _Csv(weights_path, "run"), _Csv(losses_path, "run")
+    weights, losses = (
+        CsvTable(weights_path, "run", "run_id"),
+        CsvTable(losses_path, "run", "run_id"),
+    )
     domains, targets = weights.numeric(), losses.numeric()
     return (
         *(weights, _named(weights, domains, domains, "domains")),
@@ -253,7 +225,7 @@ def _olmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
 
 def _regmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
     """Returns RegMix's tables, and the column of each domain and of each target."""
-    weights, losses = _Csv(weights_path, "index"), _Csv(losses_path, "index")
+    weights, losses = CsvTable(weights_path, "index"), CsvTable(losses_path, "index")
     domains = [name for name in weights.columns if name.startswith("train_")]
     targets = [n for n in losses.columns if n.startswith("metric/") or n.endswith("_val_loss")]
     pile = all(name.startswith("train_the_pile_") for name in domains)
@@ -269,25 +241,19 @@ def _regmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
     )
 
 
-def _named(table: _Csv, names: Sequence[str], columns: Sequence[str], what: str) -> dict[str, str]:
+def _named(
+    table: CsvTable, names: Sequence[str], columns: Sequence[str], what: str
+) -> dict[str, str]:
     """Returns the columns by name, where there are some and every name is there once."""
     if not names:
-        raise DataError(f"Expected columns of {what} in {table.path}, found {_some(table.columns)}")
-    _once(names, table.path, "name")
+        raise DataError(f"Expected columns of {what} in {table.path}, found {some(table.columns)}")
+    require_once(names, table.path, "name")
     if "" in names:
         raise DataError(f"Expected a name for every column of {table.path}, found none")
     return dict(zip(names, columns, strict=True))
 
 
-def _number(cell: str) -> float | None:
-    """Returns the number that a cell holds, None for anything else."""
-    try:
-        return None if "_" in cell else float(cell)
-    except (TypeError, ValueError):
-        return None
-
-
-def _simplex(table: _Csv, domains: Sequence[str], normalise: bool) -> np.ndarray:
+def _simplex(table: CsvTable, domains: Sequence[str], normalise: bool) -> np.ndarray:
     """Returns the weights ``(N, K)``, checked."""
     weights = table.numbers(domains)
     row, column = map(int, np.unravel_index(weights.argmin(), weights.shape))
@@ -300,9 +266,14 @@ def _simplex(table: _Csv, domains: Sequence[str], normalise: bool) -> np.ndarray
     off = np.abs(sums - 1)
     worst = int(off.argmax())
     if off[worst] > ROUNDING + UNROUNDED:
+        without = np.abs(sums[:, None] - weights - 1).max(0)  # (K,): were this no domain
+        extra = int(without.argmin())
+        told = ""
+        if without[extra] <= ROUNDING + UNROUNDED:
+            told = f"; without column '{domains[extra]}' they would: is it a domain?"
         raise DataError(
             f"Expected weights that sum to 1 in {table.path}, found {sums[worst]:.6g} in run "
-            f"'{table.runs[worst]}'"
+            f"'{table.runs[worst]}'{told}"
         )
     if not normalise:
         return weights
@@ -313,15 +284,3 @@ def _simplex(table: _Csv, domains: Sequence[str], normalise: bool) -> np.ndarray
             stacklevel=3,
         )
     return weights / sums[:, None]
-
-
-def _once(names: Sequence[str], path: Path, what: str) -> None:
-    """Raises where a name comes twice."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(f"Expected every {what} once in {path}, found '{twice[0]}' twice")
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    """Returns the first names for a message."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

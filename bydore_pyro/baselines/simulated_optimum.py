@@ -7,6 +7,8 @@ References:
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +18,14 @@ from bydore_pyro.baselines.regression import Regression
 from bydore_pyro.baselines.regression_input import normal_quantile
 from bydore_pyro.config_checks import require_finite
 from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
 
 __all__ = ["BEST", "SamplingConfig", "SimulatedOptimum", "sample_mixtures", "simulated_optimum"]
 
 BEST = 128  # simulated mixtures that are averaged
 # Of 100,000 simulated mixtures so many are drawn jointly; see `simulated_optimum`.
 CONTENDERS, POSTERIOR_DRAWS = 4000, 400
+OF_A_KERNEL = 2000  # contenders of each of several kernels, which are made anew for each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +131,9 @@ class SimulatedOptimum:
     Args:
         weights: Mean of the best simulated mixtures ``(K,)``, on the simplex.
         loss: Predicted for these weights, nats per token.
-        loss_interval: Low and high of that loss ``(2,)``, None without uncertainty.
+        single: The one simulated mixture ``(K,)`` whose predicted loss is least.
+        loss_interval: Low and high of the loss that a run on `weights` would measure ``(2,)``,
+            None without uncertainty.
         weights_interval: Low and high of every weight ``(K, 2)``, None without uncertainty.
         weights_draws: Optimum of each posterior draw ``(draws, K)``, None without uncertainty.
         probability: The mass of the intervals, which are central.
@@ -136,6 +141,7 @@ class SimulatedOptimum:
 
     weights: np.ndarray
     loss: float
+    single: np.ndarray
     loss_interval: np.ndarray | None = None
     weights_interval: np.ndarray | None = None
     weights_draws: np.ndarray | None = None
@@ -150,19 +156,24 @@ def simulated_optimum(
     best: int = BEST,
     seed: int = 42,
     probability: float = HDI_PROBABILITY,
+    caps: np.ndarray | None = None,
+    posterior: bool = True,
+    progress: Callable[[], object] = int,
 ) -> SimulatedOptimum:
     """Returns the mean of those simulated mixtures whose predicted loss is least.
 
     The mixtures are drawn from Dirichlet(prior), as the authors do, with NumPy's generator of their
     seed.
 
-    A Gaussian process also gives intervals. That of the loss is of the loss at the returned
-    weights. Those of the weights come from 400 functions drawn from the posterior, each with an
-    optimum of its own, the mean of its own best mixtures. Such draws need the covariance of all
-    mixtures, 80 GB for 100,000, so they are made for the contenders only: the 4,000 mixtures with
-    the least mean - 2 standard deviations. On the runs that RegMix published, functions drawn on
-    all 100,000 (by random Fourier features, conditioned on the runs) had 98 % of their best 128
-    among the contenders, and the ends of their intervals were within 0.01.
+    A Gaussian process also gives intervals. That of the loss is of a run at the returned weights.
+    Those of the weights come from 400 functions drawn from the posterior, as many from each of its
+    kernels, each with an optimum of its own, the mean of its own best mixtures. Such draws need the
+    covariance of all mixtures, 80 GB for 100,000, so they are made for the contenders only: the
+    4,000 mixtures with the least mean - 2 standard deviations; 2,000 for each of several kernels.
+    On the
+    runs that RegMix published, functions drawn on all 100,000 (by random Fourier features,
+    conditioned on the runs) had 98 % of their best 128 among the contenders, and the ends of their
+    intervals were within 0.01.
 
     Args:
         model: What predicts losses.
@@ -171,9 +182,14 @@ def simulated_optimum(
         best: How many of them are averaged; with a Gaussian process at most 4,000.
         seed: Of the mixtures and of the posterior's draws.
         probability: The mass of the intervals, in (0, 1).
+        caps: Largest weights ``(K,)``, into which each simulated mixture is brought (see
+            `within_caps`); none if not given.
+        posterior: Whether functions are drawn from a Gaussian process's posterior.
+        progress: Is called as each kernel's functions are drawn.
 
     Raises:
         ValueError: When the prior is not on the simplex, or a number is out of its range.
+        DataError: When the caps leave no mixture.
     """
     prior = _on_simplex(prior)
     if not 1 <= best <= draws:
@@ -185,32 +201,54 @@ def simulated_optimum(
     # The stream of the authors' np.random.seed(42); the newer generators give other mixtures.
     legacy = np.random.RandomState(seed)
     mixtures[:, prior > 0] = legacy.dirichlet(prior[prior > 0], size=draws)
-    predicted = model.predict(mixtures)  # (S,)
-    weights = mixtures[np.argsort(predicted, kind="stable")[:best]].mean(0)
-    loss = float(model.predict(weights[None])[0])
-    if not isinstance(model, GaussianProcess):
-        return SimulatedOptimum(weights=weights, loss=loss, probability=probability)
-    optima = _own_best(model, mixtures, predicted, best, seed)
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    return SimulatedOptimum(
+    if caps is not None:
+        if caps.sum() < 1:
+            raise DataError(f"Expected caps that add up to 1 or more, found {caps.sum():.3f}")
+        mixtures = within_caps(mixtures, caps)
+    optima = None
+    if isinstance(model, GaussianProcess) and posterior:
+        predicted, optima = _own_best(model, mixtures, best, seed, progress)
+    else:
+        predicted = model.predict(mixtures)  # (S,)
+    order = np.argsort(predicted, kind="stable")[:best]
+    weights = mixtures[order].mean(0)
+    found = SimulatedOptimum(
         weights=weights,
-        loss=loss,
+        loss=float(model.predict(weights[None])[0]),
+        single=mixtures[order[0]],
+        probability=probability,
+    )
+    if not isinstance(model, GaussianProcess) or optima is None:
+        return found
+    tails = [(1 - probability) / 2, (1 + probability) / 2]
+    return dataclasses.replace(
+        found,
         loss_interval=model.predict_interval(weights[None], probability=probability)[0],
         weights_interval=np.quantile(optima, tails, axis=0).T,
         weights_draws=optima,
-        probability=probability,
     )
 
 
 def _own_best(
-    model: GaussianProcess, mixtures: np.ndarray, predicted: np.ndarray, best: int, seed: int
-) -> np.ndarray:
-    """Returns the optimum of each function drawn from the posterior, ``(draws, K)``."""
-    lower = predicted - 2 * model.standard_deviation(mixtures)
-    contenders = mixtures[np.argsort(lower, kind="stable")[:CONTENDERS]]
-    losses = model.sample(contenders, POSTERIOR_DRAWS, seed)  # (draws, S)
-    own = np.argsort(losses, axis=1, kind="stable")[:, :best]
-    return contenders[own].mean(1)
+    model: GaussianProcess,
+    mixtures: np.ndarray,
+    best: int,
+    seed: int,
+    progress: Callable[[], object],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mixtures' expected losses, and each drawn function's optimum ``(draws, K)``."""
+    means, optima = [], []
+    most = CONTENDERS if len(model.members) == 1 else min(CONTENDERS, max(best, OF_A_KERNEL))
+    shares = np.diff(np.linspace(0, POSTERIOR_DRAWS, len(model.members) + 1).astype(int))
+    for place, (member, share) in enumerate(zip(model.members, shares, strict=True)):
+        mean, deviation = member.moments(mixtures)
+        contenders = mixtures[np.argsort(mean - 2 * deviation, kind="stable")[:most]]
+        losses = member.sample(contenders, int(share), seed + place)  # (share, S)
+        own = np.argsort(losses, axis=1, kind="stable")[:, :best]
+        means.append(mean)
+        optima.append(contenders[own].mean(1))
+        progress()
+    return np.mean(means, axis=0), np.concatenate(optima)
 
 
 def _on_simplex(prior: np.ndarray) -> np.ndarray:

@@ -30,7 +30,8 @@ class FilesConfig:
     prune: bool = field(
         default=False,
         metadata={
-            "help": "Leave out the domains whose whole interval lies below the uniform share."
+            "help": "Leave out the domains whose whole interval lies below the prior's share, the "
+            "uniform one of a search."
         },
     )
     data: str | None = field(
@@ -96,7 +97,16 @@ def _export(run: str, options: ExportOptions) -> None:
     mixture, pruned = _mixture(run), []
     if files.prune:
         below = [name for name, verdict in mixture.verdicts().items() if verdict == "below"]
-        pruned = [f"Pruned, the whole interval below equal shares: {', '.join(below) or 'none'}."]
+        against = "equal shares" if mixture.prior is None else "the prior"
+        pruned = [f"Pruned, the whole interval below {against}: {', '.join(below) or 'none'}."]
+        if mixture.pruning_hurts() and mixture.predicted_loss is not None:
+            predicted = mixture.predicted_loss
+            warnings.warn(
+                f"{run}: pruned, the weights are predicted to be worse, "
+                f"{predicted['pruned'][0]:.4f} against {predicted['weights'][0]:.4f} nats per "
+                "token; without --prune they stay as they are",
+                stacklevel=2,
+            )
         mixture = mixture.pruned()
     store = None if files.data is None else open_store(Path(files.data))
     lengths = None

@@ -183,7 +183,8 @@ def _table_note(record: RunRecord) -> str:
             "not hold its weight is stretched to it."
         )
     if decisions(record):
-        told.append("A domain is undecided where its interval holds that share.")
+        held = "that share" if mixture.prior is None else "its share of the prior"
+        told.append(f"A domain is undecided where its interval holds {held}.")
     if mixture.hdi is not None and record.method in SEARCHES:
         told.append("Clear of the prior: the interval lies above that of a flat Dirichlet as well.")
     if record.numbers("run_epochs"):
@@ -193,7 +194,8 @@ def _table_note(record: RunRecord) -> str:
         long = "as --steps are" if record.by_matching else "as the search itself"
         own = "" if target else f", as long {long}; --target_tokens names another"
         told.append(f"Epochs: how often {run} reads the domain's text{own}.")
-    if mixture.free_weights is not None and mixture.hdi is not None:
+    free = mixture.free_weights is not None and mixture.hdi is not None
+    if free and mixture.prior is None:  # a regression's optimum is looked for within the caps
         told.append("Intervals and standard deviations are those of the free weights.")
     return " ".join(told)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bydore_pyro.report_page.drawing import Look
 from bydore_pyro.report_page.matching_words import covered
+from bydore_pyro.report_page.regression_verdicts import compared_with
 from bydore_pyro.report_page.run_record import RunRecord, as_number
 from bydore_pyro.report_page.verdicts import (
     SEARCHES,
@@ -129,11 +130,12 @@ def short_version(record: RunRecord) -> list[str]:
         above = [name for name, _ in order if decided.get(name) == "above"]
         below = sum(1 for verdict in decided.values() if verdict == "below")
         told.append(
-            f"Whole intervals above an equal share: {', '.join(above) or 'none'}; below it: "
-            f"{below} domains; undecided: {len(decided) - len(above) - below}."
+            f"Whole intervals above {compared_with(record)[0]}: {', '.join(above) or 'none'}; "
+            f"below it: {below} domains; undecided: {len(decided) - len(above) - below}."
         )
     else:
         told.append("There are no intervals: whether these weights are decided is not known.")
+    told += mixture.notes
     unexplained = record.number("matching", "unexplained")
     if unexplained is not None:
         told.append(covered(unexplained))
@@ -295,9 +297,10 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
     verdicts = set(record.mixture.verdicts().values())
-    if record.mixture.free_weights is None and {"below"} < verdicts:  # some, not all
+    prunable = record.mixture.free_weights is None and not record.mixture.pruning_hurts()
+    if prunable and {"below"} < verdicts:  # some, not all
         pairs.append(
-            ("The same without the domains whose interval lies below an equal share",
+            (f"The same without the domains whose interval lies below {compared_with(record)[0]}",
              f"bydore export {run} --to megatron --prune --prefix {prefix} --out FILE")
         )  # fmt: skip
     if not record.agreement and record.method == "search":

@@ -15,6 +15,12 @@ from bydore_pyro.report_page.matching_verdicts import (
     judge_rounds,
     weighed,
 )
+from bydore_pyro.report_page.regression_verdicts import (
+    compared_with,
+    judge_gain,
+    judge_runs,
+    too_few_runs,
+)
 from bydore_pyro.report_page.run_record import RunRecord, as_number, unlearned
 from bydore_pyro.report_page.thresholds import (
     AGREES,
@@ -44,10 +50,10 @@ SEARCHES = ("search", "bydore")  # methods with a posterior of their own
 
 
 def decisions(record: RunRecord) -> dict[str, str]:
-    """Returns for each domain "above", "below" or "undecided": its HDI against ``1 / K``.
+    """Returns for each domain "above", "below" or "undecided": its HDI against its prior.
 
-    What the run noted counts; else the mixture's own intervals are held against ``1 / K``. Without
-    intervals nothing is known, and nothing is returned.
+    What the run noted counts; else the mixture's own intervals are held against its prior, ``1 /
+    K`` where it notes none. Without intervals nothing is known, and nothing is returned.
     """
     mixture = record.mixture
     if mixture is None:
@@ -120,7 +126,10 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
             *(judge_check, judge_corrected, _agrees, _repeats),
         )
     else:
-        judges = (_finished, _learned, _settled, _calm, _decided, _fits, _agrees, _repeats)
+        judges = (
+            *(_finished, _learned, _settled, _calm, judge_runs, judge_gain, _decided),
+            *(_fits, _agrees, _repeats),
+        )
     found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]
 
@@ -194,18 +203,21 @@ def _decided(record: RunRecord) -> Verdict | None:
         return None
     clear = [name for name, verdict in decided.items() if verdict != "undecided"]
     held = sum(mixture.as_dict()[name] for name in clear)
-    share, uniform = percent(mixture.hdi_probability), number(1 / len(decided))
+    share, (_, against) = percent(mixture.hdi_probability), compared_with(record)
     told = (
-        f"The {share} interval of {len(clear)} of {len(decided)} domains lies clear of the uniform "
-        f"share {uniform}; they hold {percent(held)} of the weight."
+        f"The {share} interval of {len(clear)} of {len(decided)} domains lies clear of "
+        f"{against}; they hold {percent(held)} of the weight."
         if clear
-        else f"The {share} interval of every domain holds the uniform share {uniform}: this run "
-        "cannot say of any whether it deserves more or less than an equal share."
+        else f"The {share} interval of every domain holds {against}: this run cannot say of any "
+        "whether it deserves more or less than that."
     )
     if 0 < len(clear) < len(decided):
         told += " Of the others this run cannot say whether they deserve more or less than that."
+    level = HALF_DECIDED.level(len(clear) / len(decided))
+    if too_few_runs(record):
+        level, told = "bad", f"{told} So few runs cannot decide it."
     return Verdict(
-        level=HALF_DECIDED.level(len(clear) / len(decided)),
+        level=level,
         question="How much is decided?",
         answer=f"{len(clear) or 'None'} of {len(decided)} domains",
         figures=told,

@@ -1,0 +1,155 @@
+"""The mixture that a regression proposes: what it predicts for it, and beside it for the prior."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.arviz_import import hdi, inference_data
+from bydore_pyro.baselines.gaussian_process import GaussianProcess
+from bydore_pyro.baselines.regression import Regression
+from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum
+from bydore_pyro.errors import DataError
+from bydore_pyro.mixture import Mixture
+
+__all__ = ["few_runs", "proposed", "with_intervals"]
+
+DRAWS, SEED = 4000, 0  # of the difference between two predicted losses
+SURE = 0.97  # the probability of an improvement that is called one
+
+
+def few_runs(runs: int, domains: int) -> str | None:
+    """Returns the warning about fewer runs than domains, None where there are enough."""
+    if runs >= domains:
+        return None
+    return (
+        f"Fitted to {runs} runs of {domains} domains, fewer runs than domains: what a domain is "
+        "worth is mostly the regression's assumption."
+    )
+
+
+def proposed(
+    model: Regression,
+    optimum: SimulatedOptimum,
+    mixture: Mixture,
+    prior: np.ndarray,
+    *,
+    runs: int,
+    caps: np.ndarray | None = None,
+) -> tuple[Mixture, dict[str, Any]]:
+    """Returns the mixture to use, and what else is worth knowing of it.
+
+    Of the mean of the best simulated mixtures, which is RegMix's optimum, of the prior and, with a
+    Gaussian process, of the one best simulated mixture it is the one whose own predicted loss is
+    least. The mean of the posterior's optima is none of them: where these lie near different
+    vertices, their mean is a mixture that nobody found good.
+
+    Args:
+        model: What predicts losses.
+        optimum: Its optimum.
+        mixture: The names, and whose tokens the weights are shares of; its weights do not count.
+        prior: Shares ``(K,)`` around which mixtures were simulated.
+        runs: How many the regression was fitted to.
+        caps: Largest weights ``(K,)``, which the optimum keeps; a prior above them is no candidate.
+    """
+    process = model if isinstance(model, GaussianProcess) else None
+    candidates = {"the mean of the best simulated mixtures": optimum.weights}
+    if process is not None:
+        candidates["the best simulated mixture"] = optimum.single
+    if caps is None or (prior <= caps).all():
+        candidates["the prior"] = prior
+    losses = model.predict(np.stack(list(candidates.values())))
+    chosen = list(candidates)[int(losses.argmin())]
+    shares = candidates[chosen] / candidates[chosen].sum()
+    mixture = dataclasses.replace(
+        mixture, weights=tuple(shares.tolist()), prior=tuple((prior / prior.sum()).tolist())
+    )
+    mixture = with_intervals(mixture, optimum)
+    predicted, gain = _predicted(model, mixture, prior)
+    notes = [note for note in (few_runs(runs, len(prior)), _gain_note(gain)) if note]
+    mixture = dataclasses.replace(mixture, predicted_loss=predicted, notes=tuple(notes))
+    if mixture.pruning_hurts():
+        notes.append(
+            f"Pruned, these weights are predicted to be worse: {predicted['pruned'][0]:.4f} "
+            f"against {predicted['weights'][0]:.4f}."
+        )
+        mixture = dataclasses.replace(mixture, notes=tuple(notes))
+    names = mixture.names
+    details: dict[str, Any] = {
+        "weights_are": chosen,
+        "simulated_optimum": dict(zip(names, optimum.weights.tolist(), strict=True)),
+        "predicted_loss_of_simulated_optimum": optimum.loss,
+        "gain_over_prior": gain,
+    }
+    if process is not None:
+        details["interval_of_a_run"] = process.predict_interval(shares[None])[0].tolist()
+    return mixture, details
+
+
+def with_intervals(mixture: Mixture, optimum: SimulatedOptimum) -> Mixture:
+    """Returns the mixture with the standard deviation and HDI of the posterior's optima.
+
+    An interval that does not hold its weight is stretched to it. Without uncertainty the mixture
+    stays as it is.
+    """
+    draws = optimum.weights_draws
+    if draws is None:
+        return mixture
+    names = list(mixture.names)
+    posterior = inference_data({"w": draws[None]}, {"w": ["domain"]}, {"domain": names})
+    ends = hdi(posterior, "w", optimum.probability).values.tolist()  # (K, 2)
+    return dataclasses.replace(
+        mixture,
+        standard_deviation=tuple(draws.std(0).tolist()),
+        hdi=tuple(
+            (min(low, weight), max(high, weight))
+            for (low, high), weight in zip(ends, mixture.weights, strict=True)
+        ),
+        hdi_probability=optimum.probability,
+    )
+
+
+def _predicted(
+    model: Regression, mixture: Mixture, prior: np.ndarray
+) -> tuple[Mapping[str, tuple[float, float | None]], dict[str, float | None]]:
+    """Returns the losses of a run on these weights, the prior, equal shares and the pruned weights;
+    and how much lower than the prior's the mixture's own loss is."""
+    compared = {
+        "weights": np.array(mixture.weights),
+        "prior": prior,
+        "uniform": np.full(len(prior), 1 / len(prior)),
+    }
+    with contextlib.suppress(DataError):  # no intervals, or nothing would be left
+        compared["pruned"] = np.array(mixture.pruned().weights)
+    stacked = np.stack(list(compared.values()))
+    means = model.predict(stacked).tolist()
+    gain: dict[str, float | None] = {"nats_per_token": means[1] - means[0]}
+    if not isinstance(model, GaussianProcess):
+        return {name: (m, None) for name, m in zip(compared, means, strict=True)}, gain
+    deviations = model.standard_deviation(stacked).tolist()
+    if (stacked[0] == stacked[1]).all():
+        gain |= {"standard_deviation": 0.0, "probability": 0.0}
+    else:
+        own, others = model.sample(stacked[:2], DRAWS, SEED).T
+        gain |= {
+            "standard_deviation": float((others - own).std()),
+            "probability": float((others > own).mean()),
+        }
+    return dict(zip(compared, zip(means, deviations, strict=True), strict=True)), gain
+
+
+def _gain_note(gain: Mapping[str, float | None]) -> str | None:
+    """Returns what has to be said where the mixture is no sure improvement on the prior."""
+    found, probability = gain["nats_per_token"], gain.get("probability")
+    if not found or found <= 0:
+        return "No mixture is predicted to be better than the prior: this is no improvement on it."
+    if probability is not None and probability < SURE:
+        return (
+            f"No sure improvement on the prior: {found:.4f} nats per token better, with a "
+            f"probability of {probability:.0%}."
+        )
+    return None
