@@ -258,7 +258,10 @@ def test_variables_of_a_trajectory_are_all_told() -> None:
 
 def test_the_keys_of_a_mixture_are_all_told() -> None:
     section = PAGES["formats.md"].split("## mixture.json")[1].split("\n## ")[0]
-    mixture = bydore_pyro.Mixture(names=("a", "b"), weights=(0.5, 0.5))
+    mixture = bydore_pyro.Mixture(
+        names=("a", "b"), weights=(0.5, 0.5), prior=(0.5, 0.5),
+        predicted_loss={"weights": (1.0, None)}, notes=("few runs",),
+    )  # fmt: skip
     cells = "".join(re.findall(r"^\| (`.*?) \|", section, re.M))
     assert set(re.findall(r"`(\w+)`", cells)) == set(json.loads(mixture.to_json()))
 
