@@ -19,18 +19,18 @@ from common import markdown, run_main
 from torch import Tensor
 from torch.func import functional_call
 
-from bydore_pyro.command_line import tell
-from bydore_pyro.hypergradient import (
+from bydore_pyro.core.hypergradient import (
     Parameters,
     balanced_step,
     finite_difference,
     forward_mode,
     step_size,
 )
-from bydore_pyro.options import Options
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.run_data import load_domains
-from bydore_pyro.run_folder import provenance
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.utils.command_line import tell
+from bydore_pyro.utils.run_folder import provenance
 
 ABOUT = __doc__
 BATCHES = 5

@@ -24,7 +24,7 @@ import numpy as np
 
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.tokenizer import load_encoder, train_tokenizer
-from bydore_pyro.run_folder import provenance
+from bydore_pyro.utils.run_folder import provenance
 
 WORDS = 300_000  # of real text, from which the generated text is drawn
 DOCUMENT = 400  # words
@@ -35,7 +35,7 @@ import json, multiprocessing, os, sys, threading, time
 from pathlib import Path
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
-from bydore_pyro.data.prepare import prepare
+from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.tokenizer import TokenizerConfig
 
 peaks = {}

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.domains import Domains
-from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.run_folder import provenance
-from bydore_pyro.search import SearchState, init_search, search_step
-from bydore_pyro.search_config import SearchConfig
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.search import SearchState, init_search, search_step
+from bydore_pyro.utils.run_folder import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from bydore_pyro.command_line import one_line_errors, parse_options
-from bydore_pyro.proxy import build_language_model, model_source
-from bydore_pyro.token_losses import TokenLosses
+from bydore_pyro.proxy.proxy import build_language_model, model_source
+from bydore_pyro.proxy.token_losses import TokenLosses
+from bydore_pyro.utils.command_line import one_line_errors, parse_options
 
 ABOUT = """Compute the gradients of several proxies on a batch of their own each, one proxy after
 another and all stacked (torch.func), in turn; print the ratio of the times. A sweep of `bydore fit`

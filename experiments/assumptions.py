@@ -14,13 +14,13 @@ from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
-from bydore_pyro.command_line import tell
-from bydore_pyro.cost import Cost
-from bydore_pyro.options import Options
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.resuming import begin_run
-from bydore_pyro.run_data import domains_of, load_domains
-from bydore_pyro.verification import train_on_mixture
+from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.proxy.fixed_weights import train_on_mixture
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.runs.inputs import domains_of, load_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.resuming import begin_run
+from bydore_pyro.utils.command_line import tell
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
 watch the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth

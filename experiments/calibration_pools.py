@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.domains import Domains
-from bydore_pyro.files import appearing_file
-from bydore_pyro.gradients import GradientSketch
-from bydore_pyro.options import Options
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.run_data import domains_of
-from bydore_pyro.run_folder import RunFolder
-from bydore_pyro.verification import train_on_mixture
+from bydore_pyro.proxy.fixed_weights import train_on_mixture
+from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.runs.inputs import domains_of
+from bydore_pyro.runs.options import Options
+from bydore_pyro.utils.files import appearing_file
+from bydore_pyro.utils.run_folder import RunFolder
 
 SIDES = ("measured", "held_out")
 

@@ -1,6 +1,6 @@
 """Draws of many Gaussian posteriors at once, and whether intervals and ranks fit the truth.
 
-The model of `bydore_pyro.guide.mixture_model` in ``u = s w``, of ``K`` domains::
+The model of `bydore_pyro.core.guide.mixture_model` in ``u = s w``, of ``K`` domains::
 
     log p(u) = h . u - 1/2 u' Lambda u - 1/2 log(s)^2 - K log(s),    s = sum_k u_k,  u >= 0
 
@@ -109,8 +109,8 @@ def split_r_hat(weights: Tensor) -> Tensor:
 def intervals(weights: Tensor, probability: float) -> tuple[Tensor, Tensor]:
     """Returns highest-density intervals of draws ``(N, D, K)`` in [0, 1]: ends ``(N, K)``.
 
-    As `bydore_pyro.diagnostics.mixture_of` takes them: ArviZ's, and from 0 or to 1 where they begin
-    or end with the outermost draw.
+    As `bydore_pyro.analysis.mixture_of` takes them: ArviZ's, and from 0 or to 1 where they begin or
+    end with the outermost draw.
     """
     ordered = weights.sort(1).values
     inside = math.floor(probability * weights.shape[1])

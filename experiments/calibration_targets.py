@@ -12,7 +12,7 @@ from calibration_pools import Pools
 from plants import draw_plant
 from torch import Tensor
 
-from bydore_pyro.matching import (
+from bydore_pyro.core.matching import (
     Matching,
     MeasuredRound,
     Metric,

@@ -13,19 +13,19 @@ from typing import Any
 from common import markdown, run_main, verify
 from paper_scale import PAPER, ScaleConfig, paper_case
 
-from bydore_pyro.command_line import tell
-from bydore_pyro.cost import Cost
-from bydore_pyro.domains import Domains
-from bydore_pyro.html_report import add_html_report
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.options import Options
-from bydore_pyro.report import report_text
-from bydore_pyro.resuming import begin_run
-from bydore_pyro.run import is_finished, search, search_in, write_inputs
-from bydore_pyro.run_data import load_domains, uniform_weights
-from bydore_pyro.run_folder import RunFolder
-from bydore_pyro.search_results import search_metrics
-from bydore_pyro.weights_files import mixture_from
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.weights_files import mixture_from
+from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.report.page import add_html_report
+from bydore_pyro.report.text import report_text
+from bydore_pyro.runs.inputs import load_domains, uniform_weights
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.results import search_metrics
+from bydore_pyro.runs.resuming import begin_run
+from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
+from bydore_pyro.utils.command_line import tell
+from bydore_pyro.utils.run_folder import RunFolder
 
 LINEAR = "linear"  # folder of the paper's search, below the case's
 

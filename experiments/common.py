@@ -14,23 +14,23 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from bydore_pyro.command_line import one_line_errors, parse_options, resumed_run, tell
-from bydore_pyro.cost import Cost
+from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.diagnostics import jitter
-from bydore_pyro.errors import DataError, NonFiniteError
-from bydore_pyro.files import appearing_file
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.options import SMOKE, Options
-from bydore_pyro.parallel import number_of_processes, quiet_unless_main
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.resuming import begin_run, resumed_options
-from bydore_pyro.run import search_in
-from bydore_pyro.run_data import domains_of
-from bydore_pyro.run_folder import RunFolder, provenance
-from bydore_pyro.search_results import Found
-from bydore_pyro.unfinished import kept_on_signal
-from bydore_pyro.verification import train_on_mixture
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.proxy.fixed_weights import train_on_mixture
+from bydore_pyro.proxy.parallel import number_of_processes, quiet_unless_main
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.proxy.unfinished import kept_on_signal
+from bydore_pyro.runs.inputs import domains_of
+from bydore_pyro.runs.options import SMOKE, Options
+from bydore_pyro.runs.results import Found
+from bydore_pyro.runs.resuming import begin_run, resumed_options
+from bydore_pyro.runs.run import search_in
+from bydore_pyro.utils.command_line import one_line_errors, parse_options, resumed_run, tell
+from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.files import appearing_file
+from bydore_pyro.utils.run_folder import RunFolder, provenance
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.domains import Domains
-from bydore_pyro.hypergradient import Parameters, forward_mode
-from bydore_pyro.options import Options
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.run_data import uniform_weights
-from bydore_pyro.verification import train_on_mixture
+from bydore_pyro.core.hypergradient import Parameters, forward_mode
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.proxy.fixed_weights import train_on_mixture
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.runs.inputs import uniform_weights
+from bydore_pyro.runs.options import Options
 
 DOMAINS, PARAMETERS = 6, 40
 

@@ -10,12 +10,12 @@ from typing import Literal
 
 import torch
 
-from bydore_pyro.command_line import tell
-from bydore_pyro.options import Options
-from bydore_pyro.resuming import begin_run
-from bydore_pyro.run import is_finished, search
-from bydore_pyro.run_data import load_domains
-from bydore_pyro.search_results import search_metrics
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.results import search_metrics
+from bydore_pyro.runs.resuming import begin_run
+from bydore_pyro.runs.run import is_finished, search
+from bydore_pyro.utils.command_line import tell
 
 # Vocabulary and sequence length are RegMix's; the tokens are the paper's.
 PAPER = {

@@ -14,15 +14,15 @@ import numpy as np
 from common import drawn_by, markdown, pruned, results_of, run_main, verify
 from planted import gap_closed
 
-from bydore_pyro.command_line import tell
-from bydore_pyro.cost import Cost
-from bydore_pyro.domains import Domains
-from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture, total_variation
-from bydore_pyro.options import Options
-from bydore_pyro.resuming import begin_run
-from bydore_pyro.run import is_finished, search_in
-from bydore_pyro.run_data import domains_of, load_domains, uniform_weights
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.mixture.mixture import Mixture, total_variation
+from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.runs.inputs import domains_of, load_domains, uniform_weights
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.resuming import begin_run
+from bydore_pyro.runs.run import is_finished, search_in
+from bydore_pyro.utils.command_line import tell
+from bydore_pyro.utils.errors import DataError
 
 ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
 among them. Draw the validation set of each in these shares, search the weights of all domains, and

@@ -20,8 +20,8 @@ from bydore_pyro.baselines.regmix import prior_of
 from bydore_pyro.baselines.regression import PointRegression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
 from bydore_pyro.baselines.simulated_optimum import BEST, SimulatedOptimum, simulated_optimum
-from bydore_pyro.command_line import tell
-from bydore_pyro.run_folder import RunFolder, provenance
+from bydore_pyro.utils.command_line import tell
+from bydore_pyro.utils.run_folder import RunFolder, provenance
 
 ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a
 Gaussian process, and predict runs that were not fitted: the rank correlation on every target. Then

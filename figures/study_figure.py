@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 import matplotlib
 import numpy as np
 
-from bydore_pyro.colours import domain_colours
-from bydore_pyro.command_line import fail, one_line_errors
-from bydore_pyro.errors import DataError
-from bydore_pyro.files import appearing_file
-from bydore_pyro.plots import plain
+from bydore_pyro.analysis.colours import domain_colours
+from bydore_pyro.analysis.plots import plain
+from bydore_pyro.utils.command_line import fail, one_line_errors
+from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.files import appearing_file
 
 matplotlib.use("Agg")
 

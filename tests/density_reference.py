@@ -15,7 +15,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-REFERENCE = Path(__file__).parent / "data" / "density_reference.json"
+REFERENCE = Path(__file__).parent / "files" / "density_reference.json"
 FAR = 32.0  # nats below the peak
 
 

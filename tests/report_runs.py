@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture.mixture import Mixture
 
 NAMES = ("code", "law", "prose", "web")
 HOSTILE = (

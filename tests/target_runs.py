@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import LlamaConfig, TrainerCallback
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training import TargetConfig, Trained, train_target
 

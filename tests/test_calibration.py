@@ -11,9 +11,9 @@ import pytest
 import torch
 from gaussian_evidence import exact_moments, gaussian_evidence
 
-from bydore_pyro.arviz_import import import_arviz
-from bydore_pyro.diagnostics import to_the_bounds
-from bydore_pyro.matching import Sample, measured_round
+from bydore_pyro.analysis.diagnostics import to_the_bounds
+from bydore_pyro.core.matching import Sample, measured_round
+from bydore_pyro.utils.arviz_import import import_arviz
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import calibration_posterior as posterior

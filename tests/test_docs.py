@@ -21,12 +21,12 @@ import pytest
 import yaml
 
 import bydore_pyro
-from bydore_pyro.cli import COMMANDS, command, main
-from bydore_pyro.command_line import parse_options, resumed_run
-from bydore_pyro.commands.search_command import SearchOptions
-from bydore_pyro.diagnostics import BY_DOMAIN, BY_STEP
+from bydore_pyro.analysis.diagnostics import BY_DOMAIN, BY_STEP
+from bydore_pyro.cli.main import COMMANDS, command, main
+from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.export.formats import FORMATS
-from bydore_pyro.methods import METHODS
+from bydore_pyro.runs.methods import METHODS
+from bydore_pyro.utils.command_line import parse_options, resumed_run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -18,15 +18,15 @@ import pytest
 import torch
 import xarray
 from benchmark_data import write_benchmark
-from conftest import write_domains
+from tiny import write_domains
 
-from bydore_pyro.arviz_import import import_arviz
-from bydore_pyro.cli import main
-from bydore_pyro.data.pile import PILE_DOMAINS
+from bydore_pyro.cli.main import main
 from bydore_pyro.data.store import open_store
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.search_config import SearchConfig
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.pile import PILE_DOMAINS
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.utils.arviz_import import import_arviz
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
@@ -255,7 +255,7 @@ def test_calibration_in_smoke_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Begun in a process of its own, which takes a search's moves, and gone on with in this one.
-    monkeypatch.setattr("bydore_pyro.diagnostics.MOVES", 500)
+    monkeypatch.setattr("bydore_pyro.analysis.diagnostics.MOVES", 500)
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3", "--by_guide", "1")
     assert results["domains"] == ["python", "licences", "text"]
@@ -570,8 +570,8 @@ def test_a_store_a_cap_and_other_mixtures(folder: Path, tmp_path: Path, cache: P
         (["--target_tokens", "nan"], "Expected target_tokens > 0, actual nan"),
         (["--max_epochs", "1", "--target_tokens", "1e9"], "within the cap, found text for 0.000"),
         (["--compare", "none.json"], "Expected a mixture file, found none.json"),
-        (["--compare", str(ROOT / "tests/data/mixture-of-cats.json")], "found 'cats' in"),
-        (["--compare", str(ROOT / "tests/data/mixture-of-two.json")], "sum to 1, actual 2.0"),
+        (["--compare", str(ROOT / "tests/files/mixture-of-cats.json")], "found 'cats' in"),
+        (["--compare", str(ROOT / "tests/files/mixture-of-two.json")], "sum to 1, actual 2.0"),
         (["--device", "abacus"], "Expected a device of this machine, found 'abacus'"),
         (["--out", str(ROOT / "setup.cfg")], "Expected a folder to write to"),
         (["--learning_rate", "1e30", "--steps", "40"], "Step"),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture.mixture import Mixture
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -13,6 +13,7 @@ import bydore_pyro
 
 TESTS = Path(__file__).parent
 PACKAGE = Path(bydore_pyro.__file__).parent
+ROOMS = sorted(p.parent.name for p in PACKAGE.glob("*/__init__.pyi"))
 MODULES = sorted(
     p.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
     for p in PACKAGE.rglob("*.py")
@@ -26,29 +27,40 @@ def test_public_names_resolve(name: str) -> None:
     assert name in dir(bydore_pyro)
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_a_room_exports_resolves(room: str) -> None:
+    loaded = importlib.import_module(f"bydore_pyro.{room}")
+    assert loaded.__doc__
+    assert loaded.__all__
+    for name in loaded.__all__:
+        assert not inspect.ismodule(getattr(loaded, name)), name
+
+
 def test_unknown_names_fail() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         _ = bydore_pyro.nothing
 
 
 def used_names() -> set[tuple[str, str]]:
-    """The names that tests import from a module of ours, or take as its attribute."""
+    """The names that tests import from a module of ours and use, or take as its attribute."""
     used = set()
-    for path in TESTS.glob("*.py"):
+    for path in TESTS.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        modules = {}
+        places, modules = {}, {}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bydore_pyro"):
                 place = node.module.removeprefix("bydore_pyro").removeprefix(".")
                 for alias in node.names:
-                    used.add((place, alias.name))
+                    places[alias.asname or alias.name] = (place, alias.name)
                     modules[alias.asname or alias.name] = f"{place}.{alias.name}".lstrip(".")
             elif isinstance(node, ast.Import):
                 modules |= {
                     a.asname: a.name.removeprefix("bydore_pyro.") for a in node.names if a.asname
                 }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if isinstance(node, ast.Name) and node.id in places:
+                used.add(places[node.id])
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 used.add((modules.get(node.value.id, ""), node.attr))
     return used
 
@@ -68,8 +80,8 @@ def test_every_public_name_is_documented_and_tested(module: str) -> None:
             assert (module, name) in USED or offered, f"no test takes {name} from {module}"
 
 
-def test_every_module_has_its_test_file() -> None:
-    files = {p.stem.removeprefix("test_") for p in TESTS.glob("test_*.py")}
-    modules = {module.split(".")[-1] for module in MODULES}
-    assert len(modules) == len(MODULES), "two modules of one name would share a test file"
-    assert modules - {"errors"} <= files  # errors are shown by the tests of their users
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_its_test_file(module: str) -> None:
+    room, _, leaf = module.rpartition(".")
+    if leaf != "errors":  # they are shown by the tests of their users
+        assert (TESTS / room / f"test_{leaf}.py").is_file()

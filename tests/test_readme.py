@@ -15,7 +15,7 @@ import torch
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.data.tokens import load_tokens
-from bydore_pyro.options import SMOKE
+from bydore_pyro.runs.options import SMOKE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

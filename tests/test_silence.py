@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from benchmark_data import write_benchmark, write_task
-from conftest import write_domains
+from tiny import write_domains
 
-from bydore_pyro.cli import COMMANDS
+from bydore_pyro.cli.main import COMMANDS
 
 # Read by every Python that starts: the worker processes of a command, too.
 REFUSE = """
@@ -32,7 +32,7 @@ socket.getaddrinfo = socket.gethostbyname = refused
 """
 RUN = """
 import os, sys
-from bydore_pyro.cli import main
+from bydore_pyro.cli.main import main
 for line in sys.argv[1].splitlines():
     os.environ["LINE"] = line
     try:

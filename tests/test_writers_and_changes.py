@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import folder_content
+from tiny import folder_content
 
-from bydore_pyro.cli import main
-from bydore_pyro.command_line import parse_options
-from bydore_pyro.commands.search_command import SearchOptions
-from bydore_pyro.data.prepare import building_place
+from bydore_pyro.cli.main import main
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.data.preparation import building_place
 from bydore_pyro.data.store import sha256_of
 from bydore_pyro.data.unchanged import file_sha256
-from bydore_pyro.folder_lock import FolderLock
-from bydore_pyro.options import SMOKE
+from bydore_pyro.runs.options import SMOKE
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.folder_lock import FolderLock
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def replace(path: Path) -> None:
 def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], None]) -> None:
     """Makes a change after the first step of a command."""
     if command == "search":
-        from bydore_pyro.run import run_search
+        from bydore_pyro.runs.run import run_search
 
         def changed(state: Any) -> Iterator[Any]:
             for number, record in enumerate(run_search(state)):
@@ -121,7 +121,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
                     change()
                 yield record
 
-        monkeypatch.setattr("bydore_pyro.run.run_search", changed)
+        monkeypatch.setattr("bydore_pyro.runs.run.run_search", changed)
         return
     from bydore_pyro.target.sequential_trainer import FiniteLosses
 

@@ -1,1 +1,5 @@
-"""Other methods of choosing a mixture, one file each, on the same proxy and cost counter."""
+"""Other methods of choosing a mixture, one file each."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -21,9 +21,8 @@ from bydore_pyro.baselines.power_laws import UNCHANGED, PowerLaws, fit_power_law
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.baselines.runs_table import RunsTable
-from bydore_pyro.config_checks import require_finite
-from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.utils import DataError, require_finite
 
 __all__ = [
     "AutoScaleConfig",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["CsvTable", "require_once", "some"]
 

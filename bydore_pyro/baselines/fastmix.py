@@ -9,11 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.config_checks import require_finite
-from bydore_pyro.errors import NonFiniteError
-from bydore_pyro.parallel import Parallel
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.scheduling import systematic_counts
+from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
+from bydore_pyro.utils import NonFiniteError, require_finite
 
 __all__ = ["FastMixConfig", "fastmix_gradient", "fit_fastmix", "unembedding"]
 

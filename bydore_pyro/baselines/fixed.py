@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.weights_files import mixture_from
+from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.utils import DataError
 
 __all__ = ["HumanConfig", "SingleConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform"]
 

@@ -15,8 +15,8 @@ from bydore_pyro.baselines.regression_input import (
     checked_runs,
     normal_quantile,
 )
-from bydore_pyro.extras import require
 from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.utils import require
 
 __all__ = ["KERNEL_DRAWS", "GaussianProcess", "fit_gaussian_process"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.extras import require
+from bydore_pyro.utils import require
 
 __all__ = ["kernel_draws"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
-from bydore_pyro.extras import require
+from bydore_pyro.utils import require
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 

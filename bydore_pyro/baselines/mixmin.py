@@ -8,7 +8,7 @@ import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.config_checks import require_finite
+from bydore_pyro.utils import require_finite
 
 __all__ = ["MixMinConfig", "fit_mixmin", "mixmin_loss", "mixmin_weights"]
 

@@ -12,12 +12,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from bydore_pyro.cost import Cost
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.domains import Domains
-from bydore_pyro.errors import DataError
+from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy import Cost, Proxy, ProxyConfig
+from bydore_pyro.utils import DataError
 
 __all__ = ["Fit", "Problem"]
 

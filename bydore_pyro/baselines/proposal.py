@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.arviz_import import hdi, inference_data
 from bydore_pyro.baselines.gaussian_process import GaussianProcess
 from bydore_pyro.baselines.regression import Regression
 from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum
-from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.utils import DataError, hdi, inference_data
 
 __all__ = ["few_runs", "proposed", "with_intervals"]
 

@@ -17,13 +17,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.domains import SequenceStream
-from bydore_pyro.errors import DataError, NonFiniteError, RunFolderError
-from bydore_pyro.files import appearing_folder
-from bydore_pyro.parallel import Parallel
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.unfinished import kept_on_signal
-from bydore_pyro.verification import train_on_mixture
+from bydore_pyro.data import SequenceStream
+from bydore_pyro.proxy import Parallel, Proxy, kept_on_signal, train_on_mixture
+from bydore_pyro.utils import DataError, NonFiniteError, RunFolderError, appearing_folder
 
 __all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_runs"]
 
@@ -84,7 +80,7 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
     their steps and falls linearly to zero. Several
-    processes (see `bydore_pyro.parallel`) share them out.
+    processes (see `bydore_pyro.proxy.parallel`) share them out.
 
     Args:
         problem: The data, the proxy and where finished ones lie.

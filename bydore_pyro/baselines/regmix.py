@@ -29,9 +29,8 @@ from bydore_pyro.baselines.simulated_optimum import (
     sample_mixtures,
     simulated_optimum,
 )
-from bydore_pyro.errors import DataError
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.weights_files import mixture_from
+from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.utils import DataError
 
 __all__ = [
     "RegMixConfig",

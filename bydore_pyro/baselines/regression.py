@@ -10,8 +10,7 @@ import numpy as np
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
-from bydore_pyro.errors import DataError
-from bydore_pyro.extras import require
+from bydore_pyro.utils import DataError, require
 
 __all__ = ["Kind", "PointRegression", "Regression", "fit_regression"]
 

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["checked_mixtures", "checked_runs", "normal_quantile"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["RunsTable", "read_runs", "scales_of"]
 

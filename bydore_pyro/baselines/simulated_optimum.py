@@ -16,9 +16,8 @@ import numpy as np
 from bydore_pyro.baselines.gaussian_process import GaussianProcess
 from bydore_pyro.baselines.regression import Regression
 from bydore_pyro.baselines.regression_input import normal_quantile
-from bydore_pyro.config_checks import require_finite
-from bydore_pyro.errors import DataError
 from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
+from bydore_pyro.utils import DataError, require_finite
 
 __all__ = ["BEST", "SamplingConfig", "SimulatedOptimum", "sample_mixtures", "simulated_optimum"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.config_checks import require_finite
+from bydore_pyro.utils import require_finite
 
 __all__ = ["UniMaxConfig", "fit_unimax", "unimax_tokens"]
 

@@ -1,1 +1,5 @@
-"""Text to tokens: what `--data` names, and how it becomes a token store."""
+"""Text or token shards, a token store made of them, and batches by domain."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

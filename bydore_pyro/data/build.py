@@ -29,8 +29,7 @@ from bydore_pyro.data.plan import Plan
 from bydore_pyro.data.sources import check_name
 from bydore_pyro.data.store import END, SPLITS
 from bydore_pyro.data.tokenizer import load_encoder
-from bydore_pyro.errors import DataError
-from bydore_pyro.files import appearing_file
+from bydore_pyro.utils import DataError, appearing_file
 
 __all__ = ["Build", "Counts"]
 

@@ -13,11 +13,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.config_checks import require_finite
 from bydore_pyro.data.pieces import cut, in_pieces
 from bydore_pyro.data.rows import Row
 from bydore_pyro.data.unchanged import size_and_time
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError, require_finite
 
 __all__ = [
     "CorpusConfig",

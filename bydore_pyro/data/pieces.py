@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from bydore_pyro.data.rows import Row
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["PIECE", "SMALLEST_FILE_OF_PIECES", "cut", "in_pieces", "read_text"]
 

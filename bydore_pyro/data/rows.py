@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.lines import LONGEST_LINE, numbered_lines
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
 

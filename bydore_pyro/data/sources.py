@@ -15,11 +15,10 @@ from typing import Any
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, read_text
-from bydore_pyro.data.pile import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.data.unchanged import size_and_time
-from bydore_pyro.errors import DataError
-from bydore_pyro.files import readable, yaml_or_json
+from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
+from bydore_pyro.utils import DataError, readable, yaml_or_json
 
 __all__ = ["check_name", "list_sources"]
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.data.unchanged import WatchedFile, file_sha256
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = [
     "END",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
-from bydore_pyro.data.prepare import Bar, building_place, prepare
+from bydore_pyro.data.preparation import Bar, building_place, prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore, is_store, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.errors import DataError
-from bydore_pyro.folder_lock import FolderLock
+from bydore_pyro.utils import DataError, FolderLock
 
 __all__ = ["default_cache", "load_tokens"]
 

@@ -6,7 +6,7 @@ import hashlib
 import stat
 from pathlib import Path
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["WatchedFile", "file_sha256", "size_and_time"]
 

@@ -1,1 +1,5 @@
-"""A mixture in the trainers' own formats: how each takes weights, and what its weights are."""
+"""A mixture in the file of each trainer."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

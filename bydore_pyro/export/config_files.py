@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from bydore_pyro.errors import DataError
 from bydore_pyro.export.shares import UNITS, Samples, Share
+from bydore_pyro.utils import DataError
 
 __all__ = [
     "for_datasets",

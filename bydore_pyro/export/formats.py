@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bydore_pyro.config_checks import require_finite
 from bydore_pyro.export.config_files import (
     BLOCKS,
     for_datasets,
@@ -21,6 +20,7 @@ from bydore_pyro.export.config_files import (
 )
 from bydore_pyro.export.python_files import for_litgpt, for_torchtitan
 from bydore_pyro.export.shares import Samples, Share
+from bydore_pyro.utils import require_finite
 
 __all__ = ["FORMATS", "ExportConfig", "Format"]
 

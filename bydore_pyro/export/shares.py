@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bydore_pyro.errors import DataError
+from bydore_pyro.utils import DataError
 
 __all__ = ["UNITS", "Samples", "Share", "document_shares", "rounded", "tokens_per_document"]
 

@@ -1,1 +1,5 @@
-"""Training of a target model on a mixture; nothing of Pyro here."""
+"""Training the target model on a mixture; no Pyro here."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.store import file_sha256
-from bydore_pyro.files import appearing_file, content_hash
+from bydore_pyro.data import file_sha256
+from bydore_pyro.utils import appearing_file, content_hash
 
 __all__ = ["broken_seal", "read_seal", "write_seal"]
 

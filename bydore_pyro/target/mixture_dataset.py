@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from bydore_pyro.data.store import TokenStore, open_store
-from bydore_pyro.domains import SequenceStream
-from bydore_pyro.errors import DataError
+from bydore_pyro.data import SequenceStream, TokenStore, open_store
 from bydore_pyro.target.mixture_order import MixtureOrder
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.utils import DataError
 
 __all__ = ["MixtureDataset"]
 

@@ -20,11 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.config_checks import number_of_tokens
-from bydore_pyro.errors import DataError
-from bydore_pyro.files import yaml_or_json
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.weights_files import mixture_from, normalised
+from bydore_pyro.mixture import Mixture, mixture_from, normalised
+from bydore_pyro.utils import DataError, number_of_tokens, yaml_or_json
 
 __all__ = ["MixtureSchedule", "read_schedule"]
 

@@ -18,13 +18,12 @@ import torch
 from torch.utils.data import DataLoader, Sampler, SequentialSampler
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import NonFiniteError
+from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import build_language_model
-from bydore_pyro.run_folder import RunFolder
 from bydore_pyro.target.checkpoint_seal import write_seal
 from bydore_pyro.target.trainer_checkpoints import checkpoint_step, copy_tokenizer
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
+from bydore_pyro.utils import NonFiniteError, RunFolder
 
 __all__ = [
     "FilesStay",

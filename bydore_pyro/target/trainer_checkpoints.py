@@ -19,14 +19,12 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from bydore_pyro.belonging import check_belongs, versions
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import RunFolderError
-from bydore_pyro.files import set_aside
+from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import build_language_model
 from bydore_pyro.target.checkpoint_seal import broken_seal, read_seal
+from bydore_pyro.target.config import TargetConfig
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.target_config import TargetConfig
+from bydore_pyro.utils import RunFolderError, check_belongs, set_aside, versions
 
 __all__ = [
     "belonging",

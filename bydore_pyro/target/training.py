@@ -23,19 +23,24 @@ import numpy as np
 import torch
 from torch import nn
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import DataError, RunFolderError
-from bydore_pyro.files import appearing_folder
-from bydore_pyro.interrupts import Interrupted, deferred
-from bydore_pyro.run_folder import RunFolder, provenance
+from bydore_pyro.data import TokenStore
+from bydore_pyro.target.config import TargetConfig
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.target_config import TargetConfig
 from bydore_pyro.target.trainer_checkpoints import (
     checkpoint_step,
     copy_tokenizer,
     tensors_only,
 )
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
+from bydore_pyro.utils import (
+    DataError,
+    Interrupted,
+    RunFolder,
+    RunFolderError,
+    appearing_folder,
+    deferred,
+    provenance,
+)
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, TrainerCallback

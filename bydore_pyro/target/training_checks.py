@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.errors import DataError
+from bydore_pyro.data import TokenStore
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

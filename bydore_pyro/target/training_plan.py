@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.data.tokenizer import load_encoder
-from bydore_pyro.extras import require
-from bydore_pyro.parallel import number_of_processes
-from bydore_pyro.proxy import build_language_model
+from bydore_pyro.data import TokenStore, load_encoder
+from bydore_pyro.proxy import build_language_model, number_of_processes
+from bydore_pyro.target.config import TargetConfig
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.target_config import TargetConfig
 from bydore_pyro.target.trainer_checkpoints import (
     belonging,
     check_checkpoint,
@@ -36,6 +33,7 @@ from bydore_pyro.target.training_checks import (
     memory_needed,
     training_device,
 )
+from bydore_pyro.utils import require
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

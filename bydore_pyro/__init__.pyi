@@ -1,0 +1,23 @@
+from .core import FreeConcentrations as FreeConcentrations
+from .core import GammaDirichlet as GammaDirichlet
+from .core import HypergradientELBO as HypergradientELBO
+from .core import InferenceConfig as InferenceConfig
+from .core import MixtureGuide as MixtureGuide
+from .core import PriorNetwork as PriorNetwork
+from .core import PriorNetworkConfig as PriorNetworkConfig
+from .core import corrected_draws as corrected_draws
+from .core import finite_difference as finite_difference
+from .core import infer as infer
+from .core import mixture_model as mixture_model
+from .data import Domains as Domains
+from .data import load_tokens as load_tokens
+from .mixture import Mixture as Mixture
+from .proxy import Proxy as Proxy
+from .proxy import ProxyConfig as ProxyConfig
+from .proxy import build_language_model as build_language_model
+from .search import SearchConfig as SearchConfig
+from .search import init_search as init_search
+from .search import run_search as run_search
+from .search import search_step as search_step
+
+__version__: str

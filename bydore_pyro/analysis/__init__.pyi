@@ -1,0 +1,14 @@
+from .colours import domain_colours as domain_colours
+from .diagnostics import domain_summary as domain_summary
+from .diagnostics import jitter as jitter
+from .diagnostics import mixture_of as mixture_of
+from .diagnostics import posterior_of as posterior_of
+from .diagnostics import rounds_of as rounds_of
+from .diagnostics import search_guide_fit as search_guide_fit
+from .diagnostics import trajectory_of as trajectory_of
+from .plots import SMOOTHED as SMOOTHED
+from .plots import plot_losses as plot_losses
+from .plots import plot_posterior as plot_posterior
+from .plots import plot_trajectory as plot_trajectory
+from .plots import running_mean as running_mean
+from .seeds import agreement as agreement

@@ -1,0 +1,328 @@
+"""What a search found, as labelled data for ArviZ, and whether its posterior is to be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from bydore_pyro.core import GammaDirichlet, GuideFit, corrected_draws, guide_fit, mixture_model
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, verdict
+from bydore_pyro.search import (
+    BayesianLearner,
+    LinearSearch,
+    MatchingPosterior,
+    MatchingSearch,
+    SearchState,
+    StepRecord,
+)
+from bydore_pyro.utils import DataError, hdi, inference_data, summary
+
+if TYPE_CHECKING:
+    import arviz
+    import pandas
+    import xarray
+
+__all__ = [
+    "GuideFit",
+    "domain_summary",
+    "guide_fit",
+    "jitter",
+    "mixture_of",
+    "outweighs",
+    "posterior_of",
+    "rounds_of",
+    "search_guide_fit",
+    "to_the_bounds",
+    "trajectory_of",
+]
+
+MOVES, MOST_MOVED = 500, 64  # of the corrected draws; domains above which they do not mix
+BY_DOMAIN: tuple[str, ...] = (
+    "weights",
+    "mean",
+    "standard_deviation",
+    "concentration",
+    "rate",
+    "losses",
+    "g",
+)
+BY_STEP: tuple[str, ...] = ("train_loss", "validation_loss", "kl_weight", "loss")
+UNITS = {
+    "losses": "nats per token",
+    "g": "nats per token",
+    **dict.fromkeys(BY_STEP, "nats per token"),
+}
+
+
+def posterior_of(
+    state: SearchState, *, chains: int = 4, draws: int = 1000, seed: int = 0
+) -> arviz.InferenceData:
+    """Draws from the posterior that a search found.
+
+    By gradient matching it is the posterior of all rounds' evidence: the guide's draws, put right
+    by the model (`bydore_pyro.core.corrected_draws`); the attributes of the group tell the guide's
+    k-hat and whether the correction is to be believed.
+
+    By linear evidence it is the averaged posterior, ``q(w) = mean over steps t of q_t(w)``. The
+    average is a mixture: each draw takes one step of the averaged window and samples that
+    step's guide. Its mean is the mean of the steps' ``E_q[w]``, the result of the search; its
+    spread holds both the guides' own and their wandering over the window. Draws are independent,
+    so chains serve ArviZ's conventions only.
+
+    Args:
+        state: A search after at least one step.
+        chains: Number of chains.
+        draws: Draws of a chain.
+        seed: Of the draws.
+
+    Returns:
+        A group `posterior` with ``w``, dimensions (chain, draw, domain), and the scale ``s``, or
+        for linear evidence the concentrations ``beta``.
+
+    Raises:
+        DataError: When the search has no step, or did not learn a posterior.
+    """
+    window = _window(state)
+    if state.config.learner != "bayesian":
+        raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
+    if isinstance(state, MatchingSearch):
+        return _matching_posterior(state, chains, draws, seed)
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(len(window), size=chains * draws)
+    concentration = torch.from_numpy(np.stack([window[t].concentration for t in steps]))
+    rate = torch.from_numpy(np.stack([window[t].rate for t in steps]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
+    shape = (chains, draws, len(state.domains.names))
+    return inference_data(
+        {
+            "w": log_w.exp().numpy().reshape(shape),
+            "beta": log_beta.exp().numpy().reshape(shape),
+        },
+        dims={"w": ["domain"], "beta": ["domain"]},
+        coords={"domain": state.domains.names},
+    )
+
+
+def _matching_posterior(
+    state: MatchingSearch, chains: int, draws: int, seed: int
+) -> arviz.InferenceData:
+    learner = state.learner
+    if not isinstance(learner, MatchingPosterior) or state.signals is None:
+        raise DataError("Expected a search with a round that was measured, found none")
+    found = state.matching
+    drawn = corrected_draws(
+        mixture_model,
+        learner.guide,
+        state.signals.double(),
+        found.linear,
+        1.0,
+        found.precision,
+        num_draws=chains * draws,
+        moves=MOVES if state.domains.num_domains <= MOST_MOVED else 0,
+        seed=seed,
+    )
+    shape = (chains, draws, state.domains.num_domains)
+    posterior = inference_data(
+        {
+            "w": drawn.sites["weights"].numpy().reshape(shape),
+            "s": drawn.sites["scale"].numpy().reshape(shape[:2]),
+        },
+        dims={"w": ["domain"]},
+        coords={"domain": state.domains.names},
+    )
+    posterior["posterior"].attrs.update(
+        khat=drawn.fit.khat,
+        effective_draws=drawn.fit.effective_draws,
+        weighed_draws=drawn.fit.draws,
+        corrected=int(drawn.corrected),
+    )
+    return posterior
+
+
+def mixture_of(
+    state: SearchState,
+    posterior: arviz.InferenceData | None,
+    *,
+    tokenizer: str,
+    data_sha256: str,
+) -> Mixture:
+    """Returns the learned mixture, with the posterior's spread and HDI.
+
+    By gradient matching the weights are the most likely ones. The posterior's mean has more on
+    every domain that the target does not ask for, and the more the less is known. Where the most
+    likely weight lies outside of the HDI, at 0 or where one domain has nearly all, the interval is
+    stretched to it; and to 0 or 1 where the HDI ends with the outermost draw. By linear evidence
+    they are the exact mean of the averaged posterior.
+
+    Without a posterior (the ablation's learners have none) it is the mean alone.
+    """
+    mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
+    if isinstance(state, MatchingSearch) and posterior is not None:
+        mean = state.matching.weights.numpy()
+    if posterior is None:
+        weights = tuple((mean / mean.sum()).tolist())
+        return Mixture(
+            names=state.domains.names,
+            weights=weights,
+            tokenizer=tokenizer,
+            data_sha256=data_sha256,
+        )
+    samples = posterior["posterior"]["w"]
+    interval = hdi(posterior, "w", HDI_PROBABILITY).values
+    if isinstance(state, MatchingSearch):
+        interval = to_the_bounds(interval, samples.values.reshape(-1, len(interval)))
+    deviation = samples.std(("chain", "draw")).values
+    weights = tuple((mean / mean.sum()).tolist())
+    if isinstance(state, MatchingSearch):
+        interval = np.stack(
+            [np.minimum(interval[:, 0], weights), np.maximum(interval[:, 1], weights)], 1
+        )
+    return Mixture(
+        names=state.domains.names,
+        weights=weights,
+        standard_deviation=tuple(deviation.tolist()),
+        hdi=tuple((low, high) for low, high in interval.tolist()),
+        hdi_probability=HDI_PROBABILITY,
+        tokenizer=tokenizer,
+        data_sha256=data_sha256,
+    )
+
+
+def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Takes highest-density intervals of weights to 0 or 1 where they end with the outermost draw.
+
+    There the density is highest at the bound, so that the interval begins with the bound; that no
+    draw is exactly 0 says nothing against a weight of 0.
+
+    Args:
+        intervals: Lower and upper ends ``(K, 2)``.
+        draws: That they were found from ``(N, K)``, in [0, 1].
+
+    Returns:
+        Lower and upper ends ``(K, 2)``.
+    """
+    low = np.where(intervals[:, 0] <= draws.min(0), 0.0, intervals[:, 0])
+    high = np.where(intervals[:, 1] >= draws.max(0), 1.0, intervals[:, 1])
+    return np.stack([low, high], 1)
+
+
+def trajectory_of(state: SearchState) -> xarray.Dataset:
+    """Returns every step's record, dimensions (step, domain); losses and g in nats per token."""
+    import xarray
+
+    records = state.records
+    by_domain, by_step = BY_DOMAIN, BY_STEP
+    if isinstance(state, MatchingSearch):
+        by_domain = tuple(name for name in BY_DOMAIN if name != "g")
+        by_step = ("train_loss", "validation_loss")
+    columns: dict[str, tuple[Sequence[str], np.ndarray, dict[str, str]]] = {}
+    for name in by_domain:
+        values = [getattr(record, name) for record in records]
+        array = np.stack(values) if values else np.empty((0, len(state.domains.names)))
+        columns[name] = (("step", "domain"), array, {"units": UNITS.get(name, "1")})
+    for name in by_step:
+        array = np.array([getattr(record, name) for record in records], dtype=float)
+        columns[name] = (("step",), array, {"units": UNITS[name]})
+    return xarray.Dataset(
+        columns,
+        coords={"step": np.arange(len(records)), "domain": list(state.domains.names)},
+    )
+
+
+def rounds_of(state: MatchingSearch) -> xarray.Dataset:
+    """Returns what every round found, dimensions (round, domain), and its evidence.
+
+    `gram` and `cross` are each round's own ``A`` and ``c``, over the trace of ``A``; `precision`
+    and `linear` are those of all rounds together, nats.
+    """
+    import xarray
+
+    rounds, names = state.rounds, list(state.domains.names)
+    columns: dict[str, Any] = {}
+    for name in ("sequences", "losses", "alone", "weights"):
+        columns[name] = (("round", "domain"), np.stack([getattr(one, name) for one in rounds]))
+    for name in ("step", "validation_loss", "scale", "unexplained", "loss", "inference_steps"):
+        columns[name] = (("round",), np.array([getattr(one, name) for one in rounds]))
+    columns["settled"] = (("round",), np.array([int(one.settled) for one in rounds]))
+    traces = [float(one.gram.diagonal().clamp(min=0).sum()) for one in state.measured]
+    both = zip(state.measured, traces, strict=True)
+    grams, crosses = zip(*((one.gram / t, one.cross / t) for one, t in both), strict=True)
+    found = state.matching
+    columns["gram"] = (("round", "domain", "other"), np.stack([g.numpy() for g in grams]))
+    columns["cross"] = (("round", "domain"), np.stack([c.numpy() for c in crosses]))
+    columns["precision"] = (("domain", "other"), found.precision.numpy())
+    columns["linear"] = (("domain",), found.linear.numpy())
+    coords = {"round": np.arange(1, len(rounds) + 1), "domain": names, "other": names}
+    return xarray.Dataset(columns, coords=coords)
+
+
+def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> GuideFit:
+    """Weighs the last guide of a search by its model; `num_samples` is as for `guide_fit`.
+
+    By linear evidence, the model's ``g`` and ``lam`` are the means over the averaged window. In the
+    search ``g`` answers to the weights, which the frozen model cannot know.
+
+    Raises:
+        DataError: When the search has no step, or did not learn a posterior.
+    """
+    window = _window(state)
+    learner = getattr(state, "learner", None)
+    if isinstance(learner, MatchingPosterior) and isinstance(state, MatchingSearch):
+        if state.signals is None:
+            raise DataError("Expected a search with a round that was measured, found none")
+        found = state.matching
+        of_all = (state.signals.double(), found.linear, 1.0, found.precision)
+        return guide_fit(mixture_model, learner.guide, *of_all, num_samples=num_samples)
+    if not isinstance(learner, BayesianLearner) or not isinstance(state, LinearSearch):
+        raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
+    g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
+    kl_weight = float(np.mean([record.kl_weight for record in window]))
+    arguments = (state.signals, g, kl_weight)
+    with learner.isolated():
+        return guide_fit(mixture_model, learner.guide, *arguments, num_samples=num_samples)
+
+
+def outweighs(posterior: arviz.InferenceData) -> xarray.DataArray:
+    """Returns the probability that one domain (`domain`) outweighs another (`other`), ``(K, K)``.
+
+    The diagonal, a domain against itself, is 0.
+    """
+    w = posterior["posterior"]["w"]
+    other = w.rename(domain="other")
+    return (w > other).mean(("chain", "draw")).rename("probability")
+
+
+def domain_summary(posterior: arviz.InferenceData) -> pandas.DataFrame:
+    """Returns `arviz.summary` of the weights by domain, largest first, with a verdict on each.
+
+    Two columns are added. `verdict` is "above" or "below" where the HDI is clear of the uniform
+    share 1 / K, the mean of the prior Dirichlet(1_K), and "undecided" where it is not.
+    `clear_of_prior` tells whether the HDI is clear of the prior's own; as that begins at 0, only
+    large weights can be.
+    """
+    frame, low, high = summary(posterior, "w", HDI_PROBABILITY)
+    frame["verdict"] = [verdict(*interval, len(frame)) for interval in zip(low, high, strict=True)]
+    # The marginals of Dirichlet(1_K) are Beta(1, K - 1), densest at 0.
+    prior_high = 1 - (1 - HDI_PROBABILITY) ** (1 / (len(frame) - 1))
+    frame["clear_of_prior"] = low > prior_high
+    frame.index = [str(name) for name in posterior["posterior"]["domain"].values]
+    return frame.sort_values("mean", ascending=False)
+
+
+def jitter(means: np.ndarray) -> float:
+    """Mean over steps of ``sum_k |w_{t+1,k} - w_{t,k}|`` for weights ``(steps, K)``; 0 for one."""
+    if len(means) < 2:
+        return 0.0
+    return float(np.abs(np.diff(means, axis=0)).sum(1).mean())
+
+
+def _window(state: SearchState) -> list[StepRecord]:
+    window = state.records[state.average_start :]
+    if not window:
+        raise DataError("Expected a search of at least one step, found none")
+    return window

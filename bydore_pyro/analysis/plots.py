@@ -1,0 +1,199 @@
+"""Pictures of a search: labelled data in, a matplotlib figure out; nothing is saved here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bydore_pyro.analysis.colours import domain_colours
+from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.utils import plot_forest
+
+if TYPE_CHECKING:
+    import arviz
+    import xarray
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "SMOOTHED",
+    "plain",
+    "plot_losses",
+    "plot_posterior",
+    "plot_trajectory",
+    "running_mean",
+]
+
+SMOOTHED = 10  # steps of the losses' running mean
+
+
+def plot_posterior(
+    posterior: arviz.InferenceData, weights: Mapping[str, float] | None = None
+) -> Figure:
+    """Draws median, quartiles and HDI of every weight, and its mean or another value.
+
+    Args:
+        posterior: Draws of ``w``.
+        weights: What is marked instead of the means, by domain: the most likely weights, where
+            these are the result. The largest stand on top.
+    """
+    import matplotlib.pyplot as plt
+
+    means = posterior["posterior"]["w"].mean(("chain", "draw"))
+    if weights is not None:
+        means = means.copy(data=[weights[str(name)] for name in means["domain"].values])
+    order = [str(name) for name in means["domain"].values[np.argsort(-means.values)]]
+    figure, axes = plt.subplots(figsize=(7, 1.2 + 0.33 * len(order)), layout="constrained")
+    plot_forest(
+        {"": posterior},
+        "w",
+        HDI_PROBABILITY,
+        coords={"domain": order},
+        label=lambda row: plain(str(row["domain"])),
+        ax=axes,
+        markersize=5,
+    )
+    uniform = 1 / len(order)
+    axes.axvline(uniform, color="0.6", linestyle=":", zorder=0)
+    axes.annotate(
+        "uniform", (uniform, 1), xycoords=("data", "axes fraction"), xytext=(4, -4),
+        textcoords="offset points", color="0.4", fontsize=9, va="top",
+    )  # fmt: skip
+    axes.plot(
+        np.sort(means.values)[::-1],
+        np.sort(axes.get_yticks())[::-1],
+        "D", color="black", markersize=4, zorder=5,
+        label="mean" if weights is None else "most likely: the result",
+    )  # fmt: skip
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    axes.set_xlim(left=-0.01)
+    axes.set_xlabel("weight (share of training tokens)")
+    axes.set_title(
+        f"Posterior of the weights: median, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
+    )
+    return figure
+
+
+def plot_trajectory(
+    trajectory: xarray.Dataset,
+    average_from: int | None = None,
+    rounds: Sequence[int] | None = None,
+) -> Figure:
+    """Draws the mean weight of every domain over the steps with a band of one standard deviation.
+
+    Args:
+        trajectory: Of `bydore_pyro.analysis.diagnostics.trajectory_of`.
+        average_from: First step of the average that the search returns; marked where given.
+        rounds: Of a search by matching, the steps after which it measured. Weights stay between
+            them, and a point marks each.
+    """
+    import matplotlib.pyplot as plt
+
+    names = [str(name) for name in trajectory["domain"].values]
+    colours = domain_colours(names)
+    tail = trajectory["mean"].isel(step=slice(average_from or 0, None)).mean("step").values
+    if rounds:
+        tail = trajectory["mean"].values[-1]
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    steps = trajectory["step"].values
+    known = slice(rounds[0] if rounds else 0, None)  # before the first round all bands are alike
+    for index in np.argsort(-tail):
+        mean = trajectory["mean"].values[:, index]
+        deviation = trajectory["standard_deviation"].values[:, index]
+        colour = colours[names[index]]
+        axes.plot(
+            steps,
+            mean,
+            color=colour,
+            linewidth=1.6,
+            label=f"{plain(names[index])} {tail[index]:.3f}",
+            drawstyle="steps-post" if rounds else "default",
+        )
+        low, high = np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1)
+        axes.fill_between(
+            steps[known], low[known], high[known], step="post" if rounds else None,
+            color=colour, alpha=0.1, linewidth=0,
+        )  # fmt: skip
+        for place in rounds or ():
+            axes.plot([steps[place]] * 2, [low[place], high[place]], color=colour, linewidth=1)
+            axes.plot(steps[place], mean[place], "o", color=colour, markersize=4)
+    marks = [(steps[place], f"round {i}") for i, place in enumerate(rounds or (), start=1)]
+    if average_from is not None and not rounds and len(steps):
+        marks = [(steps[average_from], "averaged from here")]
+    for step, word in marks:
+        axes.axvline(step, color="0.5", linestyle=":", linewidth=1, zorder=0)
+        axes.annotate(
+            word if len(marks) < 7 else "", (step, 1), xycoords=("data", "axes fraction"),
+            xytext=(-4 if rounds else 4, -4), textcoords="offset points", color="0.4",
+            fontsize=9, va="top", ha="right" if rounds else "left",
+        )  # fmt: skip
+    axes.set_xlabel("step")
+    axes.set_ylabel("weight (share of training tokens)")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    axes.set_title("Weights: E_q[w] and one standard deviation of q", fontsize=11)
+    title = "mean, last round" if rounds else "averaged weight"
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9, title=title)
+    return figure
+
+
+def plot_losses(trajectory: xarray.Dataset, rounds: Sequence[int] | None = None) -> Figure:
+    """Draws training, validation and domain losses over the steps, smoothed over 10 steps.
+
+    Args:
+        trajectory: Of `bydore_pyro.analysis.diagnostics.trajectory_of`.
+        rounds: Of a search by matching, the steps after which it measured: losses of domains and
+            validation set are points there.
+    """
+    import matplotlib.pyplot as plt
+
+    names = [str(name) for name in trajectory["domain"].values]
+    colours = domain_colours(names)
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    steps = trajectory["step"].values
+    places = None if rounds is None else list(rounds)
+
+    def measured(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (steps, running_mean(values)) if places is None else (steps[places], values[places])
+
+    marker = None if places is None else "o"
+    for index, name in enumerate(names):
+        axes.plot(
+            *measured(trajectory["losses"].values[:, index]), color=colours[name],
+            linewidth=1, alpha=0.8, label=plain(name), marker=marker, markersize=4,
+        )  # fmt: skip
+    axes.plot(
+        steps,
+        running_mean(trajectory["train_loss"].values),
+        "k--",
+        linewidth=1.6,
+        label="training batch",
+    )
+    axes.plot(
+        *measured(trajectory["validation_loss"].values), "k-", linewidth=2, label="validation",
+        marker=marker, markersize=5,
+    )  # fmt: skip
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss (nats per token)")
+    axes.margins(x=0.01)
+    title = f"Losses of the proxy, running mean of {SMOOTHED} steps"
+    if places is not None:
+        title = (
+            f"Losses of the proxy: by round, and on its training batches (mean of {SMOOTHED} steps)"
+        )
+    axes.set_title(title, fontsize=11)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def plain(name: str) -> str:
+    """Returns a name in which matplotlib does not read dollar signs as mathematics."""
+    return name.replace("$", r"\$")
+
+
+def running_mean(values: np.ndarray) -> np.ndarray:
+    """Returns the mean of the last `SMOOTHED` values that are numbers, of fewer at the start."""
+    import pandas
+
+    return pandas.Series(values).rolling(SMOOTHED, min_periods=1).mean().to_numpy()

@@ -1,0 +1,162 @@
+"""``bydore evaluate``: a trained model's scores on benchmarks."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.evaluation import (
+    TOKENIZER_FILES,
+    EvaluationConfig,
+    evaluate_model,
+    require_lm_eval,
+    scores_table,
+)
+from bydore_pyro.utils import (
+    FolderLock,
+    RunFolderError,
+    appearing_file,
+    one_line_errors,
+    parse_options,
+    provenance,
+    require_new_file,
+    resumed_run,
+    tell,
+)
+
+__all__ = ["EvaluateOptions", "ScoresConfig", "evaluate_command"]
+
+NAME = "bydore evaluate"
+UNFINISHED = ".unfinished"  # before the suffix of the scores' file, while tasks are left
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresConfig:
+    """Where the scores go."""
+
+    out: str | None = field(
+        default=None,
+        metadata={"help": "File of the scores; scores.json in DIR if not given. It must be new."},
+    )
+
+    def __post_init__(self) -> None:
+        if self.out == "":
+            raise ValueError("Expected a value for --out, found an empty one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """All options of `bydore evaluate`."""
+
+    evaluation: EvaluationConfig
+    scores: ScoresConfig
+
+
+def evaluate_command(arguments: Sequence[str]) -> None:
+    """Scores a trained model on benchmarks: bydore evaluate DIR --tasks pile13. DIR holds the model
+    as transformers saves it, with its tokenizer. Every task is kept when it is done; --resume FILE,
+    alone, goes on with an evaluation that was stopped."""
+    with one_line_errors(NAME):
+        if (unfinished := resumed_run(arguments)) is not None:
+            folder, out, config, before = _begun(unfinished)
+        else:
+            first, *rest = arguments or [""]
+            wants_help = bool({*arguments} & {"-h", "--help"})
+            if not wants_help and (not first or first.startswith("-")):
+                raise ValueError(
+                    f"Expected the folder of a model first, found {first or 'nothing'}"
+                )
+            given = ["--help"] if wants_help else rest
+            options = parse_options(given, NAME, evaluate_command.__doc__ or "", EvaluateOptions)
+            folder, config, before = Path(first), options.evaluation, {}
+            out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
+            unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")
+            if unfinished.exists():
+                raise RunFolderError(
+                    f"Expected no unfinished scores, found {unfinished}: --resume {unfinished} "
+                    "goes on with them; delete them, or name another file by --out"
+                )
+        require_new_file(out)
+        with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
+            require_new_file(out)
+            _evaluate(folder, out, config, unfinished, before)
+
+
+def _evaluate(
+    folder: Path, out: Path, config: EvaluationConfig, unfinished: Path, before: Mapping[str, Any]
+) -> None:
+    """Scores, keeps every task that is done, and writes and prints the scores."""
+    require_lm_eval()
+    made_by = provenance()
+    for package in ("lm-eval", "accelerate"):
+        made_by["versions"][package] = version(package)
+    identity = {"model": str(folder), "model_sha256": _model_sha256(folder)}
+    for key, now in (("model_sha256", identity["model_sha256"]), ("versions", made_by["versions"])):
+        if before.get(key, now) != now:
+            raise RunFolderError(
+                f"Expected the {key} that {unfinished} was begun with, found others: evaluate anew"
+            )
+    begun, spent = time.perf_counter(), before.get("seconds", 0.0)
+
+    def seconds() -> float:
+        return spent + time.perf_counter() - begun
+
+    def keep(tasks: dict[str, Any]) -> None:
+        config_ = dataclasses.asdict(config)
+        part = {"out": str(out), "config": config_, "tasks": tasks, "seconds": seconds()}
+        _write(unfinished, {**identity, **part, **made_by})
+
+    try:
+        scores = evaluate_model(folder, config, tell=tell, kept=before.get("tasks"), keep=keep)
+    except BaseException:
+        if unfinished.is_file():
+            tell(f"{NAME}: what is done is kept: bydore evaluate --resume {unfinished}")
+        raise
+    _write(out, {**identity, **scores, "seconds": seconds(), **made_by})
+    unfinished.unlink(missing_ok=True)
+    print(scores_table(scores))
+    print(f"\nIn {out}.")
+
+
+def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
+    """Returns the model's folder, the scores' file, the options and all that is kept.
+
+    Raises:
+        RunFolderError: When there is no evaluation that was stopped.
+    """
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        config = EvaluationConfig(**before["config"])
+        if not all(isinstance(task, dict) for task in before["tasks"].values()):
+            raise ValueError("tasks without scores")
+        return Path(before["model"]), Path(before["out"]), config, before
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise RunFolderError(
+            f"Expected scores that a stopped evaluation left, found {path}: {reason}"
+        ) from None
+
+
+def _model_sha256(folder: Path) -> str:
+    """Hashes a model's configuration, weights and tokenizer; what is missing, its loading tells."""
+    found = hashlib.sha256()
+    for path in (path for path in sorted(folder.glob("*")) if path.is_file()):
+        if path.suffix == ".safetensors" or path.name in ("config.json", *TOKENIZER_FILES):
+            with path.open("rb") as file:
+                found.update(
+                    f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
+                )
+    return found.hexdigest()
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    with appearing_file(path) as aside:
+        text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+        aside.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,275 @@
+"""``bydore fit``: a mixture by any method, on the same proxy and cost counter."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray
+from tqdm import tqdm
+
+from bydore_pyro.analysis import jitter
+from bydore_pyro.baselines import (
+    KERNEL_DRAWS,
+    Fit,
+    RunsTable,
+    fit_runs,
+    fit_table,
+    prior_of,
+    read_runs,
+)
+from bydore_pyro.data import load_tokens
+from bydore_pyro.mixture import numbers_of
+from bydore_pyro.proxy import Cost, quiet_unless_main
+from bydore_pyro.report import add_html_report, report_text
+from bydore_pyro.runs import (
+    METHODS,
+    SMOKE,
+    MethodOptions,
+    RunConfig,
+    begin_run,
+    fit,
+    load_domains,
+    options_or_resumed,
+    peak_memory_megabytes,
+    problem_of,
+    run_epochs,
+)
+from bydore_pyro.utils import DataError, RunFolder, one_line_errors, progress_bar, provenance, tell
+
+__all__ = ["FitConfig", "FitOptions", "fit_command"]
+
+DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
+FROM_RUNS = ("regmix", "autoscale")
+SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig:
+    """Which method is used, and whether it trains."""
+
+    method: str = field(metadata={"help": f"One of {', '.join(METHODS)}."})
+    runs: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of measured runs (tables of weights and losses, as RegMix or olmix "
+            "write them): regmix or autoscale is fitted on them and trains nothing."
+        },
+    )
+    target: str | None = field(
+        default=None, metadata={"help": "With --runs: the column of losses that is to fall."}
+    )
+    prior: str | None = field(
+        default=None,
+        metadata={
+            "help": "With --runs: weights around which mixtures are simulated, a file; if not "
+            "given, the shares of --domain_tokens or --data, the Pile's token shares, or the mean "
+            "of the runs for other domains. Intervals are held against it."
+        },
+    )
+    few_runs: bool = field(
+        default=False,
+        metadata={"help": "With --runs: take fewer runs than domains, with a warning that stays."},
+    )
+    domain_tokens: str | None = field(
+        default=None,
+        metadata={
+            "help": "With --runs: file of the tokens that each domain holds (as weights are "
+            "written), for --max_epochs; those of --data if not given."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
+        if self.runs is not None and self.method not in FROM_RUNS:
+            raise ValueError(
+                f"Expected --method {' or '.join(FROM_RUNS)} with --runs, found '{self.method}'"
+            )
+        if (self.runs is None) != (self.target is None):
+            raise ValueError("Expected --runs and --target together, found one of them")
+        for name in ("prior", "few_runs", "domain_tokens"):
+            if getattr(self, name) and self.runs is None:
+                raise ValueError(f"Expected --{name} with --runs, found it alone")
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(MethodOptions):
+    """All options of `bydore fit`."""
+
+    fit: FitConfig
+
+
+def fit_command(arguments: Sequence[str]) -> None:
+    """Finds a mixture by --method uniform, natural, human, single, doremi, regmix, autoscale, mde
+    or bydore, within a budget of FLOPs. --resume RUN goes on with a run that was stopped: finished
+    proxies are not trained again."""
+
+    name = "bydore fit"
+    quiet_unless_main()
+    with one_line_errors(name):
+        about = fit_command.__doc__ or ""
+        options, resume = options_or_resumed(arguments, name, about, FitOptions, {**SMOKE, **SMALL})
+        if options.fit.runs is not None:
+            _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target))
+            return
+        folder = begin_run(options, "fit", resume)
+        domains = load_domains(options)
+        if resume is None:
+            folder.write_config("fit", options.as_dict(), tell)
+        shared = options.budget.proxy_runs
+        problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
+        found = fit(options.fit.method, problem, options, folder.path / "search")
+        epochs = run_epochs(options, domains, found.mixture)
+        _write_fit(folder, options, found, problem.cost, epochs)
+        if folder.writes:
+            tell(add_html_report(folder))
+            print(report_text(folder.path))
+
+
+def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
+    """Fits RegMix's regression or AutoScale's laws to tables of finished runs; trains nothing."""
+    folder, asked = begin_run(options, "fit", None), options.fit
+    # RegMix keeps runs to fit on and runs to test on.
+    split = "train" if any(runs.glob("train_mixture_*.csv")) else None
+    table = read_runs(runs, split)
+    tokens = _domain_tokens(options, table)
+    caps = None if tokens is None else _caps(options, tokens)
+    told = f"{len(table.runs)} runs of {len(table.domains)} domains"
+    settings: dict[str, dict[str, Any]] = {"fit": vars(asked), "run": _used_of_run(options)}
+    if asked.method == "autoscale":
+        tell(told)
+        found = fit_table(table, target)
+        if caps is not None:
+            most = dict(zip(table.domains, caps.tolist(), strict=True))
+            found = dataclasses.replace(found, mixture=found.mixture.capped(most))
+    else:
+        if tokens is not None and asked.prior is None:
+            prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
+        else:
+            prior, source = prior_of(table, asked.prior)
+        tell(f"{told}; prior: {source}")
+        config = options.regmix
+        settings["regmix"] = {
+            name: getattr(config, name) for name in ("regmix_regression", "regmix_draws")
+        }
+        process = config.regmix_regression == "gaussian_process"
+        stages = 1 + (KERNEL_DRAWS if process else 0)
+        with tqdm(total=stages, desc="fit and optima", unit="stage", mininterval=0.5) as bar:
+            found = fit_runs(
+                *(table, target, prior, config),
+                fewer_than_domains=asked.few_runs,
+                caps=caps,
+                progress=bar.update,
+            )
+    for note in found.mixture.notes:
+        tell(f"bydore fit: warning: {note}")
+    folder.write_config("fit", settings, tell)
+    epochs = None
+    if tokens is not None and options.run.target_tokens is not None:
+        length, held = options.run.target_tokens, dict(zip(table.domains, tokens, strict=True))
+        epochs = {
+            n: float(w * length / held[n]) for n, w in found.mixture.as_dict().items() if held[n]
+        }
+    _write_fit(folder, options, found, Cost(), epochs, fitted_to="runs")
+    tell(add_html_report(folder))
+    print(report_text(folder.path))
+
+
+def _used_of_run(options: FitOptions) -> dict[str, Any]:
+    """Returns those options of a run that matter to a fit on finished runs, as far as given."""
+    run = options.run
+    used: dict[str, Any] = {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens}
+    return used | ({} if run.data == DEFAULT_DATA else {"data": run.data})
+
+
+def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
+    """Returns the tokens of the table's domains ``(K,)``, None where they are not named.
+
+    Raises:
+        DataError: When they are needed and not named, or are other domains'.
+    """
+    asked, run = options.fit, options.run
+    limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
+    if asked.domain_tokens is not None:
+        place, found = asked.domain_tokens, numbers_of(Path(asked.domain_tokens))
+    elif run.data != DEFAULT_DATA:
+        with progress_bar() as bar:
+            corpus = load_tokens(
+                *(run.data, options.corpus, options.tokenizer, options.rows),
+                cache=Path(run.cache) if run.cache else None,
+                progress=tell,
+                bar=bar,
+            )
+        place, found = run.data, {name: float(len(t)) for name, t in corpus.train.items()}
+    elif limits:
+        raise DataError(
+            f"Expected --domain_tokens FILE or --data with {' and '.join(limits)}: how many tokens "
+            "the domains hold; found neither"
+        )
+    else:
+        return None
+    missing = sorted(set(table.domains) - set(found))
+    if missing or not any(found.values()):
+        told = f"none of '{missing[0]}'" if missing else "none"
+        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {told}")
+    return np.array([found[name] for name in table.domains])
+
+
+def _caps(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
+    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
+
+    Raises:
+        DataError: When the run's length is not told, or the domains hold too little for it.
+    """
+    run = options.run
+    if run.max_epochs is None:
+        return None
+    if run.target_tokens is None:
+        raise DataError("Expected --target_tokens with --max_epochs and --runs, found none")
+    caps = np.minimum(run.max_epochs * tokens / run.target_tokens, 1.0)
+    if caps.sum() < 1:
+        raise DataError(
+            f"Expected domains that hold the whole run within {run.max_epochs:g} epochs, found "
+            f"text for {caps.sum():.3f} of it"
+        )
+    return caps
+
+
+def _write_fit(
+    folder: RunFolder,
+    options: FitOptions,
+    found: Fit,
+    cost: Cost,
+    epochs: Mapping[str, float] | None,
+    fitted_to: str = "text",
+) -> None:
+    """Writes mixture, metrics and trajectory; what a search left stays in its own folder."""
+    path = found.trajectory
+    folder.write_text("mixture.json", found.mixture.to_json() + "\n")
+    if path is not None:
+        names, steps = list(found.mixture.names), np.arange(len(path))
+        trajectory = xarray.Dataset(
+            {"mean": (("step", "domain"), path)}, coords={"step": steps, "domain": names}
+        )
+        folder.write_dataset("trajectory.nc", trajectory)
+    on_text = fitted_to == "text"
+    made_by = provenance(() if on_text else ("scikit-learn", "lightgbm", "scipy"))
+    metrics = {
+        "method": options.fit.method,
+        "seed": options.run.seed,
+        "search": cost.report(),
+        "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
+        "details": dict(found.details),
+        "run_tokens": options.run_tokens if on_text else options.run.target_tokens,
+        "run_epochs": None if epochs is None else dict(epochs),
+        "peak_memory_megabytes": peak_memory_megabytes(),
+        **made_by,
+    }
+    folder.write_json("metrics.json", metrics)

@@ -1,0 +1,33 @@
+"""The command line: ``bydore COMMAND [options]``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from bydore_pyro.utils import fail, require_utf8
+
+__all__ = ["main"]
+
+COMMANDS = ("prepare", "search", "fit", "report", "export", "train", "evaluate")
+
+
+def command(name: str) -> Callable[[Sequence[str]], None]:
+    """Returns a command's function; its docstring says what it does."""
+    return getattr(import_module(f"bydore_pyro.cli.{name}"), f"{name}_command")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help"):
+        print("usage: bydore COMMAND [options]\n")
+        for name in COMMANDS:
+            print(f"  {name:<10} {' '.join((command(name).__doc__ or '').split())}")
+        print("\nbydore COMMAND --help explains a command's options.")
+        return
+    if given[0] not in COMMANDS:
+        fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")
+    require_utf8(f"bydore {given[0]}", given[1:])
+    command(given[0])(given[1:])

@@ -1,0 +1,99 @@
+"""``bydore prepare``: text to a token store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bydore_pyro.data import (
+    SPLITS,
+    CorpusConfig,
+    RowConfig,
+    TokenizerConfig,
+    TokenStore,
+    make_plan,
+    prepare,
+)
+from bydore_pyro.utils import one_line_errors, parse_options, progress_bar, tell, visible
+
+__all__ = ["PrepareConfig", "prepare_command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareConfig:
+    """What is prepared, and where it goes."""
+
+    data: str = field(
+        metadata={
+            "help": "'environment' (the text of the Python environment); a folder whose "
+            "sub-folders or files are domains; a JSON or YAML file that lists domains; 'pile:' "
+            "with the folder or hub name of a copy of the Pile; with --domain_column a file or "
+            "folder of rows, or 'hub:' with a dataset's name."
+        }
+    )
+    out: str = field(metadata={"help": "Folder of the token store; it must not exist yet."})
+    processes: int | None = field(
+        default=None,
+        metadata={"help": "Processes that encode, beside the one that reads; one a core if not "
+                          "given, 0 encodes in this one."},
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name in ("data", "out"):
+            if not getattr(self, name):
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.processes is not None and not 0 <= self.processes <= 1024:
+            raise ValueError(f"Expected processes in [0, 1024], actual {self.processes}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions:
+    """All options of `bydore prepare`, by the part that they configure."""
+
+    prepare: PrepareConfig
+    corpus: CorpusConfig
+    rows: RowConfig
+    tokenizer: TokenizerConfig
+
+
+def prepare_command(arguments: Sequence[str]) -> None:
+    """Turns domains of text into a token store, which everything else reads with --data STORE.
+    Stopped, the same command goes on where it was."""
+    name = "bydore prepare"
+
+    with one_line_errors(name):
+        options = parse_options(
+            arguments,
+            name,
+            prepare_command.__doc__ or "",
+            PrepareOptions,
+            defaults={"domain_megabytes": 0.0},
+        )
+        given = options.prepare
+        plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)
+        processes = given.processes if given.processes is not None else os.cpu_count() or 1
+        with progress_bar() as bar:
+            store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
+        print(store_table(store))
+        folder = visible(str(store.folder))
+        print(f"\nIn {folder}. Next: bydore search --data {folder} "
+              "--validation DOMAIN")  # fmt: skip
+
+
+def store_table(store: TokenStore) -> str:
+    """Returns what a store holds as text."""
+    width = max(6, *(len(visible(name)) for name in store.names))
+    lines = [f"{'domain':<{width}}  {'tokens':>14}  {'held out':>12}  {'documents':>11}  "
+             f"{'duplicates':>10}  {'in validation':>13}  {'skipped':>8}"]  # fmt: skip
+    for name in store.names:
+        entry = store.index["domains"][name]
+        tokens, held_out = (entry[split]["tokens"] for split in SPLITS)
+        documents = sum(entry[split]["documents"] for split in SPLITS)
+        lines.append(
+            f"{visible(name):<{width}}  {tokens:>14,}  {held_out:>12,}  {documents:>11,}  "
+            f"{entry['duplicates_dropped']:>10,}  {entry['in_validation_dropped']:>13,}  "
+            f"{entry['skipped']:>8,}"
+        )
+    return "\n".join(lines)

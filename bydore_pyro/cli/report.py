@@ -1,0 +1,91 @@
+"""``bydore report``: what runs found, as text and as an HTML page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bydore_pyro.utils import fail, one_line_errors
+
+__all__ = ["report_command"]
+
+USAGE = """usage: bydore report RUN ... [--out FILE]
+
+Prints what runs found, and writes it as one HTML page that needs neither network nor server: for a
+run report.html in its folder, for several, which it compares, report.html here.
+
+options:
+  --out FILE  the page's file"""
+
+
+def report_command(arguments: Sequence[str]) -> None:
+    """Prints what runs found and writes an HTML page: bydore report RUN ... [--out FILE]"""
+    name = "bydore report"
+    if set(arguments) & {"-h", "--help"}:
+        print(USAGE)
+        return
+    runs, out = _split(arguments)
+    wrong = [argument for argument in runs if argument.startswith("-") or not argument]
+    if not runs or wrong or out == "":
+        found = " ".join(arguments) or "none"
+        fail(name, f"Expected the folders of runs, and --out FILE at most, found {found}")
+    with one_line_errors(name):
+        folders = [Path(run) for run in runs]
+        for folder in folders:
+            if len(folders) > 1:
+                print(f"\n== {folder}")
+            print(_text(folder))
+        page = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
+        _write_page(folders, page if out is None else Path(out))
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """Returns the runs, and the file that `--out` names; "" where it names none."""
+    runs, out = [], None
+    given = iter(arguments)
+    for argument in given:
+        option, equals, value = argument.partition("=")
+        if option == "--out":
+            out = value if equals else next(given, "")
+        else:
+            runs.append(argument)
+    return runs, out
+
+
+def _text(folder: Path) -> str:
+    """Returns what a run found, or how far its seeds agree, as text.
+
+    Raises:
+        RunFolderError: When the folder holds neither.
+    """
+    from bydore_pyro.report import agreement_table, report_text
+    from bydore_pyro.utils import RunFolderError
+
+    if (folder / "metrics.json").is_file() or not (folder / "agreement.csv").is_file():
+        return report_text(folder)
+    import pandas
+
+    seeds = sum(1 for path in folder.glob("seed-*") if (path / "mixture.json").is_file())
+    try:
+        return agreement_table(pandas.read_csv(folder / "agreement.csv", index_col="domain"), seeds)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise RunFolderError(
+            f"Expected the agreement of seeds in {folder}, found: {reason}"
+        ) from None
+
+
+def _write_page(folders: Sequence[Path], page: Path) -> None:
+    """Writes the page; without plotly it says how to get it."""
+    from bydore_pyro.report import html_report
+    from bydore_pyro.utils import DataError, appearing_file
+
+    try:
+        content = html_report(folders)
+    except DataError as error:
+        print(f"No {page.name}: {error}", file=sys.stderr)
+        return
+    with appearing_file(page) as aside:
+        aside.write_text(content, encoding="utf-8")
+    print(f"\nIn a browser: {page}")

@@ -1,0 +1,85 @@
+"""``bydore search``: the posterior over the weights, with one seed or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bydore_pyro.proxy import number_of_processes, quiet_unless_main
+from bydore_pyro.runs import Options
+from bydore_pyro.utils import one_line_errors
+
+__all__ = ["RepetitionConfig", "SearchOptions", "search_command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepetitionConfig:
+    """How often a search is repeated."""
+
+    seeds: int = field(
+        default=1,
+        metadata={"help": "Searches with so many seeds, from --seed on, and their agreement."},
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.seeds <= 1000:
+            raise ValueError(f"Expected seeds in [1, 1000], actual {self.seeds}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(Options):
+    """All options of `bydore search`."""
+
+    repetition: RepetitionConfig
+
+
+def search_command(arguments: Sequence[str]) -> None:
+    """Searches the weights of domains for a validation set, and leaves a run folder. --resume RUN
+    goes on with a run that was stopped; --seeds N searches N times and reports the agreement."""
+    from bydore_pyro.report import add_html_report, report_text
+    from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search, search_metrics
+    from bydore_pyro.utils import tell
+
+    name = "bydore search"
+    quiet_unless_main()
+    with one_line_errors(name):
+        about = search_command.__doc__ or ""
+        options, resume = options_or_resumed(arguments, name, about, SearchOptions)
+        if options.repetition.seeds > 1:
+            if number_of_processes() > 1:
+                raise ValueError("Expected --seeds 1 with several processes, found more")
+            print(_search_seeds(options, resume))
+            return
+        folder = begin_run(options, "search", resume)
+        found = search(options, load_domains(options), folder, "search")
+        folder.write_json("metrics.json", search_metrics(options, found))
+        if folder.writes:
+            tell(add_html_report(folder))
+            print(report_text(folder.path))
+
+
+def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
+    """Searches with several seeds, each in a folder of its own, and returns how they agree."""
+    from bydore_pyro.analysis import agreement
+    from bydore_pyro.mixture import Mixture
+    from bydore_pyro.report import add_html_report, agreement_table
+    from bydore_pyro.runs import begin_run, is_finished, search_in
+    from bydore_pyro.utils import tell
+
+    last = options.run.seed + options.repetition.seeds - 1
+    replace(options.run, seed=last)  # it must be a seed too
+    folder = begin_run(options, "search", resume)
+    if resume is None:
+        folder.write_config("search", options.as_dict(), tell)
+    mixtures = []
+    for seed in range(options.run.seed, options.run.seed + options.repetition.seeds):
+        path = folder.path / f"seed-{seed}"
+        if not is_finished(path):
+            own = replace(options, run=replace(options.run, seed=seed, out=str(path)))
+            search_in(own, path, "search")
+        mixtures.append(Mixture.from_json(path / "mixture.json"))
+    frame = agreement(mixtures)
+    folder.write_text("agreement.csv", frame.to_csv(index_label="domain"))
+    tell(add_html_report(folder))
+    return f"{agreement_table(frame, len(mixtures))}\nIn {folder.path}: agreement.csv, seed-*."

@@ -1,0 +1,150 @@
+"""``bydore train``: a target model on a mixture."""
+
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.proxy import model_source, quiet_unless_main
+from bydore_pyro.target import TargetConfig
+from bydore_pyro.utils import RunFolderError, one_line_errors, parse_options, resumed_run, tell
+
+__all__ = ["TrainConfig", "TrainOptions", "train_command"]
+
+
+# Seconds on a CPU; an option given beside --smoke wins over these.
+SMOKE = {
+    "model": "models/target-tiny",
+    "tokens": "2K",
+    "sequence_length": 32,
+    "target_batch_sequences": 8,
+    "device_batch_sequences": 4,
+    "device": "cpu",
+    "loader_workers": 0,
+    "log_every": 1,
+    "save_every": 4,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """What is trained, on what, and where it goes."""
+
+    mixture: str = field(
+        metadata={
+            "help": "The weights: a run's folder or its mixture.json, a file of weights, a "
+            "published mixture such as published:doremi; a JSON or YAML list of stages; or a "
+            "search's trajectory.nc."
+        }
+    )
+    data: str = field(metadata={"help": "Token store, as bydore prepare leaves it."})
+    out: str = field(metadata={"help": "Folder of the run; it must not hold one yet."})
+    model: str = field(
+        default="models/target-60m",
+        metadata={"help": "Model: a folder with config.json, or a hub name."},
+    )
+    trajectory_stages: int = field(
+        default=20, metadata={"help": "Most stages that a search's trajectory is averaged over."}
+    )
+    smoke: bool = field(
+        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("mixture", "data", "out", "model"):
+            if not getattr(self, name):
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.trajectory_stages < 1:
+            raise ValueError(f"Expected trajectory_stages >= 1, actual {self.trajectory_stages}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """All options of `bydore train`, by the part that they configure."""
+
+    train: TrainConfig
+    target: TargetConfig
+
+
+def train_command(arguments: Sequence[str]) -> None:
+    """Trains a target model on exactly a mixture: bydore train --mixture RUN/mixture.json --model
+    models/target-1b --data STORE --tokens 25B --out DIR, also under torchrun or accelerate launch.
+    --resume DIR goes on with a run that was stopped, with any number of processes."""
+    name = "bydore train"
+    quiet_unless_main()
+    with one_line_errors(name):
+        resume = resumed_run(arguments)
+        if resume is not None:
+            options = _resumed_options(resume)
+        else:
+            about = train_command.__doc__ or ""
+            options = parse_options(
+                arguments, name, about, TrainOptions, presets={"--smoke": SMOKE}
+            )
+            # So that it can be gone on with from anywhere.
+            data = str(Path(options.train.data).resolve())
+            options = replace(options, train=replace(options.train, data=data))
+        _train(options, resume)
+
+
+def _train(options: TrainOptions, resume: Path | None) -> None:
+    from bydore_pyro.data import open_store
+    from bydore_pyro.runs import number_of_tokens
+    from bydore_pyro.target import read_schedule, train_target
+
+    given, config = options.train, options.target
+    out = resume or Path(given.out)
+    source = given.mixture if resume is None else str(resume / "schedule.json")
+    schedule = read_schedule(source, number_of_tokens(config.tokens), given.trajectory_stages)
+    store = open_store(Path(given.data))
+    trained = train_target(
+        model_source(given.model),
+        store,
+        schedule,
+        config,
+        out,
+        resume=resume is not None,
+        options=asdict(options),
+        tell=tell,
+    )
+    print(_told(trained.metrics, trained.model))
+
+
+def _resumed_options(folder: Path) -> TrainOptions:
+    """Reads the options that a run was begun with.
+
+    Raises:
+        RunFolderError: When the folder holds no training.
+    """
+    path = folder / "config.json"
+    try:
+        parts = json.loads(path.read_text("utf-8"))
+        if parts.pop("name") != "train":
+            raise ValueError("another command's run")
+        kinds = typing.get_type_hints(TrainOptions)
+        return TrainOptions(**{part: kind(**parts[part]) for part, kind in kinds.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"Expected a training to go on with, found {path}: {error}") from None
+
+
+def _told(metrics: dict[str, Any], model: Path) -> str:
+    """Returns what a training came to as text."""
+    tokens = metrics["tokens_by_domain"]
+    width = max(6, *map(len, tokens))
+    lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs"]
+    for name in sorted(tokens, key=lambda name: -tokens[name]):
+        lines.append(
+            f"{name:<{width}}  {tokens[name]:>17,}  {tokens[name] / metrics['tokens']:6.4f}  "
+            f"{metrics['epochs'][name]:6.2f}"
+        )
+    if metrics["final_loss"] is not None:
+        lines.append(f"\nlast training loss {metrics['final_loss']:.4f} nats per token")
+    lines.append(
+        f"{metrics['tokens']:,} tokens; {metrics['tokens_per_second']:,.0f} a second in "
+        f"{metrics['seconds']:.0f} s\nIn {model}: the model and its tokenizer, for from_pretrained."
+    )
+    return "\n".join(lines)

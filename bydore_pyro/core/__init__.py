@@ -1,0 +1,5 @@
+"""The probabilistic core, which needs torch and Pyro alone: distribution, guide, evidence, ELBO."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

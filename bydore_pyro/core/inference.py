@@ -1,0 +1,246 @@
+"""Inference at one evidence, until it has settled: a good start, then SVI with smaller steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyro
+import torch
+from pyro.infer import SVI
+from torch import Tensor
+from torch.distributions import Dirichlet, LogNormal, kl_divergence
+
+from bydore_pyro.core.elbo import HypergradientELBO, expected_evidence
+from bydore_pyro.core.guide import MixtureGuide, mixture_model
+from bydore_pyro.utils import require_finite
+
+__all__ = ["Inference", "InferenceConfig", "has_settled", "infer"]
+
+FREE = ("domain_bias", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
+DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
+START_DRAWS = 64  # of the KL, where two starts are compared
+DRAWS_TIMES_DOMAINS = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceConfig:
+    """How `infer` steps, and when it stops.
+
+    SVI goes on at one step size until the loss has settled by `has_settled`, then at a smaller one;
+    when the loss has settled at the last it stops.
+    """
+
+    steps: int = 1500  # at most
+    window: int = 50  # steps
+    tolerance: float = 0.1  # nats
+    learning_rate: float = (
+        0.1  # of the parameters that every domain has of its own, and the scale's
+    )
+    network_learning_rate: float = 3e-3
+    decays: int = 2
+    decay: float = 0.3
+    draws: int = 8  # of the KL, a step; fewer with more than 64 domains
+    start_shape: float = 20.0  # Gamma shape of every domain at the start
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_finite(self)
+        for name, least in (("steps", 1), ("window", 2), ("decays", 0), ("draws", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
+        for name in ("tolerance", "learning_rate", "network_learning_rate", "start_shape"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")
+        if not 0 < self.decay < 1:
+            raise ValueError(f"Expected decay in (0, 1), actual {self.decay}")
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What `infer` did.
+
+    Attributes:
+        settled: Whether the loss settled at the last step size before the steps ran out.
+        steps: Steps that were taken.
+        losses: The loss at each, in the unit of the linear evidence; noisy.
+        loss: Their mean over the last window.
+        standard_error: Of that mean.
+        fresh_start: Whether it began at a Dirichlet's fit, not where the guide was.
+    """
+
+    settled: bool
+    steps: int
+    losses: tuple[float, ...]
+    loss: float
+    standard_error: float
+    fresh_start: bool
+
+
+def infer(
+    guide: MixtureGuide,
+    signals: Tensor,
+    linear: Tensor,
+    precision: Tensor | None = None,
+    *,
+    kl_weight: float = 1.0,
+    config: InferenceConfig | None = None,
+) -> Inference:
+    """Fits a guide to `mixture_model` by SVI with `HypergradientELBO`, until the loss has settled.
+
+    It begins where the loss is less: at the guide as it is, say, that of the evidence before, or at
+    the Dirichlet of the least loss, whose moments and divergence have closed forms. The guide's
+    network must then have a method `start_at`, as `PriorNetwork` and `FreeConcentrations` do.
+
+    The caller's random numbers and Pyro parameter store are left alone. The optimiser is a new one,
+    so that the result depends on the guide, the evidence and the seed alone. Prefer float64: near
+    its maximum the evidence is a difference of numbers thousands of times as large.
+
+    Args:
+        guide: With a scale if and only if there is a `precision`; its parameters are changed.
+        signals: ``(K,)``, nats per token.
+        linear: First order of the evidence ``(K,)``.
+        precision: Second order ``(K, K)``; see `mixture_model`.
+        kl_weight: ``lam > 0``, in the unit of `linear`.
+        config: Steps, and when to stop.
+
+    Raises:
+        ValueError: When guide and evidence do not agree on the scale; when the evidence is not
+            finite.
+    """
+    config = config or InferenceConfig()
+    if not all(x.isfinite().all() for x in (linear, precision) if x is not None):
+        raise ValueError("Expected finite evidence, found NaN or infinity")
+    arguments = (signals, linear, kl_weight, precision)[: 3 if precision is None else 4]
+    draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
+    with _isolated(config.seed):
+        fresh = _start(guide, arguments, config)
+        # The free parameters take larger steps than the network's.
+        optimizer = pyro.optim.ClippedAdam(
+            lambda name: {
+                "lr": config.learning_rate
+                if name.rpartition(".")[2] in FREE
+                else config.network_learning_rate,
+                "betas": (0.9, 0.99),
+            }
+        )
+        svi = SVI(mixture_model, guide, optimizer, HypergradientELBO(num_samples=draws))
+        losses: list[float] = []
+        settled = False
+        for _ in range(config.decays + 1):
+            settled = _step_until_settled(svi, arguments, config, kl_weight, losses)
+            if not settled:
+                break
+            for one in optimizer.optim_objs.values():
+                for group in one.param_groups:
+                    group["lr"] *= config.decay
+    last = torch.tensor(losses[-config.window :], dtype=torch.float64)
+    error = float(last.std() / math.sqrt(len(last))) if len(last) > 1 else math.inf
+    return Inference(settled, len(losses), tuple(losses), float(last.mean()), error, fresh)
+
+
+def has_settled(losses: list[float], window: int, tolerance: float) -> bool:
+    """Tells whether the mean loss of the last `window` steps is about that of the window before.
+
+    It is when it fell by less than `tolerance`, or by less than twice the standard error of the
+    difference. A loss that is not finite has not settled.
+
+    Args:
+        losses: So far, at one step size; at least two windows, or it has not settled.
+        window: Steps.
+        tolerance: In the unit of the losses.
+    """
+    if len(losses) < 2 * window:
+        return False
+    recent = torch.tensor(losses[-2 * window :], dtype=torch.float64).reshape(2, window)
+    if not recent.isfinite().all():
+        return False
+    fall = float(recent[0].mean() - recent[1].mean())
+    error = math.sqrt(float(recent.var(1).sum()) / window)
+    return fall < max(tolerance, 2 * error)
+
+
+def _step_until_settled(
+    svi: SVI,
+    arguments: tuple[Any, ...],
+    config: InferenceConfig,
+    kl_weight: float,
+    losses: list[float],
+) -> bool:
+    """Steps at one step size and adds to `losses`; returns whether they have settled."""
+    begun = len(losses)
+    while len(losses) < config.steps:
+        losses.append(svi.step(*arguments))
+        if not math.isfinite(losses[-1]):
+            return False
+        here = losses[begun:]
+        if len(here) % config.window == 0 and has_settled(
+            here, config.window, config.tolerance * kl_weight
+        ):
+            return True
+    return False
+
+
+def _start(guide: MixtureGuide, arguments: tuple[Any, ...], config: InferenceConfig) -> bool:
+    """Sets the guide to the Dirichlet of the least loss where that is better; returns whether."""
+    signals = arguments[0]
+    start_at: Callable[..., None] | None = getattr(guide.network, "start_at", None)
+    if start_at is None:
+        return False
+    elbo = HypergradientELBO(num_samples=START_DRAWS)
+    before = {name: value.clone() for name, value in guide.state_dict().items()}
+    loss_before = elbo.loss(mixture_model, guide, *arguments)
+    alpha, loc, log_deviation = _dirichlet_fit(*arguments[1:])
+    shape = torch.full_like(alpha, config.start_shape)
+    start_at(signals, shape, shape / alpha)
+    if guide.has_scale:
+        with torch.no_grad():
+            guide.scale_loc.copy_(loc)
+            guide.scale_log_deviation.copy_(log_deviation)
+    if elbo.loss(mixture_model, guide, *arguments) < loss_before:
+        return True
+    guide.load_state_dict(before)
+    return False
+
+
+def _dirichlet_fit(
+    linear: Tensor, kl_weight: float, precision: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the Dirichlet's concentrations ``(K,)`` and the scale's two parameters, in float64.
+
+    All is in closed form; plain Adam suffices.
+    """
+    linear = linear.detach().double()
+    precision = None if precision is None else precision.detach().double()
+    log_alpha = torch.zeros_like(linear, requires_grad=True)
+    loc, log_deviation = (linear.new_tensor(x, requires_grad=True) for x in (0.0, math.log(0.1)))
+    prior = Dirichlet(torch.ones_like(linear))
+    scale_prior = LogNormal(torch.zeros_like(loc), torch.ones_like(loc))
+    first, last = DIRICHLET_RATES
+    adam = torch.optim.Adam([log_alpha, loc, log_deviation], first)
+    decay = torch.optim.lr_scheduler.ExponentialLR(adam, (last / first) ** (1 / DIRICHLET_STEPS))
+    for _ in range(DIRICHLET_STEPS):
+        q = Dirichlet(log_alpha.exp())
+        scale = None if precision is None else LogNormal(loc, log_deviation.exp())
+        loss = kl_weight * kl_divergence(q, prior) - expected_evidence(q, linear, precision, scale)
+        if scale is not None:
+            loss = loss + kl_weight * kl_divergence(scale, scale_prior)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        decay.step()
+    return log_alpha.detach().exp(), loc.detach(), log_deviation.detach()
+
+
+@contextmanager
+def _isolated(seed: int) -> Iterator[None]:
+    """Gives the block random numbers and a Pyro parameter store of its own."""
+    with (
+        torch.random.fork_rng(range(torch.cuda.device_count())),
+        pyro.get_param_store().scope(),
+    ):
+        torch.manual_seed(seed)
+        yield

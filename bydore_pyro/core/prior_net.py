@@ -1,0 +1,188 @@
+"""The prior prediction network: signals of the domains in, Gamma shapes and rates out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bydore_pyro.utils import require_finite
+
+__all__ = ["FreeConcentrations", "PriorNetwork", "PriorNetworkConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorNetworkConfig:
+    """The shape of a `PriorNetwork`.
+
+    The embedding must outweigh the signals, or the noise of the signals becomes jitter of the
+    weights.
+    """
+
+    width: int = field(default=32, metadata={"help": "Width of the prior network."})
+    layers: int = field(default=2, metadata={"help": "Transformer layers of the prior network."})
+    heads: int = field(default=4, metadata={"help": "Attention heads of the prior network."})
+    signal_scale: float = field(
+        default=0.1, metadata={"help": "Scale of the standardised signals at the network's input."}
+    )
+    initial_shape: float = field(
+        default=1.0,
+        metadata={"help": "Gamma shape and rate of every domain before the first step."},
+    )
+
+    def __post_init__(self) -> None:
+        require_finite(self)
+        for name in ("width", "layers", "heads"):
+            if not 1 <= getattr(self, name) <= 4096:
+                raise ValueError(f"Expected {name} in [1, 4096], actual {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(
+                f"Expected width divisible by heads = {self.heads}, actual {self.width}"
+            )
+        if not 1e-3 <= self.initial_shape <= 100:
+            raise ValueError(f"Expected initial_shape in [0.001, 100], actual {self.initial_shape}")
+        if not 0 <= self.signal_scale <= 1e6:
+            raise ValueError(f"Expected signal_scale in [0, 1e6], actual {self.signal_scale}")
+
+
+class PriorNetwork(nn.Module):
+    """``(a, b) = softplus(Linear(Transformer(LayerNorm(Linear(c s) + embedding))) + bias)``.
+
+    ``s`` are the signals, standardised over the domains, and ``c`` is `signal_scale`.
+
+    A domain embedding gives each domain its identity: without it the network sees K exchangeable
+    numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
+    bias of its own for every domain. The output weights start at zero, so that before the first
+    step every domain has the same shape and rate whatever the signals.
+
+    Softplus is linear above 1: shapes in the hundreds, which a sharp posterior has, are hundreds of
+    steps of a bias away. With the link "exp" the last layer gives the logs of the mean
+    concentrations ``a / b`` and of the rates, as in `FreeConcentrations`.
+
+    Args:
+        num_domains: K, at least 2.
+        config: Sizes and scales.
+        link: What makes shapes and rates positive.
+
+    Raises:
+        ValueError: When `num_domains` is below 2 or `link` is unknown; when called with signals not
+            ``(..., K)``.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, section "Formulation of q", step (i).
+    """
+
+    def __init__(
+        self,
+        num_domains: int,
+        config: PriorNetworkConfig | None = None,
+        *,
+        link: Literal["softplus", "exp"] = "softplus",
+    ) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if link not in ("softplus", "exp"):
+            raise ValueError(f"Expected link 'softplus' or 'exp', actual {link!r}")
+        config = config or PriorNetworkConfig()
+        self.num_domains = num_domains
+        self.link = link
+        self.signal_scale = config.signal_scale
+        self.project = nn.Linear(1, config.width)
+        self.embedding = nn.Parameter(torch.randn(num_domains, config.width))
+        self.norm = nn.LayerNorm(config.width)
+        layer = nn.TransformerEncoderLayer(
+            config.width, config.heads, 2 * config.width, dropout=0.0, batch_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
+        self.output = nn.Linear(config.width, 2, bias=False)
+        nn.init.zeros_(self.output.weight)
+        initial = torch.full((num_domains, 2), config.initial_shape, dtype=torch.float64)
+        start = self._unlinked(initial[:, 0], initial[:, 1])
+        self.domain_bias = nn.Parameter(start.to(self.embedding.dtype))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
+
+        These are of the network's dtype, whatever the signals' is.
+        """
+        raw = self._raw(signals) + self.domain_bias
+        if self.link == "exp":
+            return _from_logs(*raw.unbind(-1))
+        # A floor keeps the parameters positive where softplus underflows.
+        a, b = (nn.functional.softplus(raw) + 1e-6).unbind(-1)
+        return a, b
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets the domains' biases so that these signals, ``(K,)``, give shape and rate, ``(K,)``.
+
+        Those of other signals differ as far as the network has learned to tell signals apart.
+        """
+        bias = self._unlinked(a.double(), b.double()) - self._raw(signals)
+        self.domain_bias.copy_(bias)
+
+    def _unlinked(self, a: Tensor, b: Tensor) -> Tensor:
+        """Returns what the link maps to shape and rate, ``(..., K, 2)``."""
+        if self.link == "exp":
+            return torch.stack([a.log() - b.log(), b.log()], -1)
+        y = torch.stack([a, b], -1)
+        return y + torch.log(-torch.expm1(-y))
+
+    def _raw(self, signals: Tensor) -> Tensor:
+        """Returns the last layer without the domains' biases, ``(..., K, 2)``."""
+        if signals.shape[-1:] != (self.num_domains,):
+            raise ValueError(
+                f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
+            )
+        signals = signals.to(self.embedding.dtype)
+        centred = signals - signals.mean(-1, keepdim=True)
+        # Inside of the root, for its gradient where all signals are equal.
+        deviation = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        standardised = self.signal_scale * centred / deviation
+        tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
+        flat = tokens.reshape(-1, *tokens.shape[-2:])
+        encoded = self.encoder(flat).reshape(tokens.shape)
+        return self.output(encoded)
+
+
+class FreeConcentrations(nn.Module):
+    """Gamma shapes and rates that are parameters themselves, the same whatever the signals.
+
+    For one posterior instead of an amortised one. The parameters are the logs of the mean
+    concentrations ``a / b`` and of the rates, so that large ones are reached in few steps.
+
+    Args:
+        num_domains: K, at least 2.
+        initial_shape: Shape and rate of every domain before the first step.
+
+    Raises:
+        ValueError: When `num_domains` or `initial_shape` is out of range.
+    """
+
+    def __init__(self, num_domains: int, initial_shape: float = 1.0) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if not 0 < initial_shape < math.inf:
+            raise ValueError(f"Expected a finite initial_shape > 0, actual {initial_shape}")
+        self.log_mean = nn.Parameter(torch.zeros(num_domains))
+        self.log_rate = nn.Parameter(torch.full((num_domains,), math.log(initial_shape)))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns Gamma shape and rate, ``(K,)``, > 0; the signals are not looked at."""
+        return _from_logs(self.log_mean, self.log_rate)
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets shape and rate, ``(K,)``; the signals are not looked at."""
+        self.log_mean.copy_(a.log() - b.log())
+        self.log_rate.copy_(b.log())
+
+
+def _from_logs(log_mean: Tensor, log_rate: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns shape and rate for the logs of the mean concentrations and of the rates."""
+    return (log_mean + log_rate).exp(), log_rate.exp()

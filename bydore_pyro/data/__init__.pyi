@@ -1,0 +1,15 @@
+from .documents import CorpusConfig as CorpusConfig
+from .domains import Domains as Domains
+from .domains import SequenceStream as SequenceStream
+from .environment import KINDS as KINDS
+from .plan import make_plan as make_plan
+from .preparation import prepare as prepare
+from .rows import RowConfig as RowConfig
+from .store import SPLITS as SPLITS
+from .store import TokenStore as TokenStore
+from .store import file_sha256 as file_sha256
+from .store import open_store as open_store
+from .tokenizer import TokenizerConfig as TokenizerConfig
+from .tokenizer import load_encoder as load_encoder
+from .tokenizer import tokenizer_sha256 as tokenizer_sha256
+from .tokens import load_tokens as load_tokens

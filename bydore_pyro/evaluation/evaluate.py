@@ -1,0 +1,295 @@
+"""Scores of a language model on benchmarks, by lm-eval in this process, beside the paper's.
+
+The scores are comparable with the paper's where they are found as RegMix's script finds them: its
+tasks, accuracy normalised by length where lm-eval has it, and the mean over 0 to 5 examples before
+the question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bydore_pyro.evaluation.data import PILE13
+from bydore_pyro.evaluation.scores import kept_random_state, quiet, score_task, wrapped
+from bydore_pyro.evaluation.table import average_of, paper_scores, score_line, scores_table
+from bydore_pyro.evaluation.task_files import sandboxed_templates
+from bydore_pyro.evaluation.tasks import EvaluationTask, load_tasks, network
+from bydore_pyro.proxy import number_of_processes
+from bydore_pyro.utils import DataError, device_named, require
+
+__all__ = [
+    "PILE13",
+    "EvaluationConfig",
+    "evaluate_model",
+    "load_model",
+    "require_lm_eval",
+    "scores_table",
+]
+
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model"),
+    *("vocab.json", "vocab.txt", "spiece.model"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """What a model is scored on, and how."""
+
+    tasks: list[str] = field(
+        default_factory=lambda: ["pile13"],
+        metadata={"help": "'pile13' (the paper's 13 benchmarks), or tasks of lm-eval by name."},
+    )
+    include_path: str | None = field(
+        default=None, metadata={"help": "Folder of further task files in lm-eval's format."}
+    )
+    allow_task_code: bool = field(
+        default=False,
+        metadata={"help": "Runs the Python that the task files of --include_path name."},
+    )
+    data_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder with data instead of the hub's: TASK/SPLIT.jsonl or .parquet, by "
+            "lm-eval's names of tasks, with the columns of the hub's data set."
+        },
+    )
+    hub: bool = field(
+        default=False,
+        metadata={
+            "help": "Fetches what is neither in --data_dir nor in this machine's cache from the "
+            "Hugging Face hub; without it nothing is asked of the network."
+        },
+    )
+    num_fewshot: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Numbers of examples before the question; a score is the mean over them. If "
+            "not given, 0 1 2 3 4 5 for pile13, as RegMix's, and else the task's own."
+        },
+    )
+    limit: int | None = field(
+        default=None,
+        metadata={"help": "First questions of each task that are asked; all if not given."},
+    )
+    batch_size: int = field(default=16, metadata={"help": "Sequences in a batch."})
+    seed: int = field(
+        default=1234, metadata={"help": "Seed that chooses the examples; lm-eval's is 1234."}
+    )
+    device: str = field(
+        default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
+    )
+    cases: list[int] = field(
+        default_factory=list,
+        metadata={"help": "Cases of the paper (1, 2) whose scores are shown beside."},
+    )
+
+    def __post_init__(self) -> None:
+        if not self.tasks or not all(self.tasks):
+            raise ValueError("Expected the names of tasks, found none")
+        for name in ("include_path", "data_dir", "device"):
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.allow_task_code and self.include_path is None:
+            raise ValueError("Expected --include_path with --allow_task_code, found none")
+        if self.num_fewshot is not None and (
+            not self.num_fewshot or not all(0 <= number <= 1000 for number in self.num_fewshot)
+        ):
+            raise ValueError(f"Expected num_fewshot in [0, 1000], actual {self.num_fewshot}")
+        for name in ("limit", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"Expected {name} >= 1, actual {value}")
+        if not {*self.cases} <= {1, 2}:
+            raise ValueError(f"Expected cases 1 or 2, actual {self.cases}")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
+
+
+def evaluate_model(
+    model: Any,
+    config: EvaluationConfig,
+    tokenizer: Any = None,
+    tell: Callable[[str], None] = lambda line: None,
+    kept: Mapping[str, Mapping[str, Any]] | None = None,
+    keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
+) -> dict[str, Any]:
+    """Scores a model on benchmarks, when all tasks and their data have been checked.
+
+    A score is the mean over the numbers of examples before the question,
+    ``(1/R) sum_r (1/n) sum_i c_ri``, where ``c_ri`` says whether question ``i`` of ``n`` was
+    answered correctly in run ``r`` of ``R``. The runs ask the same questions and are not
+    independent: the standard error is that of the mean over questions,
+    ``sqrt(sum_i (c_i - c)^2 / (n (n - 1)))`` with ``c_i`` the mean of ``c_ri`` over the runs. With
+    one run it is lm-eval's own. Metrics that are no means over questions get it by a bootstrap
+    over questions.
+
+    Args:
+        model: A causal language model of transformers, or the folder of one.
+        config: What it is scored on.
+        tokenizer: Of the model; a folder has its own.
+        tell: Is given a line when a task is done.
+        kept: The part `tasks` of an evaluation that was stopped; these are not scored again.
+        keep: Is given the part `tasks` of what is returned whenever a task is done.
+
+    Returns:
+        Plain values. `tasks`: by the paper's name, or lm-eval's, with `score` and `standard_error`
+        in percent (or in lm-eval's own unit, as `unit` says), `metric`, `questions`,
+        `num_fewshot` and the scores by it, `version`, where the task and its data come from, the
+        hash of these, and `requests_cut`, the number of requests whose beginning did not fit the
+        model's context. `average`: over the paper's benchmarks among the tasks. `paper`: the
+        paper's scores on these and their averages, by case that was asked for and method.
+        `config`, `parameters`.
+
+    Raises:
+        DataError: When the model, a task or its data is not there or not what it must be, or not
+            what it was for the tasks that are kept.
+        ValueError: When lm-eval is not installed, or there are several processes.
+
+    References:
+        RegMix (arXiv 2407.01492), and evaluation/eval_lm_eval_harness.sh of its repository.
+    """
+    if number_of_processes() > 1:
+        raise ValueError("Expected one process for an evaluation, found several")
+    require_lm_eval()
+    if isinstance(model, str | Path):
+        with quiet(), network(allowed=False):
+            model, tokenizer = load_model(Path(model), config.device)
+    elif tokenizer is None:
+        raise ValueError("Expected a tokenizer with a model, found none")
+    training = model.training
+    try:
+        tasks = _scores(model, tokenizer, config, tell, kept or {}, keep)
+    finally:
+        model.train(training)
+    return {
+        "tasks": tasks,
+        "average": average_of(tasks),
+        "paper": paper_scores(tasks, config.cases),
+        "config": dataclasses.asdict(config),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def _scores(
+    model: Any,
+    tokenizer: Any,
+    config: EvaluationConfig,
+    tell: Callable[[str], None],
+    kept: Mapping[str, Mapping[str, Any]],
+    keep: Callable[[dict[str, Any]], None],
+) -> dict[str, dict[str, Any]]:
+    """Returns what `score_task` says of every task, by the task's label."""
+    templates = nullcontext if config.allow_task_code else sandboxed_templates
+    tasks: dict[str, dict[str, Any]] = {}
+    with kept_random_state(), network(config.hub):
+        with quiet(), templates():
+            ready = load_tasks(
+                config.tasks,
+                config.num_fewshot,
+                None if config.include_path is None else Path(config.include_path),
+                None if config.data_dir is None else Path(config.data_dir),
+                allow_code=config.allow_task_code,
+                hub=config.hub,
+            )
+            scored = wrapped(model, tokenizer, config.batch_size)
+        for task in ready:
+            if task.label in kept:
+                _require_same(task, kept[task.label])
+        for task in ready:
+            if task.label in kept:
+                tasks[task.label] = dict(kept[task.label])
+                continue
+            with quiet() as log, templates():
+                tasks[task.label] = score_task(scored, task, config.limit, config.seed, log)
+            keep(tasks)
+            tell(score_line(task.label, tasks[task.label]))
+    return tasks
+
+
+def _require_same(task: EvaluationTask, kept: Mapping[str, Any]) -> None:
+    """Checks that a task is the one that was scored."""
+    now = {
+        "data_sha256": task.data_sha256,
+        "num_fewshot": list(task.num_fewshot),
+        "version": task.task.VERSION,
+    }
+    for key, value in now.items():
+        if kept.get(key) != value:
+            raise DataError(
+                f"Expected {task.label} as it was when it was scored ({key} {kept.get(key)}), "
+                f"found {value}: evaluate anew"
+            )
+
+
+def require_lm_eval() -> None:
+    """Checks that the packages of the extra `evaluation` are installed.
+
+    Raises:
+        DataError: When they are not.
+    """
+    for module in ("accelerate", "lm_eval"):
+        require(module, "evaluation")
+
+
+def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
+    """Loads a language model and its tokenizer from a folder, without running code of it.
+
+    Args:
+        folder: Holds `config.json`, weights as safetensors and a tokenizer.
+        device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
+
+    Raises:
+        DataError: When one of the three is missing or cannot be read.
+        ValueError: When there is no such device.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place = device_named(device)
+    if (folder / "model" / "config.json").is_file():
+        raise DataError(f"Expected the folder of a model, found a run's: try {folder / 'model'}")
+    if not (folder / "config.json").is_file():
+        raise DataError(f"Expected the folder of a model, found no config.json in {folder}")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(
+            p.name for s in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(s)
+        )
+        other = f"{pickled[0]}: a pickle can run code and is not read" if pickled else "none"
+        raise DataError(f"Expected weights as *.safetensors in {folder}, found {other}")
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise DataError(
+            f"Expected a tokenizer (tokenizer.json) in {folder}, found none: save the one that the "
+            "model was trained with there, by its save_pretrained"
+        )
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    part = "tokenizer"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
+        part = "model"
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, **safely
+        )
+        if loaded["missing_keys"]:
+            raise ValueError(f"no weights for {sorted(loaded['missing_keys'])[0]}")
+        broken = [n for n, p in model.named_parameters() if not torch.isfinite(p).all()]
+        if broken:
+            raise ValueError(f"NaN or infinity in {broken[0]}")
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise DataError(
+            f"Expected a {part} that transformers reads in {folder}: {reason}"
+        ) from error
+    vocabulary = getattr(model.config, "vocab_size", None)
+    if vocabulary is not None and len(tokenizer) > vocabulary:
+        raise DataError(
+            f"Expected a tokenizer of at most the model's {vocabulary} tokens in {folder}, found "
+            f"one of {len(tokenizer)}"
+        )
+    return model.to(place), tokenizer

@@ -1,0 +1,13 @@
+from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
+from .mixture import Mixture as Mixture
+from .mixture import total_variation as total_variation
+from .mixture import verdict as verdict
+from .mixture import within_caps as within_caps
+from .pile import PILE_COLUMN as PILE_COLUMN
+from .pile import PILE_DOMAINS as PILE_DOMAINS
+from .published import average_score as average_score
+from .published import benchmark_scores as benchmark_scores
+from .published import misprinted_averages as misprinted_averages
+from .weights_files import mixture_from as mixture_from
+from .weights_files import normalised as normalised
+from .weights_files import numbers_of as numbers_of

@@ -1,0 +1,335 @@
+"""The one value that all parts exchange: domains' names and their weights on the simplex."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.utils import DataError, read_bytes, unique_keys
+
+__all__ = ["Mixture", "total_variation", "verdict", "within_caps"]
+
+FORMAT = "bydore_pyro.mixture/1"
+HDI_PROBABILITY = 0.94  # ArviZ's
+TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
+
+
+def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> float:
+    """Returns ``sum_k |l_k - r_k| / 2``, the share that lies elsewhere, in [0, 1] for weights.
+
+    A domain that one of them lacks has no weight there.
+    """
+    return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
+
+
+def verdict(low: float, high: float, count: int) -> str:
+    """Returns "above" or "below" where an interval is clear of the uniform share ``1 / count``,
+    "undecided" where it holds it."""
+    return _against(low, high, 1 / count)
+
+
+def _against(low: float, high: float, share: float) -> str:
+    return "above" if low > share else "below" if high < share else "undecided"
+
+
+def within_caps(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
+    """Returns the nearest mixtures ``(S, K)`` in which no domain has more than its cap ``(K,)``.
+
+    See `Mixture.capped`, which is this for one mixture.
+    """
+    free, full = weights, np.zeros(weights.shape, bool)
+    while (over := ~full & (weights > caps)).any():
+        full |= over
+        open_ = np.where(full, 0.0, free)
+        left = 1 - np.where(full, caps, 0.0).sum(1, keepdims=True)
+        total = open_.sum(1, keepdims=True)
+        weights = np.where(full, caps, open_ * left / np.where(total > 0, total, 1))
+    room = np.maximum(caps - weights, 0.0)
+    missing = 1 - weights.sum(1, keepdims=True)  # where all domains with weight are full
+    total = room.sum(1, keepdims=True)
+    weights = weights + np.where(missing > TOLERANCE, room * missing / np.maximum(total, 1e-300), 0)
+    return weights / weights.sum(1, keepdims=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Weights of ``K`` domains: shares of the training **tokens**, with their uncertainty.
+
+    Args:
+        names: The domains, ``K`` different names.
+        weights: Means ``(K,)``, not negative, summing to 1.
+        standard_deviation: Of the posterior ``(K,)``, or None.
+        hdi: Highest-density interval of each weight, ``K`` pairs (low, high), or None.
+        hdi_probability: The mass of the intervals.
+        tokenizer: SHA-256 of the tokenizer's file; weights hold for this tokenizer's tokens.
+        data_sha256: Hash of the text that the weights were learned on.
+        free_weights: What `weights` were before they were capped ``(K,)``, or None. The uncertainty
+            is theirs.
+        prior: Shares ``(K,)`` that the method set out from and that intervals are held against;
+            None stands for the uniform ones.
+        predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
+            the method predicts for these weights ("weights"), for the prior ("prior"), equal
+            shares ("uniform") and `pruned` ("pruned"), as far as there are such; or None.
+        notes: What whoever uses the weights has to know, a sentence each.
+
+    Raises:
+        ValueError: When the names repeat, the lengths differ, the weights leave the simplex, or
+            their uncertainty or what is predicted of them is none.
+    """
+
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    standard_deviation: tuple[float, ...] | None = None
+    hdi: tuple[tuple[float, float], ...] | None = None
+    hdi_probability: float = HDI_PROBABILITY
+    tokenizer: str | None = None
+    data_sha256: str | None = None
+    free_weights: tuple[float, ...] | None = None
+    prior: tuple[float, ...] | None = None
+    predicted_loss: Mapping[str, tuple[float, float | None]] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ValueError(f"Expected different names, actual {self.names}")
+        for name in self.names:
+            if name != name.encode(errors="ignore").decode():  # no file could hold it
+                raise ValueError(f"Expected names in UTF-8, actual {name!r}")
+        for field in ("weights", "standard_deviation", "hdi", "free_weights", "prior"):
+            value = getattr(self, field)
+            if value is not None and len(value) != len(self.names):
+                raise ValueError(f"Expected {len(self.names)} {field}, actual {len(value)}")
+        columns = {"weight": self.weights, "free weight": self.free_weights, "prior": self.prior,
+                   "standard deviation": self.standard_deviation}  # fmt: skip
+        for kind, values in columns.items():
+            for name, value in zip(self.names, values or (0.0,) * len(self.names), strict=True):
+                if not (math.isfinite(value) and value >= 0):
+                    raise ValueError(f"Expected a {kind} >= 0 for '{name}', actual {value}")
+        for name, (low, high) in zip(self.names, self.hdi or (), strict=False):
+            if not 0 <= low <= high <= 1:
+                raise ValueError(f"Expected an HDI in [0, 1] for '{name}', actual {low} to {high}")
+        if not 0 < self.hdi_probability < 1:
+            raise ValueError(f"Expected hdi_probability in (0, 1), actual {self.hdi_probability}")
+        for name, value in (("tokenizer", self.tokenizer), ("data_sha256", self.data_sha256)):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"Expected a hash for {name}, actual {value!r}")
+        for name, (mean, deviation) in (self.predicted_loss or {}).items():
+            if not (math.isfinite(mean) and (deviation is None or 0 <= deviation < math.inf)):
+                raise ValueError(f"Expected a predicted loss of '{name}', actual {mean}")
+        if not all(isinstance(note, str) for note in self.notes):
+            raise ValueError(f"Expected notes in words, actual {self.notes}")
+        if abs(math.fsum(self.weights) - 1) > TOLERANCE:
+            raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
+
+    def as_dict(self) -> dict[str, float]:
+        """Returns the weights by name."""
+        return dict(zip(self.names, self.weights, strict=True))
+
+    def capped(self, most: Mapping[str, float]) -> Mixture:
+        """Returns the nearest feasible mixture, in which no domain has more than `most`.
+
+        What the capped domains lose goes to the others in proportion to their weights, so their
+        ratios stay (this is the projection by Kullback-Leibler divergence from the free weights).
+        Where all domains with weight are full, the rest goes to those without, in proportion to
+        their room.
+
+        Args:
+            most: Largest weight of each domain, >= 0.
+
+        Raises:
+            DataError: When the caps add up to less than 1.
+        """
+        free, caps = np.array(self.weights), np.array([most[name] for name in self.names])
+        if caps.sum() < 1 - TOLERANCE:
+            raise DataError(
+                f"Expected domains that hold the whole run within the cap, found text for "
+                f"{caps.sum():.3f} of it"
+            )
+        feasible = tuple(within_caps(free[None], caps)[0].tolist())
+        # What was predicted of other weights is not told of these.
+        return dataclasses.replace(
+            self, weights=feasible, free_weights=self.weights, predicted_loss=None
+        )
+
+    def verdicts(self) -> dict[str, str]:
+        """Returns "above", "below" or "undecided" by name: each interval against its prior.
+
+        That is ``1 / K`` where no `prior` is noted. An interval that holds the prior's share leaves
+        a domain undecided. Without intervals nothing is known, and nothing is returned.
+        """
+        if self.hdi is None:
+            return {}
+        shares = self.prior or (1 / len(self.names),) * len(self.names)
+        return {
+            name: _against(low, high, share)
+            for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
+        }
+
+    def pruning_hurts(self) -> bool:
+        """Whether the loss that is predicted for `pruned` lies above that of these weights."""
+        found = self.predicted_loss or {}
+        return {"weights", "pruned"} <= {*found} and found["pruned"][0] > found["weights"][0]
+
+    def pruned(self) -> Mixture:
+        """Returns the mixture without the domains whose whole interval lies below its prior.
+
+        They keep their names and have no weight; the ratios of the others stay. What it says of
+        uncertainty is left out, for it was the whole mixture's.
+
+        Raises:
+            DataError: When there are no intervals, the weights are capped, or all intervals lie
+                below, as where the draws lie near different vertices.
+        """
+        if self.hdi is None:
+            raise DataError("Expected weights with intervals to prune, found none")
+        if self.free_weights is not None:
+            raise DataError("Expected free weights to prune, found some that --max_epochs capped")
+        kept = [
+            0.0 if decided == "below" else weight
+            for weight, decided in zip(self.weights, self.verdicts().values(), strict=True)
+        ]
+        total = math.fsum(kept)
+        if total == 0:
+            raise DataError("Expected an interval that reaches equal shares, found all below them")
+        predicted = dict(self.predicted_loss or {})
+        if "pruned" in predicted:
+            predicted["weights"] = predicted.pop("pruned")
+        else:
+            predicted.pop("weights", None)
+        return dataclasses.replace(
+            self,
+            weights=tuple(weight / total for weight in kept),
+            standard_deviation=None,
+            hdi=None,
+            predicted_loss=predicted or None,
+        )
+
+    def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
+        """Holds a mixture that is to be used against the data it is to be used on.
+
+        Args:
+            names: The domains that the data can be drawn from.
+            tokenizer: SHA-256 of the data's tokenizer.
+            place: Where the mixture comes from, for the messages.
+
+        Raises:
+            DataError: When a domain that has weight is not among the names.
+
+        Warns:
+            UserWarning: When the weights were learned with another tokenizer: they are shares of
+                other tokens.
+        """
+        for name, weight in zip(self.names, self.weights, strict=True):
+            if weight > 0 and name not in names:
+                known = ", ".join(sorted(names))
+                raise DataError(
+                    f"Expected domains of the data ({known}), found '{name}' in {place}"
+                )
+        if self.tokenizer is not None and self.tokenizer != tokenizer:
+            warnings.warn(
+                f"{place}: the weights are shares of the tokens of another tokenizer "
+                f"({self.tokenizer[:12]}) than the data's ({tokenizer[:12]})",
+                stacklevel=2,
+            )
+
+    def to_json(self) -> str:
+        """Returns the mixture as JSON, one object a quantity, keyed by domain."""
+
+        def by_name(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
+            return None if values is None else dict(zip(self.names, values, strict=True))
+
+        predicted = None
+        if self.predicted_loss is not None:
+            predicted = {
+                name: {"mean": mean, "standard_deviation": deviation}
+                for name, (mean, deviation) in self.predicted_loss.items()
+            }
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "weights_are": "shares of training tokens",
+            "weights": by_name(self.weights),
+            "free_weights": by_name(self.free_weights),
+            "standard_deviation": by_name(self.standard_deviation),
+            "hdi": by_name(self.hdi),
+            "hdi_probability": self.hdi_probability,
+            "tokenizer_sha256": self.tokenizer,
+            "data_sha256": self.data_sha256,
+        }
+        more = {"prior": by_name(self.prior), "predicted_loss": predicted, "notes": self.notes}
+        content |= {key: value for key, value in more.items() if value}
+        return json.dumps(content, indent=2)
+
+    @classmethod
+    def from_json(cls, path: Path) -> Mixture:
+        """Reads a mixture file.
+
+        Raises:
+            DataError: When the file is missing, is not a mixture, or its weights are not valid.
+        """
+        try:
+            text = read_bytes(path).decode("utf-8")
+        except (OSError, ValueError) as error:
+            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
+        return cls.from_text(text, path)
+
+    @classmethod
+    def from_text(cls, text: str, path: Path) -> Mixture:
+        """Reads the content of a mixture file; `path` is what errors name.
+
+        Raises:
+            DataError: When it is not a mixture, or its weights are not valid.
+        """
+        try:
+            content = json.loads(text, object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+            raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")
+        try:
+            return cls._from_content(content)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Mixture:
+        names = tuple(content["weights"])
+
+        def values(key: str) -> tuple[Any, ...] | None:
+            column = content.get(key)
+            return None if column is None else tuple(column[name] for name in names)
+
+        def numbers(key: str) -> tuple[float, ...] | None:
+            column = values(key)
+            return None if column is None else tuple(float(value) for value in column)
+
+        hdi, predicted = values("hdi"), content.get("predicted_loss")
+        if predicted is not None:
+            predicted = {
+                name: (
+                    float(found["mean"]),
+                    None if (sd := found["standard_deviation"]) is None else float(sd),
+                )
+                for name, found in predicted.items()
+            }
+        return cls(
+            names=names,
+            weights=tuple(float(w) for w in content["weights"].values()),
+            standard_deviation=numbers("standard_deviation"),
+            hdi=None if hdi is None else tuple((float(low), float(high)) for low, high in hdi),
+            hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
+            tokenizer=content.get("tokenizer_sha256"),
+            data_sha256=content.get("data_sha256"),
+            free_weights=numbers("free_weights"),
+            prior=numbers("prior"),
+            predicted_loss=predicted,
+            notes=tuple(content.get("notes") or ()),
+        )

@@ -1,0 +1,267 @@
+"""Weights that others wrote: RegMix, DoReMi, plain mappings and tables, told by their content.
+
+| content | weights |
+|---|---|
+| JSON with our `format` | `Mixture.from_json`, with its uncertainty and its hashes |
+| YAML or JSON with a mapping `train` | RegMix; `train_the_pile_arxiv` becomes `arxiv` |
+| JSON with `train_domain_weights` | DoReMi; its `eval_domain_weights` are passed over |
+| JSON or YAML of names and numbers | as they are |
+| CSV with the columns `domain` and `weight` | as they are; other columns are passed over |
+
+Where all names are those of the Pile's public copies (`Pile-CC`), they become its short names
+(`pile_cc`). No file can run code: YAML is read as text, without tags.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
+from bydore_pyro.mixture.pile import PILE_DOMAINS, PILE_WITHDRAWN
+from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.utils import DataError, read_bytes, unique_keys
+
+__all__ = ["mixture_from", "normalised", "numbers_of", "read_mixture"]
+
+PUBLISHED = "published:"
+LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
+NESTED = ("train", "train_domain_weights")  # where RegMix and DoReMi put the weights
+# RegMix's prefixes, outermost first; each goes when all names have it.
+PREFIXES = ("train_", "the_pile_", "unzip_")
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # YAML 1.1 misses 5e-06
+
+
+def mixture_from(source: str) -> Mixture:
+    """Returns the mixture that a path or a published name stands for.
+
+    Args:
+        source: `published:human`, `published:doremi`, `published:regmix` or
+            `published:token_share`, the Pile's weights in `published/`; else a path.
+
+    Raises:
+        DataError: When there is no such name, or `read_mixture` raises it.
+
+    Warns:
+        UserWarning: When the weights did not sum to 1 and were normalised.
+    """
+    if not source.startswith(PUBLISHED):
+        return read_mixture(Path(source))
+    columns = pile_weights()
+    name = source.removeprefix(PUBLISHED)
+    if name not in columns:
+        known = ", ".join(PUBLISHED + column for column in columns)
+        raise DataError(f"Expected one of {known}, found {source!r}")
+    return normalised(columns[name], source)
+
+
+def read_mixture(path: Path) -> Mixture:
+    """Reads domain weights from a file of any kind that this module's table lists.
+
+    Args:
+        path: The file; its name does not matter. Of a run's folder, `mixture.json`.
+
+    Returns:
+        Weights that sum to 1. Only our own format tells of which tokenizer's tokens they are
+        shares; the others' weights come without a `tokenizer`.
+
+    Raises:
+        DataError: One line, with the file and what was found, when it is missing, unreadable, of
+            no known kind, or names a domain twice, or when a weight is no number, negative or not
+            finite, or all are zero. Our own format must sum to 1.
+
+    Warns:
+        UserWarning: When the weights did not sum to 1 and were normalised.
+    """
+    if path.is_dir():
+        path = path / "mixture.json"
+    try:
+        content = read_bytes(path, LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise DataError(_line(f"Expected a mixture file, found {path}: {error}")) from error
+    try:
+        weights = _weights(content)
+        if weights is not None:
+            return normalised(weights, str(path))
+    except ValueError as error:
+        raise DataError(_line(f"Expected weights of domains in {path}, found: {error}")) from error
+    try:
+        # What came through a pipe cannot be read again.
+        return Mixture.from_text(content.decode("utf-8-sig"), path)
+    except OverflowError as error:
+        raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
+
+
+def numbers_of(path: Path) -> dict[str, float]:
+    """Reads numbers by domain, such as their tokens, from a file of weights; as they stand there.
+
+    Raises:
+        DataError: As `read_mixture`, and where they are weights of our own format.
+    """
+    try:
+        with path.open("rb") as file:
+            found = _weights(file.read(LARGEST + 1))
+        if not found:
+            raise ValueError("a mixture, or nothing")
+        return {name: _number(name, value) for name, value in found.items()}
+    except (OSError, ValueError) as error:
+        raise DataError(_line(f"Expected numbers of domains in {path}, found: {error}")) from error
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _weights(content: bytes) -> Mapping[str, Any] | None:
+    """Returns what a file gives as weights, by name, or None when it is a mixture of ours.
+
+    Raises:
+        ValueError: What was found that cannot be weights.
+    """
+    if len(content) > LARGEST:
+        raise ValueError(f"more than {LARGEST // 2**20} MB")
+    text = content.decode("utf-8-sig")
+    table = _table(text)
+    if table is not None:
+        return table
+    found = _json_or_yaml(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"{_short(found)} instead of names with weights or CSV of domain, weight")
+    if str(found.get("format")).startswith(FORMAT.split("/")[0]):
+        return None
+    if "train_domain_weights" in found:
+        weights = found["train_domain_weights"]
+    elif isinstance(found.get("train"), dict):
+        weights = found["train"]
+        for prefix in PREFIXES:
+            if all(name.startswith(prefix) for name in weights):
+                weights = {name.removeprefix(prefix): w for name, w in weights.items()}
+    else:
+        weights = found
+    if not isinstance(weights, dict):
+        raise ValueError(f"{_short(weights)} instead of names with weights")
+    return weights
+
+
+def _table(text: str) -> dict[str, str] | None:
+    """Returns the weights of a CSV table as text, or None when there is no such header."""
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        first = next((row for row in lines if row), [])
+    except csv.Error:
+        return None
+    header = [cell.strip().lower() for cell in first]
+    if not {"domain", "weight"} <= {*header}:
+        return None
+    for column in ("domain", "weight"):
+        if header.count(column) > 1:
+            raise ValueError(f"the column {column} twice")
+    pairs = []
+    try:
+        for row in lines:
+            if not any(cell.strip() for cell in row):
+                continue
+            if len(row) != len(header):
+                raise ValueError(f"{len(row)} columns for {len(header)} in line {lines.line_num}")
+            cells = dict(zip(header, row, strict=True))
+            pairs.append((cells["domain"].strip(), cells["weight"].strip()))
+    except csv.Error as error:
+        raise ValueError(f"line {lines.line_num}: {error}") from None
+    return unique_keys(pairs)
+
+
+def _json_or_yaml(text: str) -> Any:
+    """Reads JSON, and the two upper levels of YAML with every value as text."""
+    import yaml
+
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except (json.JSONDecodeError, RecursionError) as error:
+        no_json = f"no JSON ({error})"
+    try:
+        node = yaml.compose(text, yaml.BaseLoader)
+        found = _plain(node)
+        if isinstance(node, yaml.MappingNode):
+            found |= {key.value: _plain(value) for key, value in node.value if key.value in NESTED}
+        return found
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(no_json if text.lstrip()[:1] in "[{" else f"no YAML ({error})") from None
+
+
+def _plain(node: Any) -> Any:
+    """Returns a YAML node as text, or as a mapping of texts; what lies deeper comes empty."""
+    import yaml
+
+    if not isinstance(node, yaml.MappingNode):
+        return None if node is None else [] if isinstance(node, yaml.SequenceNode) else node.value
+    if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+        raise ValueError("a key that is not a word")
+    empty: dict[type, Any] = {yaml.MappingNode: {}, yaml.SequenceNode: []}
+    return unique_keys(
+        [(key.value, empty.get(type(value), value.value)) for key, value in node.value]
+    )
+
+
+def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
+    """Returns weights as a mixture, normalised.
+
+    Args:
+        weights: By domain; numbers, or text that is one.
+        place: Where they come from, for the warning.
+
+    Raises:
+        ValueError: What was found that cannot be weights.
+
+    Warns:
+        UserWarning: When they did not sum to 1.
+    """
+    if not weights:
+        raise ValueError("no domain")
+    if not all(weights):
+        raise ValueError("a domain without a name")
+    numbers = {name: _number(name, weight) for name, weight in weights.items()}
+    try:
+        total = math.fsum(numbers.values())
+    except OverflowError:
+        total = math.inf
+    if not 0 < total < math.inf:
+        raise ValueError(f"weights that sum to {total}")
+    if abs(total - 1) > TOLERANCE:
+        warnings.warn(
+            f"{place}: the weights sum to {total:.6g}; they were normalised", stacklevel=3
+        )
+        numbers = {name: weight / total for name, weight in numbers.items()}
+    if {*numbers} <= {*PILE_DOMAINS, *PILE_WITHDRAWN}:
+        numbers = {PILE_DOMAINS.get(name, name): weight for name, weight in numbers.items()}
+    return Mixture(names=tuple(numbers), weights=tuple(numbers.values()))
+
+
+def _number(name: str, value: Any) -> float:
+    """Returns a weight as a number; a text that is one is taken for it."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number and not (isinstance(value, str) and NUMBER.fullmatch(value)):
+        raise ValueError(f"{_short(value)} instead of a number as the weight of {_short(name)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{number} as the weight of {_short(name)}")
+    return number
+
+
+def _short(value: Any) -> str:
+    """Returns what a value is, in few words; nested ones may be too deep to print."""
+    if value is None or value == "":
+        return "nothing"
+    if isinstance(value, dict | list):
+        return f"a {'list' if isinstance(value, list) else 'mapping'}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

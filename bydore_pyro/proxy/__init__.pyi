@@ -1,0 +1,17 @@
+from .cost import Cost as Cost
+from .fixed_weights import train_on_mixture as train_on_mixture
+from .gradients import GradientSketch as GradientSketch
+from .parallel import Parallel as Parallel
+from .parallel import number_of_processes as number_of_processes
+from .parallel import quiet_unless_main as quiet_unless_main
+from .proxy import Proxy as Proxy
+from .proxy import ProxyConfig as ProxyConfig
+from .proxy import build_language_model as build_language_model
+from .proxy import model_source as model_source
+from .scheduling import STRATEGIES as STRATEGIES
+from .scheduling import Strategy as Strategy
+from .scheduling import schedule as schedule
+from .scheduling import systematic_counts as systematic_counts
+from .unfinished import kept_on_signal as kept_on_signal
+from .unfinished import proxy_content as proxy_content
+from .unfinished import restore_proxy as restore_proxy

@@ -1,0 +1,88 @@
+"""Gradients of single sequences, as random sign sketches of a few thousand numbers.
+
+A gradient has as many numbers as the model has parameters ``P``. Inner products are all that the
+matching evidence needs of it, and a random projection keeps them::
+
+    z = fold(sign * grad ell(x)),    fold: coordinate p is added to number p mod S
+
+``E[z . z'] = <grad, grad'>`` over the signs, with a relative error of about ``1 / sqrt(S)``. So
+memory is sequences times ``S``, at any number of domains and any size of the model.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.core import Parameters
+from bydore_pyro.proxy.proxy import Proxy
+
+__all__ = ["GradientSketch"]
+
+MOST_VALUES = 2**23  # of the gradients that are held at once; 32 MiB in float32
+
+
+class GradientSketch:
+    """Sketches the gradient of each sequence's mean next-token loss at the proxy's parameters.
+
+    The parameters are only read. Gradients are computed in float32, whatever the precision of the
+    training. Where several processes share a batch's rows, each sketches its own.
+
+    Args:
+        proxy: The language model.
+        size: ``S``, numbers of a sketch.
+        seed: Of the signs.
+
+    Raises:
+        ValueError: When `size` is below 1.
+    """
+
+    def __init__(self, proxy: Proxy, size: int = 4096, seed: int = 0) -> None:
+        if size < 1:
+            raise ValueError(f"Expected size >= 1, actual {size}")
+        parameters = proxy.parameters.values()
+        self.proxy = proxy
+        self.count = sum(p.numel() for p in parameters)  # P
+        self.size = min(size, self.count)
+        self._padded = math.ceil(self.count / self.size) * self.size
+        generator = torch.Generator().manual_seed(seed)
+        signs = torch.randint(0, 2, (self._padded,), generator=generator, dtype=torch.int8)
+        self._signs = (2 * signs - 1).to(next(iter(parameters)).device)
+
+    @property
+    def chunk(self) -> int:
+        """Sequences whose gradients are computed at once in each process."""
+        return max(1, MOST_VALUES // self.count)
+
+    def __call__(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
+        """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            part: The part of the cost counter to charge.
+        """
+        each = self.chunk * self.proxy.parallel.count
+        pieces = [self._sketch(rows, part) for rows in batch.split(each)]
+        sketches, losses = zip(*pieces, strict=True)
+        return torch.cat(sketches), torch.cat(losses)
+
+    def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
+        gradients, losses = self.proxy.sequence_gradients(rows, part)  # (b, P), of own rows
+        padded = torch.nn.functional.pad(gradients, (0, self._padded - self.count))
+        folded = (padded * self._signs).view(len(gradients), -1, self.size).sum(1)
+        gather, count = self.proxy.parallel.gather, len(rows)
+        return gather(folded, count).cpu(), gather(losses, count).cpu()
+
+    def unfolded(self, sketch: Tensor) -> Parameters:
+        """Returns the direction ``D`` in the parameters with ``<grad, D> = z . sketch`` exactly.
+
+        Args:
+            sketch: ``(S,)``.
+        """
+        parameters = self.proxy.parameters
+        device = self._signs.device
+        flat = sketch.float().to(device).repeat(self._padded // self.size) * self._signs
+        parts = flat[: self.count].split([p.numel() for p in parameters.values()])
+        return {n: d.view_as(p) for (n, p), d in zip(parameters.items(), parts, strict=True)}

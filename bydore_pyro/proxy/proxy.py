@@ -1,0 +1,357 @@
+"""A language model trained under weights: its losses, its gradients, its cost. No Pyro here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bydore_pyro.core import Parameters
+from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.proxy.parallel import Parallel
+from bydore_pyro.proxy.token_losses import TokenLosses
+from bydore_pyro.utils import DataError, require_finite, warn_idle
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source"]
+
+PROJECT = Path(__file__).resolve().parents[2]  # where models/ lies in a checkout
+
+
+LARGEST_STEP = 1e30  # what float32 can still hold with a margin
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyConfig:
+    """How a language model is trained."""
+
+    optimizer: Literal["adamw", "sgd"] = field(
+        default="adamw", metadata={"help": "Optimiser of the language model."}
+    )
+    learning_rate: float = field(default=6e-3, metadata={"help": "Step size eta after warm-up."})
+    weight_decay: float = field(default=0.1, metadata={"help": "Decoupled decay (AdamW only)."})
+    warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
+    precision: Literal["float32", "bfloat16"] = field(
+        default="float32",
+        metadata={"help": "Of training; bfloat16 by autocast. g is computed in float32 always."},
+    )
+    max_gradient_norm: float = field(
+        default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
+    )
+    torch_compile: bool = field(
+        default=False,
+        metadata={
+            "help": "Compile the passes of which gradients are taken; the perturbed ones run as "
+            "they are."
+        },
+    )
+    liger: bool = field(
+        default=True,
+        metadata={"help": "liger-kernel's fused loss in these passes, on a GPU, if installed."},
+    )
+
+    def __post_init__(self) -> None:
+        require_finite(self)
+        if self.optimizer not in ("adamw", "sgd"):
+            raise ValueError(f"Expected optimizer 'adamw' or 'sgd', actual {self.optimizer!r}")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(
+                f"Expected precision 'float32' or 'bfloat16', actual {self.precision!r}"
+            )
+        if not 0 < self.learning_rate <= LARGEST_STEP:
+            raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
+        if not 0 <= self.weight_decay <= 1e6:
+            raise ValueError(f"Expected weight_decay in [0, 1e6], actual {self.weight_decay}")
+        if not self.max_gradient_norm > 0:
+            raise ValueError(f"Expected max_gradient_norm > 0, actual {self.max_gradient_norm}")
+        if self.warmup_steps < 0:
+            raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
+        if self.optimizer == "sgd":
+            warn_idle(self, ("weight_decay",), "optimizer sgd")
+
+
+def model_source(named: str) -> str:
+    """Returns a model's folder, also when it is named relative to the checkout, or its hub name."""
+    return str(next((p for p in (Path(named), PROJECT / named) if p.is_dir()), named))
+
+
+def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) -> nn.Module:
+    """Builds a Hugging Face causal language model with fresh weights.
+
+    Args:
+        model: A folder with a `config.json`, a hub name, or a configuration object. Code that comes
+            with a model is never run.
+        vocabulary: Tokens of the tokenizer; replaces the configuration's.
+
+    Raises:
+        DataError: When there is no such configuration, or it is not one of a causal language model.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+
+    try:
+        if not isinstance(model, PretrainedConfig):
+            config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
+        else:
+            config = copy.deepcopy(model)
+        config.vocab_size = vocabulary
+        # bf16 weights would round the finite difference's perturbation away.
+        return AutoModelForCausalLM.from_config(
+            config, trust_remote_code=False, dtype=torch.float32
+        )
+    except Exception as error:  # whatever a wrong configuration makes of it
+        reason = " ".join(str(error).split())[:200]
+        named = type(model).__name__ if isinstance(model, PretrainedConfig) else model
+        raise DataError(
+            "Expected the configuration of a causal language model: a folder with config.json or a "
+            f"hub name, found '{named}': {type(error).__name__}: {reason}"
+        ) from error
+
+
+class Proxy:
+    """A causal language model (``input_ids (B, T) -> logits (B, T, V)``) with its optimiser.
+
+    Args:
+        model: The model; called with `input_ids`, it returns an object with `logits`, or logits.
+        config: Optimiser and step size.
+        cost: The counter that every pass adds to; a new one when None.
+        decay_steps: Where given, the step size falls linearly to zero over so many steps.
+        parallel: The processes that share the rows of every batch; this one alone when None.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        config: ProxyConfig,
+        cost: Cost | None = None,
+        decay_steps: int | None = None,
+        parallel: Parallel | None = None,
+    ) -> None:
+        self._losses = TokenLosses(model, liger=config.liger)
+        self._trained: Callable[[Tensor], Tensor] = (
+            torch.compile(self._losses) if config.torch_compile else self._losses
+        )
+        self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
+        self.decay_steps = decay_steps
+        self.parallel = parallel or Parallel(alone=True)
+        self.config = config
+        self.cost = cost or Cost()
+        self.steps = 0
+        parameters = list(model.parameters())
+        if config.optimizer == "adamw":
+            matrices = [p for p in parameters if p.dim() >= 2]
+            vectors = [p for p in parameters if p.dim() < 2]
+            groups = [
+                {"params": matrices, "weight_decay": config.weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ]
+            self.optimizer: torch.optim.Optimizer = torch.optim.AdamW(
+                groups, lr=config.learning_rate, betas=(0.9, 0.95)
+            )
+        else:
+            self.optimizer = torch.optim.SGD(parameters, lr=config.learning_rate)
+        self._flops_per_token = _forward_flops_per_token(model)
+
+    @property
+    def eta(self) -> float:
+        """The step size of the next step."""
+        warmup = self.config.warmup_steps
+        ramp = min(1.0, (self.steps + 1) / (warmup + 1))
+        if self.decay_steps is not None:
+            ramp *= max(0.0, 1 - self.steps / self.decay_steps)
+        return self.config.learning_rate * ramp
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """The model's trainable parameters by name, detached; they share the model's memory."""
+        return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
+
+    def losses(
+        self,
+        batch: Tensor,
+        part: str,
+        theta: Parameters | None = None,
+        *,
+        full_precision: bool = False,
+        passes: int = 1,
+    ) -> Tensor:
+        """Returns the mean next-token loss of each sequence ``(B,)``, nats per token.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            part: The part of the cost counter to charge.
+            theta: Parameters to use instead of the model's own, which stay untouched.
+            full_precision: Compute in float32 whatever the training's precision: rounding would
+                swamp differences of losses.
+            passes: What it costs, in forward passes: 3 where derivatives are carried along.
+        """
+        return self.token_losses(
+            batch, part, theta, full_precision=full_precision, passes=passes
+        ).mean(1)
+
+    def token_losses(
+        self,
+        batch: Tensor,
+        part: str,
+        theta: Parameters | None = None,
+        *,
+        full_precision: bool = False,
+        passes: int = 1,
+    ) -> Tensor:
+        """Returns the loss of each token from the second on ``(B, T - 1)``, nats; see `losses`."""
+        self._charge(part, batch, passes)
+        named = {f"language_model.{name}": value for name, value in (theta or {}).items()}
+        with self._precision(batch.device, full_precision):
+            own = functional_call(self._losses, named, (self.parallel.own(batch),))
+        return self.parallel.gather(own, len(batch))
+
+    def _own_losses(self, batch: Tensor, part: str, passes: int = 3) -> Tensor:
+        """The token losses of this process's rows, of which a gradient will be taken."""
+        self._charge(part, batch, passes)
+        with self._precision(batch.device, full=False):
+            return self._trained(self.parallel.own(batch))
+
+    def _charge(self, part: str, batch: Tensor, passes: int) -> None:
+        """Counts a forward pass over a whole batch as 1, with a backward pass or a tangent as 3."""
+        tokens = batch.numel()
+        self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
+
+    @contextmanager
+    def _precision(self, device: torch.device, full: bool) -> Iterator[None]:
+        """Runs the block in the training's precision, or in float32 proper (not TF32)."""
+        if not full:
+            enabled = self.config.precision == "bfloat16"
+            with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
+                yield
+            return
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            with torch.autocast(device.type, enabled=False):
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    def step(
+        self, batch: Tensor, factors: Tensor | Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Takes a step on the mean of factors times losses; returns the losses before it ``(B,)``.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            factors: Of each sequence ``(B,)``, or a function of the batch's token losses
+                ``(B, T - 1)`` that returns them; 1 when None.
+        """
+        with self.cost.part("train"):
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.eta
+            own = self._own_losses(batch, "train")
+            if callable(factors):
+                factors = factors(self.parallel.gather(own.detach(), len(batch)))
+            own = own.mean(1)
+            self.optimizer.zero_grad(set_to_none=True)
+            self._mean(own, torch.ones(len(batch)) if factors is None else factors).backward()
+            trained = [p for p in self.model.parameters() if p.grad is not None]
+            gradients = self.parallel.sum(p.grad for p in trained if p.grad is not None)
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                parameter.grad = gradient
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_gradient_norm)
+            self.optimizer.step()
+            self.steps += 1
+        return self.parallel.gather(own.detach(), len(batch))
+
+    def gradient(
+        self, batch: Tensor, part: str, only: str | None = None
+    ) -> tuple[float, dict[str, Tensor]]:
+        """Returns the batch's mean loss, nats per token, and its gradient by parameter name.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            part: The part of the cost counter to charge.
+            only: The one parameter whose gradient is wanted; one near the loss costs less than a
+                backward pass, and is counted as one forward pass more.
+        """
+        named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        named = named if only is None else {only: named[only]}
+        losses = self._own_losses(batch, part, passes=3 if only is None else 2)
+        loss = self._mean(losses.mean(1), torch.ones(len(batch)))
+        gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
+        (whole,) = self.parallel.sum([loss.detach()])
+        return whole.item(), dict(zip(named, gradients, strict=True))
+
+    def sequence_gradients(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
+        """Returns the gradient of each sequence's mean loss ``(b, P)`` and the losses ``(b,)``.
+
+        Both in float32, nats per token. One pass for all sequences, by `torch.func`; a single one
+        takes torch's ordinary way. Gradients of parameters follow each other in the order of
+        `parameters`.
+
+        Args:
+            batch: Token ids ``(B, T)``; only this process's rows are computed, all of them where
+                it is alone.
+            part: The part of the cost counter to charge.
+        """
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        self._charge(part, batch, passes=3)
+        own = self.parallel.own(batch)
+        trained = {n: p for n, p in self._losses.named_parameters() if p.requires_grad}
+
+        def loss(parameters: Parameters, row: Tensor) -> Tensor:
+            return functional_call(self._losses, dict(parameters), (row[None],)).mean()
+
+        with self._precision(batch.device, full=True):
+            if len(own) == 1:
+                value = self._losses(own).mean()
+                found = torch.autograd.grad(value, list(trained.values()))
+                return torch.cat([g.flatten() for g in found])[None], value.detach()[None]
+            # The fused kernels of attention have no rule for a batch of gradients.
+            with sdpa_kernel(SDPBackend.MATH):
+                values = {n: p.detach() for n, p in trained.items()}
+                of_each = torch.func.vmap(torch.func.grad_and_value(loss), (None, 0))
+                gradients, losses = of_each(values, own)
+        return torch.cat([gradients[n].detach().flatten(1) for n in trained], 1), losses.detach()
+
+    def _mean(self, own: Tensor, factors: Tensor) -> Tensor:
+        """This process's summand of the mean over the batch of factors times losses."""
+        return (own * self.parallel.own_factors(factors).to(own.device)).sum() / len(factors)
+
+    @torch.no_grad()
+    def evaluate(self, batch: Tensor, part: str, chunk: int = 64) -> float:
+        """Returns the mean loss over sequences ``(N, T)``, nats per token."""
+        return self.evaluate_tokens(batch, part, chunk).mean().item()
+
+    @torch.no_grad()
+    def evaluate_tokens(self, batch: Tensor, part: str, chunk: int = 64) -> Tensor:
+        """Returns every token's loss ``(N, T - 1)`` over sequences ``(N, T)``, nats."""
+        return torch.cat([self.token_losses(piece, part) for piece in batch.split(chunk)])
+
+    def flops_per_sequence(self, length: int) -> float:
+        """Returns the FLOPs of a forward pass over a sequence of `length` tokens."""
+        return length * self._flops_per_token(length)
+
+
+def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:
+    """Returns a function of ``T``: FLOPs of a forward pass, per token, the unembedding included.
+
+    Two for each weight of a matrix (not of an embedding's table) and, for attention's two products,
+    ``4 T width`` a layer (as executed, without the saving that causality allows).
+    """
+    linear = sum(
+        parameter.numel()
+        for module in model.modules()
+        if not isinstance(module, nn.Embedding)
+        for parameter in module.parameters(recurse=False)
+        if parameter.dim() >= 2
+    )
+    config = getattr(model, "config", None)
+    attention = 4 * getattr(config, "num_hidden_layers", 0) * getattr(config, "hidden_size", 0)
+    return lambda length: 2 * linear + attention * length

@@ -1,0 +1,5 @@
+"""A run folder as text and as one HTML page."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

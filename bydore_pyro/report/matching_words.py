@@ -1,0 +1,198 @@
+"""What the rounds of a search by gradient matching found, in plain words: for text and page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bydore_pyro.report.run_record import as_number
+from bydore_pyro.report.thresholds import COVERED
+from bydore_pyro.report.words import ABSENT, clean, number, percent
+
+__all__ = [
+    "ROUNDS_HEADER",
+    "Round",
+    "check_told",
+    "covered",
+    "inference_told",
+    "last_move",
+    "round_rows",
+    "rounds_in",
+    "rows_by_round",
+    "scale_told",
+    "width_told",
+]
+
+MOST_ROWS = 8  # domains in the table of the rounds
+ROUNDS_HEADER = (
+    *("round", "after step", "sequences", "validation loss", "unexplained", "scale"),
+    "inference",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What a round found; what its file does not tell is None or empty.
+
+    Attributes:
+        step: Steps of the proxy before it.
+        alone: The most likely weights by this round's evidence alone, by domain.
+        weights: By all evidence so far.
+        settled: Whether inference settled.
+        figures: Its other numbers by name.
+    """
+
+    step: int
+    alone: Mapping[str, float]
+    weights: Mapping[str, float]
+    settled: bool
+    figures: Mapping[str, float]
+
+
+def rounds_in(metrics: Mapping[str, Any]) -> list[Round]:
+    """Returns the rounds that a run's metrics tell of; none of other runs."""
+    matching = metrics.get("matching")
+    rounds = matching.get("rounds") if isinstance(matching, dict) else None
+    found = []
+    for one in rounds if isinstance(rounds, list) else ():
+        step = as_number(one.get("step")) if isinstance(one, dict) else None
+        if step is None:
+            continue
+        found.append(
+            Round(
+                step=int(step),
+                alone=_numbers(one.get("alone")),
+                weights=_numbers(one.get("weights")),
+                settled=one.get("settled") is True,
+                figures=_numbers(one),
+            )
+        )
+    return found
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    items = value.items() if isinstance(value, dict) else ()
+    found = {str(name): as_number(item) for name, item in items}
+    return {name: item for name, item in found.items() if item is not None}
+
+
+def covered(unexplained: float) -> str:
+    """Returns what the unexplained share of the target means."""
+    level = COVERED.level(unexplained)
+    if level == "good":
+        return (
+            f"The domains cover the target: their best mixture leaves {percent(unexplained)} of "
+            "what it asks for unexplained."
+        )
+    told = (
+        f"No mixture of these domains teaches {percent(unexplained)} of what the target asks for."
+    )
+    if level == "bad":
+        told += " More text of its kind would help more than other weights."
+    return told
+
+
+def scale_told(scale: float | None) -> str:
+    """Returns what the scale of the optimum means, "" where it is not known."""
+    if scale is None:
+        return ""
+    return f"The scale is {number(scale, 2)}: 1 where the target is a mixture of the domains."
+
+
+def check_told(metrics: Mapping[str, Any]) -> tuple[list[str], int, str] | None:
+    """Returns what the check on fresh text found, None where there was none.
+
+    Returns:
+        The domains that contradict the mixture, how many were checked, and a sentence or two.
+    """
+    matching = metrics.get("matching")
+    check = matching.get("check") if isinstance(matching, dict) else None
+    slopes = _numbers(check.get("slopes")) if isinstance(check, dict) else {}
+    failing = check.get("failing") if isinstance(check, dict) else None
+    if not slopes or not isinstance(failing, list):
+        return None
+    failing = [name for name in map(str, failing) if name in slopes]
+    if not failing:
+        return [], len(slopes), f"On fresh text none of {len(slopes)} domains contradicts it."
+    more = [name for name in failing if slopes[name] > 0]
+    less = [name for name in failing if slopes[name] <= 0]
+    parts = [
+        f"{word} of {', '.join(map(clean, names))}"
+        for word, names in (("more", more), ("less", less))
+        if names
+    ]
+    verb = "contradicts" if len(failing) == 1 else "contradict"
+    return (
+        failing,
+        len(slopes),
+        f"On fresh text {len(failing)} of {len(slopes)} domains {verb} it: "
+        f"{' and '.join(parts)} would match the target better.",
+    )
+
+
+def last_move(rounds: list[Round]) -> float | None:
+    """Returns the total variation by which the last round moved the weights, None of one round."""
+    if len(rounds) < 2:
+        return None
+    before, after = rounds[-2].weights, rounds[-1].weights
+    return 0.5 * sum(abs(after.get(n, 0.0) - before.get(n, 0.0)) for n in {*before, *after})
+
+
+def inference_told(rounds: list[Round]) -> str:
+    """Returns whether inference settled in every round."""
+    late = [place for place, one in enumerate(rounds, start=1) if not one.settled]
+    if not late:
+        return "Inference settled in every round." if len(rounds) > 1 else "Inference settled."
+    which = ", ".join(map(str, late))
+    return f"Inference ran out of steps in round{'s' if len(late) > 1 else ''} {which}."
+
+
+def width_told(metrics: Mapping[str, Any]) -> str:
+    """Returns how much counting by document widens the errors, "" where it is not known."""
+    matching = metrics.get("matching")
+    factor = matching.get("by_document_over_by_sequence") if isinstance(matching, dict) else None
+    if as_number(factor) is None:
+        return ""
+    return (
+        f"Documents count as witnesses, not sequences: errors of the evidence are "
+        f"{number(as_number(factor), 1)} times those by sequence, in the median."
+    )
+
+
+def round_rows(rounds: list[Round]) -> list[tuple[str, ...]]:
+    """Returns a row a round: the cells of `ROUNDS_HEADER`."""
+    return [
+        (
+            str(place),
+            str(one.step),
+            ABSENT if "sequences" not in one.figures else f"{one.figures['sequences']:,.0f}",
+            number(one.figures.get("validation_loss")),
+            percent(one.figures.get("unexplained")),
+            number(one.figures.get("scale"), 2),
+            f"{'settled' if one.settled else 'not settled'} after "
+            f"{number(one.figures.get('inference_steps'), 0)} steps",
+        )
+        for place, one in enumerate(rounds, start=1)
+    ]
+
+
+def rows_by_round(rounds: list[Round]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Returns the largest weights by each round alone and by all rounds up to it.
+
+    Returns:
+        A header, and a row a domain, largest first.
+    """
+    if not rounds:
+        return [], []
+    header = ["domain", "round 1"]
+    for place in range(2, len(rounds) + 1):
+        header += [f"round {place} alone", f"rounds 1 to {place}"]
+    last = rounds[-1].weights
+    rows = []
+    for name in sorted(last, key=lambda name: -last[name])[:MOST_ROWS]:
+        cells = [number(rounds[0].weights.get(name))]
+        for one in rounds[1:]:
+            cells += [number(one.alone.get(name)), number(one.weights.get(name))]
+        rows.append((clean(name), *cells))
+    return header, rows

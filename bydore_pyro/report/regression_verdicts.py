@@ -1,0 +1,85 @@
+"""Is the mixture of a regression to be believed? The verdicts that are its own."""
+
+from __future__ import annotations
+
+from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.report.thresholds import Verdict
+from bydore_pyro.report.words import number, percent
+
+__all__ = ["compared_with", "judge_gain", "judge_runs", "too_few_runs"]
+
+SURE = 0.97  # the probability of an improvement that is called one
+
+
+def compared_with(record: RunRecord) -> tuple[str, str]:
+    """Returns what intervals are held against, in short and with its size."""
+    mixture = record.mixture
+    if mixture is not None and mixture.prior is not None:
+        return (
+            "its share of the prior",
+            "its share of the prior (the mixture that was set out from)",
+        )
+    count = len(mixture.names) if mixture is not None else 1
+    return "an equal share", f"the uniform share {number(1 / count)}"
+
+
+def too_few_runs(record: RunRecord) -> bool:
+    """Whether a regression was fitted to fewer runs than there are domains."""
+    runs, mixture = _runs(record), record.mixture
+    return runs is not None and mixture is not None and runs < len(mixture.names)
+
+
+def judge_runs(record: RunRecord) -> Verdict | None:
+    """Judges whether there were enough runs for the domains."""
+    runs, mixture = _runs(record), record.mixture
+    if runs is None or mixture is None:
+        return None
+    few, count = too_few_runs(record), len(mixture.names)
+    return Verdict(
+        level="bad" if few else "good",
+        question="Are there enough runs?",
+        answer="No" if few else "Yes",
+        figures=f"It was fitted to {runs:.0f} runs of {count} domains."
+        + (" What a domain is worth is mostly the regression's assumption." if few else ""),
+    )
+
+
+def judge_gain(record: RunRecord) -> Verdict | None:
+    """Judges whether the mixture is predicted to be better than the prior."""
+    mixture = record.mixture
+    gain = record.number("details", "gain_over_prior", "nats_per_token")
+    if mixture is None or gain is None or not mixture.predicted_loss:
+        return None
+    told = "; ".join(
+        f"{name} {number(mean, 4)}" + ("" if sd is None else f" ± {number(sd, 4)}")
+        for name, (mean, sd) in mixture.predicted_loss.items()
+    )
+    probability = record.number("details", "gain_over_prior", "probability")
+    figures = f"Predicted loss of a run on each, nats per token: {told}."
+    if probability is not None:
+        figures += " The probability that these weights are better than the prior: "
+        figures += f"{percent(probability)}."
+    question = "Is it better than the prior?"
+    if gain <= 0:
+        return Verdict(level="bad", question=question, answer="No", figures=figures)
+    if probability is None:
+        return Verdict(
+            level="unknown",
+            question=question,
+            answer="Predicted so",
+            figures=f"{figures} This regression does not know how sure that is.",
+        )
+    sure = probability >= SURE
+    return Verdict(
+        level="good" if sure else "caution",
+        question=question,
+        answer="Yes, as predicted" if sure else "Perhaps",
+        figures=figures,
+    )
+
+
+def _runs(record: RunRecord) -> float | None:
+    if record.method != "regmix":
+        return None
+    runs = record.number("details", "runs")
+    return record.number("details", "proxies") if runs is None else runs

@@ -1,0 +1,316 @@
+"""The sections of a run's report: a record in, plain words and tables out; no HTML."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from bydore_pyro.report.drawing import Look
+from bydore_pyro.report.matching_words import covered
+from bydore_pyro.report.regression_verdicts import compared_with
+from bydore_pyro.report.run_record import RunRecord, as_number
+from bydore_pyro.report.verdicts import (
+    SEARCHES,
+    clear_of_prior,
+    decisions,
+    repeated,
+)
+from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number, percent
+
+__all__ = [
+    "asked",
+    "commands",
+    "cost_parts",
+    "domain_rows",
+    "every_option",
+    "loss_rows",
+    "manifest_rows",
+    "other_methods",
+    "short_version",
+    "source_of",
+]
+
+PARTS = {
+    "train": "training the proxy",
+    "signals": "the domains' losses",
+    "validation": "gradient of the validation loss",
+    "hypergradient": "g: what each domain would bring",
+    "gradients": "gradients of domains and validation set",
+    "matching": "adding up the evidence",
+    "guide": "updating the posterior",
+    "check": "the check on fresh text",
+    "evaluate": "judging finished proxies",
+    "reference": "the reference model's losses",
+    "verify_train": "training fresh models",
+    "verify_evaluate": "judging fresh models",
+}
+WORDS = {"above": "more than equal", "below": "less than equal", "undecided": "undecided"}
+# Trainings of a proxy by their authors' procedures; K domains.
+PROCEDURES = (
+    ("DoReMi", lambda k: 2 + 1 / 3, "a reference, a proxy, the reference's losses on its batches"),
+    ("MDE", lambda k: k + 25, "an expert a domain and 25 proxies"),
+    (
+        "AutoScale",
+        lambda k: 2 * (2 * k + 1),
+        "2 K + 1 proxies at each of two budgets, both counted alike",
+    ),
+    ("RegMix", lambda k: 512, "512 proxies on random mixtures"),
+)
+
+
+def asked(record: RunRecord) -> list[tuple[str, str]]:
+    """Returns what was asked of a run, as pairs of words; what is not known is left out."""
+    search, run = (lambda o: record.asked("search", o)), (lambda o: record.asked("run", o))
+    validation = run("validation")
+    runs = record.asked("fit", "runs")
+    if runs is not None:
+        return [
+            ("Method", record.method),
+            ("Fitted on the finished runs in", str(runs)),
+            ("Loss that is to fall", str(record.asked("fit", "target"))),
+        ]
+    sizes = [as_number(v) for v in (search("steps"), search("batch_sequences"))]
+    length = as_number(run("sequence_length"))
+    tokens = math.prod(size or 0 for size in (*sizes, length))
+    steps = f"{number(sizes[0], 0)} steps of {number(sizes[1], 0)} sequences "
+    steps += f"of {number(length, 0)} tokens"
+    cap, target = as_number(run("max_epochs")), as_number(run("target_tokens"))
+    budget = as_number(record.asked("budget", "budget"))
+    pairs = [
+        ("Method", record.method if record.method != "search" else ""),
+        ("Weights for", f"{len(record.domains)} domains" if record.domains else ""),
+        ("Text", "" if run("data") is None else str(run("data"))),
+        ("To be good for", ", ".join(map(str, validation)) if validation else ""),
+        ("Proxy", "" if run("proxy") is None else str(run("proxy"))),
+        ("Length", f"{count(tokens)} training tokens: {steps}" if tokens else ""),
+        ("Evidence", _evidence(record)),
+        ("Budget", f"{budget:g} plain trainings of the proxy" if budget else ""),
+        ("Learner", "" if search("learner") in (None, "bayesian") else str(search("learner"))),
+        ("Batches by", "" if search("strategy") is None else str(search("strategy"))),
+        ("For a run of", f"{count(target)} tokens" if target else ""),
+        ("Most epochs", f"{cap:g}" if cap else ""),
+        ("Seed", "" if run("seed") is None else str(run("seed"))),
+    ]
+    return [(name, value) for name, value in pairs if value]
+
+
+def _evidence(record: RunRecord) -> str:
+    """Returns what a search learned from, "" where it does not say so."""
+    rounds = as_number(record.asked("search", "rounds"))
+    share = as_number(record.asked("search", "train_share"))
+    if record.method not in SEARCHES or record.asked("search", "evidence") is None:
+        return ""
+    if not record.by_matching:
+        return "linear: a hypergradient a step"
+    last = "" if share is None else f", the last after {percent(share)} of the steps"
+    return f"gradient matching in {number(rounds, 0)} rounds{last}"
+
+
+def every_option(record: RunRecord) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Returns all options by part."""
+    return [
+        (str(part), [(str(k), "not given" if v is None else str(v)) for k, v in values.items()])
+        for part, values in record.config.items()
+        if isinstance(values, dict)
+    ]
+
+
+def short_version(record: RunRecord) -> list[str]:
+    """Returns the result in a few sentences."""
+    mixture = record.mixture
+    if mixture is None:
+        return []
+    order = sorted(mixture.as_dict().items(), key=lambda item: -item[1])
+    leading = ", ".join(f"{name} {number(weight)}" for name, weight in order[:3])
+    told = [f"The largest weights are {leading}, of {len(order)} domains."]
+    decided = decisions(record)
+    if decided:
+        above = [name for name, _ in order if decided.get(name) == "above"]
+        below = sum(1 for verdict in decided.values() if verdict == "below")
+        told.append(
+            f"Whole intervals above {compared_with(record)[0]}: {', '.join(above) or 'none'}; "
+            f"below it: {below} domains; undecided: {len(decided) - len(above) - below}."
+        )
+    else:
+        told.append("There are no intervals: whether these weights are decided is not known.")
+    told += mixture.notes
+    unexplained = record.number("matching", "unexplained")
+    if unexplained is not None:
+        told.append(covered(unexplained))
+    losses = record.numbers("validation_loss_nats_per_token")
+    if "learned" in losses and "uniform" in losses:
+        gained = losses["uniform"] - losses["learned"]
+        told.append(
+            f"A fresh model on these weights reaches a validation loss of "
+            f"{number(losses['learned'])} nats per token, {number(abs(gained))} "
+            f"{'below' if gained >= 0 else 'above'} one on uniform weights."
+        )
+    if mixture.free_weights is not None:
+        told.append("Weights are capped by --max_epochs; the free ones stand beside them.")
+    return told
+
+
+def domain_rows(record: RunRecord, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
+    """Returns a row a domain, largest weight first: its look and its figures as words."""
+    mixture = record.mixture
+    if mixture is None:
+        return []
+    decided, clear, often = decisions(record), clear_of_prior(record), repeated(record)
+    epochs = record.numbers("run_epochs")
+    rows = []
+    for k, name in enumerate(mixture.names):
+        low, high = (None, None) if mixture.hdi is None else mixture.hdi[k]
+        draws = record.draws.get(name)
+        verdict = WORDS.get(decided.get(name, ""), "")
+        rows.append(
+            {
+                "look": looks[name],
+                "size": mixture.weights[k],
+                "weight": number(mixture.weights[k], 4),
+                "free": "" if mixture.free_weights is None else number(mixture.free_weights[k], 4),
+                "deviation": number(
+                    None if mixture.standard_deviation is None else mixture.standard_deviation[k]
+                ),
+                "interval": "" if low is None else f"{number(low)} to {number(high)}",
+                "above": percent(None if draws is None else draws.above_uniform),
+                "epochs": number(epochs.get(name), 2),
+                "often": name in often,
+                "verdict": f"{verdict}, clear of the prior" if name in clear else verdict,
+                "decided": decided.get(name, "unknown"),
+            }
+        )
+    return sorted(rows, key=lambda row: -row["size"])
+
+
+def loss_rows(record: RunRecord) -> list[tuple[str, str, str]]:
+    """Returns fresh models' losses: label, nats per token, difference from uniform weights."""
+    losses = record.numbers("validation_loss_nats_per_token")
+    uniform = losses.get("uniform")
+    return [
+        (
+            label,
+            number(loss, 4),
+            ABSENT if uniform is None or label == "uniform" else f"{loss - uniform:+.4f}",
+        )
+        for label, loss in sorted(losses.items(), key=lambda item: item[1])
+    ]
+
+
+def cost_parts(record: RunRecord, total: str) -> list[tuple[str, ...]]:
+    """Returns what a part of a run cost, its own parts by falling FLOPs, the sum last.
+
+    Args:
+        record: The run.
+        total: "search" or "verification".
+    """
+    content = record.metrics.get(total)
+    parts = content.get("parts") if isinstance(content, dict) else None
+    flops, seconds = record.number(total, "flops"), record.number(total, "seconds")
+    rows = []
+    for name in parts if isinstance(parts, dict) else ():
+        own = record.numbers(total, "parts", name)
+        rows.append((PARTS.get(name, str(name)), own))
+    if flops is None or (not flops and not rows):
+        return []
+    rows.sort(key=lambda row: -row[1].get("flops", 0.0))
+    rows.append(("in all", record.numbers(total)))
+    return [
+        (
+            label,
+            count(own.get("tokens")),
+            flops_of(own.get("flops")),
+            percent(own.get("flops", 0.0) / flops if flops else None),
+            duration(own.get("seconds")),
+            percent(own.get("seconds", 0.0) / seconds if seconds else None),
+        )
+        for label, own in rows
+    ]
+
+
+def other_methods(record: RunRecord) -> list[tuple[str, float, bool, str]]:
+    """Returns what methods cost in plain trainings of the proxy: label, cost, measured, how.
+
+    The run itself was measured; the others are counted from their authors' procedures, every proxy
+    as long as this search's. Empty where the run's cost or the length of a training is not known.
+    """
+    plain, flops = record.plain_training(), record.number("search", "flops")
+    if not plain or not flops:
+        return []
+    label = "this search" if record.method in SEARCHES else f"this run: {record.method}"
+    own = [(label, flops / plain, True, "measured, by one counter of FLOPs")]
+    if record.method not in SEARCHES:
+        return own
+    domains = len(record.domains)
+    return own + [(name, cost(domains), False, how) for name, cost, how in PROCEDURES]
+
+
+def source_of(record: RunRecord) -> list[tuple[str, str]]:
+    """Returns where the text came from, with its hashes."""
+    manifest, mixture = record.manifest, record.mixture
+    origin, vocabulary = manifest.get("origin"), as_number(manifest.get("vocabulary"))
+    data, tokenizer = manifest.get("sha256"), manifest.get("tokenizer_sha256")
+    if mixture is not None:
+        data, tokenizer = data or mixture.data_sha256, tokenizer or mixture.tokenizer
+    files = manifest.get("files")
+    pairs = [
+        ("Origin", "" if origin is None else str(origin)),
+        ("Files or sources", count(len(files)) if isinstance(files, list) else ""),
+        ("Tokens in the vocabulary", count(vocabulary) if vocabulary else ""),
+        ("SHA-256 of the tokens", str(data or "")),
+        ("SHA-256 of the tokenizer", str(tokenizer or "")),
+    ]
+    return [(name, value) for name, value in pairs if value]
+
+
+def manifest_rows(record: RunRecord) -> list[tuple[str, ...]]:
+    """Returns a row a domain of the data: counts of both sides, and what was dropped."""
+    domains = record.manifest.get("domains")
+    rows = []
+    for name, entry in sorted(domains.items()) if isinstance(domains, dict) else ():
+        cells = [str(name)]
+        for side in ("train", "validation"):
+            own = entry.get(side) if isinstance(entry, dict) else None
+            for column in ("documents", "tokens", "bytes"):
+                cells.append(count(as_number(own.get(column)) if isinstance(own, dict) else None))
+        for column in ("duplicates_dropped", "in_validation_dropped", "skipped"):
+            cells.append(count(as_number(entry.get(column)) if isinstance(entry, dict) else None))
+        rows.append(tuple(cells))
+    return rows
+
+
+def commands(record: RunRecord) -> list[tuple[str, str]]:
+    """Returns commands to go on with: what each does, and the line."""
+    if record.mixture is None:
+        return []
+    run = shlex.quote(str(record.path))
+    data = shlex.quote(str(record.asked("run", "data") or "STORE"))
+    prefix = "'/data/{domain}'"
+    pairs = [
+        ("The weights in a trainer's own format",
+         f"bydore export {run} --to megatron --prefix {prefix} --out FILE"),
+        ("A target model trained on exactly these weights",
+         f"bydore train --mixture {run} --data STORE --model models/target-60m --tokens 1B "
+         "--out DIR"),
+        ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
+        ("This run beside another", f"bydore report {run} OTHER"),
+    ]  # fmt: skip
+    verdicts = set(record.mixture.verdicts().values())
+    prunable = record.mixture.free_weights is None and not record.mixture.pruning_hurts()
+    if prunable and {"below"} < verdicts:  # some, not all
+        pairs.append(
+            (f"The same without the domains whose interval lies below {compared_with(record)[0]}",
+             f"bydore export {run} --to megatron --prune --prefix {prefix} --out FILE")
+        )  # fmt: skip
+    if not record.agreement and record.method == "search":
+        pairs.append(
+            ("Whether other seeds find the same", f"bydore search --seeds 5 --data {data} ...")
+        )
+    if (record.path / "posterior.nc").is_file():
+        path = repr(str(record.path / "posterior.nc"))
+        pairs.append(("The posterior in Python", f"import arviz as az; az.from_netcdf({path})"))
+    if record.method == "bydore" and (record.path / "search").is_dir():
+        nested = shlex.quote(str(record.path / "search"))
+        pairs.append(("The search behind this fit", f"bydore report {nested}"))
+    return pairs

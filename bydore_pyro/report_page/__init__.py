@@ -1,1 +1,0 @@
-"""The HTML report, in parts: reading a run, judging it, drawing it, and the page itself."""

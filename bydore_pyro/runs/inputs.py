@@ -1,0 +1,104 @@
+"""The data of a run, as its options name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from bydore_pyro.data import Domains, TokenStore, load_tokens
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.runs.options import Options
+from bydore_pyro.utils import DataError, progress_bar, require, tell
+
+__all__ = [
+    "domains_of",
+    "largest_weights",
+    "load_domains",
+    "search_domains",
+    "uniform_weights",
+]
+
+
+def load_domains(options: Options) -> Domains:
+    """Checks everything that can be checked before anything long starts, and loads the data.
+
+    Raises:
+        DataError: When data, domains, validation set or proxy are not what the run needs, or a
+            package is missing.
+        ValueError: When the shares of the validation set are none, or there is no such device.
+    """
+    run = options.run
+    if run.log == "tensorboard":
+        require("tensorboard", "target")
+    validation = run.validation_shares()
+    model = options.language_model(vocabulary=300, seed=0)  # a wrong config folder shows here
+    longest = getattr(model.config, "max_position_embeddings", run.sequence_length)
+    if run.sequence_length > longest:
+        raise DataError(
+            f"Expected sequence_length <= {longest}, the most that {run.proxy} takes, "
+            f"found {run.sequence_length}"
+        )
+    with torch.no_grad():
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=options.device))
+    with progress_bar() as bar:
+        corpus = load_tokens(
+            run.data,
+            options.corpus,
+            options.tokenizer,
+            options.rows,
+            needed=(*validation, *(run.domains or ())),
+            cache=Path(run.cache) if run.cache else None,
+            progress=tell,
+            bar=bar,
+        )
+    domains = search_domains(options, corpus, run.seed)
+    largest_weights(options, domains)
+    return domains
+
+
+def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
+    """Returns the options' domains, with the sequences kept aside that their search measures."""
+    count = len(options.run.domains or [n for n, tokens in corpus.train.items() if len(tokens)])
+    measured = options.search.measured_sequences(max(1, count))
+    return domains_of(options, corpus, seed, measured=measured)
+
+
+def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
+    """Returns the options' domains and validation set, in the orders of a seed.
+
+    Args:
+        options: Which, and their lengths.
+        corpus: The tokens.
+        seed: Of all orders.
+        measured: Sequences of each domain that are kept for measuring.
+    """
+    return Domains(
+        corpus,
+        options.run.validation_shares(),
+        names=options.run.domains,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.run.validation_sequences,
+        measured=measured,
+        seed=seed,
+        device=options.device,
+    )
+
+
+def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
+    """Returns the largest weights that `max_epochs` allows, None without it.
+
+    Raises:
+        DataError: When the domains hold too little text for a run within them.
+    """
+    epochs = options.run.max_epochs
+    if epochs is None:
+        return None
+    most = domains.most_weights(epochs, options.run_tokens)
+    Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
+    return most
+
+
+def uniform_weights(domains: Domains) -> dict[str, float]:
+    """Returns ``1 / K`` for every domain."""
+    return dict.fromkeys(domains.names, 1 / domains.num_domains)

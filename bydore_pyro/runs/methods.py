@@ -1,0 +1,215 @@
+"""Every method of choosing a mixture by its name, on one problem and one cost counter."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bydore_pyro.baselines import (
+    AutoScaleConfig,
+    DoReMiConfig,
+    FastMixConfig,
+    Fit,
+    HumanConfig,
+    MDEConfig,
+    MixMinConfig,
+    Problem,
+    RegMixConfig,
+    SingleConfig,
+    UniMaxConfig,
+    fit_autoscale,
+    fit_doremi,
+    fit_fastmix,
+    fit_human,
+    fit_mde,
+    fit_mixmin,
+    fit_natural,
+    fit_regmix,
+    fit_single,
+    fit_uniform,
+    fit_unimax,
+)
+from bydore_pyro.data import Domains
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.runs.inputs import domains_of, largest_weights, search_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.run import is_finished, search_in
+
+__all__ = ["METHODS", "BudgetConfig", "MethodOptions", "fit", "fit_bydore", "problem_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetConfig:
+    """How much a method may spend, and where finished proxies lie."""
+
+    budget: float = field(
+        default=8.0,
+        metadata={
+            "help": "Most FLOPs of a method, in plain trainings of the proxy over --steps steps; "
+            "every method makes its proxies so long that it stays within."
+        },
+    )
+    proxy_runs: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder of finished proxies, which methods share; in --out if not given."
+        },
+    )
+    evaluation_sequences: int = field(
+        default=64,
+        metadata={
+            "help": "Most held-out sequences of a domain that a finished proxy is judged on."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget <= 1e6:
+            raise ValueError(f"Expected budget in (0, 1e6], actual {self.budget}")
+        if self.evaluation_sequences < 16:
+            raise ValueError(
+                f"Expected evaluation_sequences >= 16, actual {self.evaluation_sequences}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions(Options):
+    """The options of a search and of every other method."""
+
+    budget: BudgetConfig
+    single: SingleConfig
+    human: HumanConfig
+    doremi: DoReMiConfig
+    regmix: RegMixConfig
+    autoscale: AutoScaleConfig
+    mde: MDEConfig
+    mixmin: MixMinConfig
+    fastmix: FastMixConfig
+    unimax: UniMaxConfig
+
+
+def problem_of(
+    options: MethodOptions, domains: Domains, runs: Path, held_out: tuple[str, ...] = ()
+) -> Problem:
+    """Returns the problem that options pose.
+
+    Args:
+        options: Data, proxy, lengths, budget.
+        domains: Their domains and validation set.
+        runs: Folder of finished proxies.
+        held_out: Domains on whose held-out text proxies are evaluated, beside the target's.
+    """
+    corpus = domains.corpus
+    return Problem(
+        corpus=corpus,
+        names=domains.names,
+        target=domains.validation_shares,
+        build=lambda seed: options.language_model(corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.budget.evaluation_sequences,
+        seed=options.run.seed,
+        budget=options.budget.budget,
+        runs=runs,
+        held_out=held_out,
+    )
+
+
+def bydore_steps(problem: Problem, options: Options) -> int:
+    """Returns how many steps of the search the budget allows, at least 2.
+
+    Raises:
+        DataError: When it does not reach for one.
+    """
+    search = options.search
+    if search.evidence == "matching":
+        return _matching_steps(problem, options)
+    measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
+    # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
+    passes = 3 if search.hypergradient == "forward_mode" else 2
+    update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
+    step = 1 + update / search.update_every  # in training steps
+    return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
+
+
+def _matching_steps(problem: Problem, options: Options) -> int:
+    """The options' steps, or as many as the budget allows beside the rounds' measurements."""
+    search, domains = options.search, len(problem.names)
+    sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
+    checked = 2 / 3 * domains * search.check_sequences  # two forward passes
+    measured = (search.rounds * sequences + checked) / search.batch_sequences
+    share = search.train_share
+    most = problem.steps_for("bydore", share, measured - share * problem.evaluation_steps())
+    return max(search.rounds, math.ceil(search.rounds / share), min(search.steps, most))
+
+
+def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
+    """Searches the posterior, within the budget; the run stays in `folder` and is continued.
+
+    Raises:
+        DataError: When the budget does not reach.
+        NonFiniteError: See `bydore_pyro.search.search.search_step`.
+    """
+    import xarray
+
+    steps = bydore_steps(problem, options)
+    warmup = min(options.search.guide_warmup, steps - 1)
+    search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
+    run = dataclasses.replace(options.run, out=str(folder), tokens=None)
+    if not is_finished(folder):
+        varied = dataclasses.replace(options, search=search, run=run)
+        search_in(varied, folder, "bydore", search_domains(varied, problem.corpus, problem.seed))
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    problem.cost.add(metrics["search"]["parts"])
+    with xarray.open_dataset(folder / "trajectory.nc", engine="h5netcdf") as trajectory:
+        means = trajectory["mean"].values
+    kept = ("last_weights", "learning", "matching")
+    details = {"steps": steps, **{name: metrics[name] for name in kept if name in metrics}}
+    mixture = Mixture.from_json(folder / "mixture.json")
+    return Fit(mixture=mixture, trajectory=means, details=details)
+
+
+METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
+    "uniform": lambda problem, options, folder: fit_uniform(problem),
+    "natural": lambda problem, options, folder: fit_natural(problem),
+    "unimax": lambda problem, options, folder: fit_unimax(
+        problem, options.unimax, options.run_tokens
+    ),
+    "human": lambda problem, options, folder: fit_human(problem, options.human),
+    "single": lambda problem, options, folder: fit_single(problem, options.single),
+    "doremi": lambda problem, options, folder: fit_doremi(problem, options.doremi),
+    "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
+    "autoscale": lambda problem, options, folder: fit_autoscale(problem, options.autoscale),
+    "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
+    "mixmin": lambda problem, options, folder: fit_mixmin(problem, options.mixmin),
+    "fastmix": lambda problem, options, folder: fit_fastmix(problem, options.fastmix),
+    "bydore": fit_bydore,
+}
+
+
+def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
+    """Finds a mixture by the method of that name, capped where the options ask for it.
+
+    Args:
+        method: One of `METHODS`.
+        problem: Data, target, proxy and budget; its cost counter is charged.
+        options: The method's own settings.
+        folder: Where a search leaves its run.
+
+    Raises:
+        ValueError: When there is no such method.
+        DataError: When the budget does not reach, or the data is not what the method needs.
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    if method not in METHODS:
+        raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{method}'")
+    most = largest_weights(options, domains_of(options, problem.corpus, problem.seed))
+    found = METHODS[method](problem, options, folder)
+    if most is None or found.mixture.free_weights is not None:  # a search has capped its own
+        return found
+    return dataclasses.replace(found, mixture=found.mixture.capped(most))

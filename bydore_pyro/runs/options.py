@@ -1,0 +1,212 @@
+"""The options of a search, by the part that they configure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import torch
+
+from bydore_pyro.core import PriorNetworkConfig
+from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
+from bydore_pyro.proxy import Parallel, ProxyConfig, build_language_model, model_source
+from bydore_pyro.search import SearchConfig
+from bydore_pyro.utils import device_named, number_of_tokens
+
+__all__ = ["SMOKE", "Options", "RunConfig"]
+
+
+# Seconds instead of minutes; an option given beside --smoke wins over these.
+SMOKE = {
+    "domain_megabytes": 0.15,
+    "tokenizer_megabytes": 1.0,
+    "vocabulary": 300,
+    "sequence_length": 32,
+    "steps": 6,
+    "guide_warmup": 1,
+    "rounds": 2,
+    "round_sequences": 8,
+    "check_sequences": 2,
+    "inference_steps": 15,
+    "batch_sequences": 8,
+    "validation_batch": 8,
+    "validation_sequences": 32,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What is run, on what, and where the results go."""
+
+    data: str = field(
+        default="environment",
+        metadata={
+            "help": "'environment' (the text of the Python environment); a folder whose "
+            "sub-folders or files are domains; a JSON or YAML file that lists domains; a token "
+            "store; 'pile:' with the folder or hub name of a copy of the Pile; with "
+            "--domain_column a file or folder of rows, or 'hub:' with a dataset's name."
+        },
+    )
+    domains: list[str] | None = field(
+        default=None, metadata={"help": "Domains to train on; all of the data when not given."}
+    )
+    validation: list[str] = field(
+        default_factory=lambda: ["docstrings"],
+        metadata={
+            "help": "Domains whose held-out text is the validation set, as NAME or NAME=SHARE."
+        },
+    )
+    proxy: str = field(
+        default="models/proxy-tiny",
+        metadata={"help": "Proxy model: a folder with config.json, or a hub name."},
+    )
+    sequence_length: int = field(default=128, metadata={"help": "Tokens in a sequence."})
+    validation_sequences: int = field(
+        default=512, metadata={"help": "Most sequences in the validation set."}
+    )
+    max_epochs: float | None = field(
+        default=None,
+        metadata={
+            "help": "How many times the text of a domain may be read in a run of --target_tokens; "
+            "the weights found are capped accordingly. No limit if not given."
+        },
+    )
+    target_tokens: float | None = field(
+        default=None,
+        metadata={
+            "help": "Length of the run that the weights are for, in tokens; the search's own if "
+            "not given."
+        },
+    )
+    tokens: str | None = field(
+        default=None,
+        metadata={
+            "help": "Length of the search in training tokens, such as 4e6 or 0.4B; decides --steps."
+        },
+    )
+    seed: int = field(default=0, metadata={"help": "Seed of models, search and batches."})
+    device: str = field(
+        default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
+    )
+    out: str | None = field(
+        default=None, metadata={"help": "Folder of the run; runs/<command>-<time> if not given."}
+    )
+    checkpoint_every: int = field(
+        default=50, metadata={"help": "Steps between two checkpoints; 0 writes none."}
+    )
+    log: Literal["none", "tensorboard"] = field(
+        default="none", metadata={"help": "'tensorboard' writes its event files into the run."}
+    )
+    cache: str | None = field(
+        default=None,
+        metadata={"help": "Folder of cached token stores; the user's cache if not given."},
+    )
+    smoke: bool = field(
+        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("data", "proxy", "device", "out", "cache"):
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.checkpoint_every < 0:
+            raise ValueError(f"Expected checkpoint_every >= 0, actual {self.checkpoint_every}")
+        if self.log not in ("none", "tensorboard"):
+            raise ValueError(f"Expected log 'none' or 'tensorboard', actual {self.log!r}")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
+        if self.sequence_length < 2:
+            raise ValueError(f"Expected sequence_length >= 2, actual {self.sequence_length}")
+        if self.validation_sequences < 1:
+            raise ValueError(
+                f"Expected validation_sequences >= 1, actual {self.validation_sequences}"
+            )
+        for name in ("max_epochs", "target_tokens"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"Expected {name} > 0, actual {value}")
+
+    def validation_shares(self) -> dict[str, float]:
+        """Returns the validation set as shares by domain."""
+        shares: dict[str, float] = {}
+        for entry in self.validation:
+            name, equals, share = entry.partition("=")
+            try:
+                value = float(share) if equals else 1.0
+                if not math.isfinite(value):
+                    raise ValueError
+            except ValueError:
+                raise ValueError(f"Expected --validation NAME=SHARE, found '{entry}'") from None
+            if name in shares:
+                raise ValueError(f"Expected every validation domain once, found '{name}' twice")
+            shares[name] = value
+        return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """All options of a run, by the part that they configure."""
+
+    run: RunConfig
+    corpus: CorpusConfig
+    rows: RowConfig
+    tokenizer: TokenizerConfig
+    proxy: ProxyConfig
+    network: PriorNetworkConfig
+    search: SearchConfig
+
+    @property
+    def device(self) -> torch.device:
+        """The device that `--device` names."""
+        return device_named(self.run.device)
+
+    @property
+    def run_tokens(self) -> float:
+        """Length of the run that the weights are for, in tokens."""
+        return self.run.target_tokens or self.search.steps * self.batch_tokens
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens in a training batch."""
+        return self.search.batch_sequences * self.run.sequence_length
+
+    def resolved(self) -> Self:
+        """Returns options in which `tokens` has decided the steps."""
+        if self.run.tokens is None:
+            return self
+        steps = math.ceil(number_of_tokens(self.run.tokens) / self.batch_tokens)
+        return dataclasses.replace(self, search=dataclasses.replace(self.search, steps=steps))
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Returns plain values, which `from_dict` takes."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Returns the options that `as_dict` gave.
+
+        Raises:
+            ValueError: When an option is unknown, missing or out of range.
+        """
+        kinds = typing.get_type_hints(cls)
+        try:
+            if unknown := [*(parts.keys() - kinds.keys())]:
+                raise KeyError(f"unknown parts {sorted(unknown)}")
+            return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"Expected the options of a search, found: {error}") from None
+
+    def parallel(self) -> Parallel:
+        """Returns the processes among which the batches are split."""
+        return Parallel(cpu=self.device.type == "cpu")
+
+    def language_model(self, vocabulary: int, seed: int) -> torch.nn.Module:
+        """Builds the proxy with fresh weights."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = build_language_model(model_source(self.run.proxy), vocabulary)
+        return model.to(self.device)

@@ -1,0 +1,219 @@
+"""What a search found, as the files of its run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import resource
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from bydore_pyro.analysis import (
+    domain_summary,
+    jitter,
+    mixture_of,
+    posterior_of,
+    rounds_of,
+    search_guide_fit,
+    trajectory_of,
+)
+from bydore_pyro.data import Domains
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.runs.inputs import largest_weights
+from bydore_pyro.runs.options import Options
+from bydore_pyro.search import LinearSearch, MatchingSearch, SearchState
+from bydore_pyro.utils import RunFolder, provenance
+
+if TYPE_CHECKING:
+    import arviz
+    import pandas
+
+__all__ = [
+    "Found",
+    "learning_of",
+    "peak_memory_megabytes",
+    "run_epochs",
+    "search_metrics",
+    "write_search",
+]
+
+# Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
+# that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
+LEARNED_MARGIN = 0.1
+LAST = 10  # losses of a search by linear evidence, each of a small batch, are averaged over as many
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finished search and its mixture; summary and posterior are None where there is none."""
+
+    state: SearchState
+    mixture: Mixture
+    summary: pandas.DataFrame | None
+    posterior: arviz.InferenceData | None
+
+
+def write_search(state: SearchState, options: Options, folder: RunFolder) -> Found:
+    """Writes mixture, trajectory and pictures; of a posterior its draws and their summary too."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from bydore_pyro.analysis import plot_losses, plot_posterior, plot_trajectory
+
+    corpus, trajectory, summary = state.domains.corpus, trajectory_of(state), None
+    # A search by matching may have broken off before its first round.
+    measured = not isinstance(state, MatchingSearch) or bool(state.rounds)
+    posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
+    mixture = mixture_of(
+        state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
+    )
+    most = largest_weights(options, state.domains)
+    if most is not None:
+        mixture = mixture.capped(most)
+    folder.write_text("mixture.json", mixture.to_json() + "\n")
+    if posterior is not None:
+        folder.write_posterior("posterior.nc", posterior)
+        summary = domain_summary(posterior)
+        folder.write_text("summary.csv", summary.to_csv(index_label="domain"))
+        # The result of a search by matching is not the posterior's mean.
+        free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
+        marked = free if isinstance(state, MatchingSearch) else None
+        folder.write_figure("posterior.png", plot_posterior(posterior, marked))
+    rounds = None
+    if isinstance(state, MatchingSearch) and measured:
+        rounds = [one.step - 1 for one in state.rounds]
+        folder.write_dataset("rounds.nc", rounds_of(state))
+    folder.write_dataset("trajectory.nc", trajectory)
+    folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
+    folder.write_figure("losses.png", plot_losses(trajectory, rounds))
+    return Found(state, mixture, summary, posterior)
+
+
+def learning_of(state: SearchState) -> dict[str, Any]:
+    """Returns whether the proxy has learned anything by the end of a search.
+
+    Gradients of a proxy that predicts no better than by chance tell nothing of the text, and the
+    weights found from them mean nothing.
+
+    Returns:
+        `validation_loss` at the end and `uniform_loss`, ``ln V`` of a uniform prediction, in nats
+        per token; the `margin` by which it must be lower; whether it has `learned`; and the
+        `warning` where it has not. Nothing where no loss was measured.
+    """
+    last = 1 if isinstance(state, MatchingSearch) else LAST
+    losses = [record.validation_loss for record in state.records[-last:]]
+    if not losses or not all(map(math.isfinite, losses)):
+        return {}
+    loss, uniform = float(np.mean(losses)), math.log(state.domains.corpus.vocabulary)
+    learned = loss < uniform - LEARNED_MARGIN
+    found: dict[str, Any] = {
+        "validation_loss": loss,
+        "uniform_loss": uniform,
+        "margin": LEARNED_MARGIN,
+        "learned": learned,
+    }
+    if not learned:
+        found["warning"] = (
+            "The weights mean nothing: the proxy has not learned. Its validation loss ended at "
+            f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
+            f"{uniform - LEARNED_MARGIN:.2f} was expected: more --steps or another --learning_rate "
+            "may help"
+        )
+    return found
+
+
+def search_metrics(options: Options, found: Found) -> dict[str, Any]:
+    """Returns what a search cost and what it reached, as plain values for `metrics.json`."""
+    state = found.state
+    names, last = state.domains.names, state.records[-1]
+    means = np.stack([record.mean for record in state.records])
+    metrics: dict[str, Any] = {
+        "seed": options.run.seed,
+        "steps": len(state.records),
+        "search": state.proxy.cost.report(),
+        "jitter_second_half": jitter(means[len(means) // 2 :]),
+        "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
+        "learning": learning_of(state),
+        "epochs": state.domains.epochs(),
+        "run_tokens": options.run_tokens,
+        "run_epochs": run_epochs(options, state.domains, found.mixture),
+        "validation_sequences": len(state.domains.validation),
+        "peak_memory_megabytes": peak_memory_megabytes(),
+        "device": str(options.device),
+        "threads": torch.get_num_threads(),
+        **provenance(),
+    }
+    if isinstance(state, MatchingSearch):
+        metrics["matching"] = _matching_metrics(state)
+    if isinstance(state, LinearSearch) and state.measure.error is not None:
+        metrics["hypergradient_relative_error"] = state.measure.error
+    if found.posterior is not None and isinstance(state, MatchingSearch):
+        noted = found.posterior["posterior"].attrs
+        weighed = float(noted["khat"])
+        metrics["guide_fit"] = {
+            "khat": weighed if math.isfinite(weighed) else "infinite",
+            "effective_draws": float(noted["effective_draws"]),
+            "draws": int(noted["weighed_draws"]),
+            "corrected": bool(noted["corrected"]),
+        }
+    elif found.summary is not None:
+        fit = search_guide_fit(state)
+        khat = fit.khat if math.isfinite(fit.khat) else "infinite"
+        metrics["guide_fit"] = {**dataclasses.asdict(fit), "khat": khat}
+        metrics["last_concentration_sum"] = float((last.concentration / last.rate).sum())
+    return metrics
+
+
+def _matching_metrics(state: MatchingSearch) -> dict[str, Any]:
+    """Returns what the rounds found, in plain values."""
+    names, found, rounds = state.domains.names, state.matching, state.rounds
+
+    def by_name(values: Any) -> dict[str, float]:
+        return dict(zip(names, (float(v) for v in values), strict=True))
+
+    width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
+    metrics: dict[str, Any] = {
+        "unexplained": found.unexplained,
+        "scale": found.scale,
+        # How much wider intervals are than if every sequence were a witness of its own.
+        "by_document_over_by_sequence": float(width.sqrt().median()),
+        "jitter_between_rounds": jitter(np.stack([one.weights for one in rounds])),
+        "rounds": [
+            {
+                "step": one.step,
+                "sequences": int(one.sequences.sum()),
+                "validation_loss": one.validation_loss,
+                "unexplained": one.unexplained,
+                "scale": one.scale,
+                "weights": by_name(one.weights),
+                "alone": by_name(one.alone),
+                "inference_steps": one.inference_steps,
+                "settled": one.settled,
+            }
+            for one in rounds
+        ],
+    }
+    if state.check is not None:
+        failing = [name for name, bad in zip(names, state.check.failing, strict=True) if bad]
+        metrics["check"] = {
+            "slopes": by_name(state.check.slopes),
+            "errors": by_name(state.check.errors),
+            "failing": failing,
+        }
+    return metrics
+
+
+def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
+    """Returns how many times a run on a mixture reads the text of each domain."""
+    once = domains.most_weights(1.0, options.run_tokens)
+    return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
+
+
+def peak_memory_megabytes() -> int:
+    """Returns the most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB, bytes on macOS
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024))

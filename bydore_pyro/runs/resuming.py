@@ -1,0 +1,75 @@
+"""Where a run begins, and how one that was stopped goes on with its own options."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bydore_pyro.runs.options import SMOKE, Options
+from bydore_pyro.utils import RunFolder, RunFolderError, parse_options, resumed_run
+
+__all__ = ["begin_run", "options_or_resumed", "resumed_options"]
+
+T = TypeVar("T", bound=Options)
+
+
+def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
+    """Returns the run's folder, checked but not made; with `resume` the one that is continued.
+
+    It is the same one in every process, whatever the clock says to each.
+
+    Raises:
+        RunFolderError: When the folder holds a run already, or cannot be written to.
+    """
+    parallel = options.parallel()
+    if resume is not None:
+        return RunFolder(resume, resume=True, writes=parallel.is_main)
+    now = time.strftime("%Y%m%d-%H%M%S")
+    path = parallel.agree(options.run.out or f"runs/{name}-{now}")
+    return RunFolder(Path(path), writes=parallel.is_main)
+
+
+def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
+    """Returns the options, of a class of `Options`, that a run of a command was begun with.
+
+    Raises:
+        RunFolderError: When the folder holds no run, or another command's.
+    """
+    try:
+        parts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = parts.pop("name")
+        if found != name:
+            raise ValueError(f"a run of {found}")
+        return kind.from_dict(parts)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise RunFolderError(f"Expected a run of {name} in {folder}, found none: {error}") from None
+
+
+def options_or_resumed(
+    arguments: Sequence[str],
+    name: str,
+    about: str,
+    kind: type[T],
+    smoke: Mapping[str, Any] = SMOKE,
+) -> tuple[T, Path | None]:
+    """Returns the options of a command line, and the folder of the run that `--resume` names.
+
+    Args:
+        arguments: Of the command line.
+        name: The command, "bydore" before it or not.
+        about: The text of `--help`.
+        kind: The class of the options.
+        smoke: What `--smoke` presets.
+
+    Raises:
+        RunFolderError: When `--resume` names no run.
+        ValueError: When other options stand beside `--resume`.
+    """
+    resume = resumed_run(arguments)
+    if resume is not None:
+        return resumed_options(resume, name.removeprefix("bydore "), kind), resume
+    options = parse_options(arguments, name, about, kind, presets={"--smoke": smoke})
+    return options.resolved(), None

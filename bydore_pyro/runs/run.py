@@ -1,0 +1,260 @@
+"""A search in its run folder: data, checkpoints, progress, results."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.results import Found, learning_of, search_metrics, write_search
+from bydore_pyro.search import (
+    MatchingSearch,
+    SearchState,
+    StepRecord,
+    init_search,
+    load_checkpoint,
+    run_search,
+    save_checkpoint,
+)
+from bydore_pyro.utils import (
+    DataError,
+    Interrupted,
+    RunFolder,
+    RunFolderError,
+    check_belongs,
+    deferred,
+    remove_half_written,
+    tell,
+    versions,
+)
+
+__all__ = ["is_finished", "search", "search_in", "write_inputs"]
+
+CHECKPOINTS = "checkpoints"
+# Of the options of a run: where things lie (the data's hash decides) and how they are told.
+FREE = ("data", "cache", "out", "device", "log", "checkpoint_every")
+
+
+def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:
+    """Writes what goes into a run (`config.json` makes the folder one) and prints the options.
+
+    Raises:
+        DataError: When the run that is continued was begun on other tokens.
+        RunFolderError: When it does not tell on which, or was begun with other options.
+    """
+    if folder.resumed:
+        path, asked = folder.path / "manifest.json", folder.path / "config.json"
+        try:
+            begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise RunFolderError(f"Expected the run's manifest, found {path}: {error}") from None
+        try:
+            parts = _deciding(json.loads(asked.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RunFolderError(f"Expected the run's options, found {asked}: {error}") from None
+        check_belongs(asked, parts, _deciding(options.as_dict()), tell)
+        if begun != corpus.sha256:
+            raise DataError(
+                f"Expected the data that {folder.path} was begun on ({begun[:12]}), found other "
+                f"data ({corpus.sha256[:12]})"
+            )
+        return
+    manifest = corpus.manifest()
+    tokenizer = corpus.tokenizer / "tokenizer.json"
+    folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
+    folder.write_json("manifest.json", manifest)
+    folder.write_config(name, options.as_dict(), tell)
+
+
+def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> Found:
+    """Runs the search behind a progress bar, with checkpoints, and writes what it found.
+
+    Where it breaks off, what it found until then is written too, and the run can be continued.
+
+    Raises:
+        DataError: When the tokens change while they are read.
+        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+        NonFiniteError: See `search_step`.
+        OSError: When the disk is full; the last checkpoint stays.
+        RunFolderError: When the run that is continued has other options than it was begun with, or
+            the folder is deleted, moved or replaced meanwhile.
+    """
+    write_inputs(folder, options, domains.corpus, name)
+    seed = options.run.seed
+    run = {**_deciding(options.as_dict()), "versions": versions()}
+    model = options.language_model(domains.corpus.vocabulary, seed)
+    proxy = Proxy(model, options.proxy, parallel=options.parallel())
+    state = init_search(domains, proxy, options.search, options.network, seed=seed)
+    checkpoints = folder.path / CHECKPOINTS
+    if folder.resumed:
+        found = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)
+        if folder.writes:
+            remove_half_written(folder.path)
+        if found:
+            tell(f"going on from {found}")
+        elif checkpoints.is_dir():
+            tell("no sound checkpoint: beginning anew")
+    try:
+        with deferred() as asked:
+            _train(state, options, folder, run, asked)
+        result = write_search(state, options, folder)
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            _write_broken_off(state, options, folder, error)
+        finally:
+            if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
+                proxy.parallel.wait()
+        raise
+    if warning := learning_of(state).get("warning"):
+        tell(f"warning: {warning}")
+    return result
+
+
+def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that decide what a run finds, by part."""
+    kept = {name: value for name, value in parts["run"].items() if name not in FREE}
+    return {**parts, "name": None, "run": kept}
+
+
+def _train(
+    state: SearchState,
+    options: Options,
+    folder: RunFolder,
+    run: Mapping[str, Any],
+    asked: Callable[[], int],
+) -> None:
+    """Takes all steps, and saves: every so often, before a round, at the end and when asked to."""
+    checkpoints = folder.path / CHECKPOINTS
+    every, parallel = options.run.checkpoint_every, state.proxy.parallel
+
+    def save() -> None:
+        if every and folder.writes:
+            save_checkpoint(state, checkpoints, run)
+
+    try:
+        with _progress(options, state, folder) as show:
+            for record in run_search(state):
+                show(record)
+                done = len(state.records)
+                if number := parallel.largest(asked()):
+                    raise Interrupted(number)
+                # A round is the longest step; who is killed in one does not lose those before.
+                if every and (done % every == 0 or _round_is_next(state)):
+                    save()
+    except Interrupted:
+        save()
+        raise
+    save()
+    tell("the last step is done: the posterior is weighed, drawn from and written")
+
+
+def _round_is_next(state: SearchState) -> bool:
+    rounds = state.config.measured_steps if isinstance(state, MatchingSearch) else ()
+    return len(state.records) + 1 in rounds
+
+
+def _write_broken_off(
+    state: SearchState, options: Options, folder: RunFolder, error: BaseException
+) -> None:
+    """Tells where the run can be gone on from, and writes what was found until then."""
+    if not folder.writes:
+        return
+    done = len(state.records)
+    stopped = {"stopped": str(error) or type(error).__name__, "steps": done}
+    folder.write_json("metrics.json", {**stopped, "search": state.proxy.cost.report()})
+    path = folder.path / CHECKPOINTS / f"step-{done:06d}"
+    if isinstance(error, Interrupted):
+        saved = path.is_dir()
+        if saved:
+            tell(f"Saved {path}. Go on with --resume {folder.path}")
+        # A kill may follow soon, and what was found so far is found again.
+        if state.is_done or (saved and not error.asked_by_hand):
+            return
+    if state.records:
+        write_search(state, options, folder)
+        tell(f"The {done} steps before it are in {folder.path}")
+
+
+@contextmanager
+def _progress(
+    options: Options, state: SearchState, folder: RunFolder
+) -> Iterator[Callable[[StepRecord], None]]:
+    """Gives the block a function that shows and logs a step.
+
+    It raises `RunFolderError`, and tells what was found, where the folder is no more the run's.
+    """
+    from tqdm import tqdm
+
+    done, names = len(state.records), state.domains.names
+    writer = None
+    if options.run.log == "tensorboard" and folder.writes:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=done + 1)
+
+    def show(record: StepRecord) -> None:
+        if folder.is_lost:
+            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
+            tell(f"The weights after {len(state.records)} steps were: {found}")
+        folder.require()
+        leading = sorted(zip(-record.mean, names, strict=True))[:3]
+        shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
+        told = ""
+        if math.isfinite(record.validation_loss):
+            told = f"validation {record.validation_loss:.3f}, "
+        bar.set_postfix_str(told + shown, refresh=False)
+        bar.update()
+        if writer is not None:
+            step = len(state.records)
+            for loss in ("train_loss", "validation_loss", "loss", "kl_weight"):
+                if math.isfinite(value := getattr(record, loss)):
+                    writer.add_scalar(f"nats_per_token/{loss}", value, step)
+            for k, name in enumerate(names):
+                writer.add_scalar(f"weight/{name}", record.mean[k], step)
+                if math.isfinite(record.g[k]):
+                    writer.add_scalar(f"g/{name}", record.g[k], step)
+            last = state.rounds[-1] if isinstance(state, MatchingSearch) and state.rounds else None
+            if last is not None and last.step == step:
+                writer.add_scalar("round/unexplained", last.unexplained, step)
+                writer.add_scalar("round/scale", last.scale, step)
+
+    steps = options.search.trained_steps
+    with tqdm(total=steps, initial=done, desc="search", unit="step", mininterval=0.5) as bar:
+        try:
+            yield show
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def search_in(options: Options, path: Path, name: str, domains: Domains | None = None) -> Found:
+    """Runs a search in a folder below another run's, or goes on with the one that is there.
+
+    Args:
+        options: Of the search.
+        path: The folder.
+        name: Of the run.
+        domains: Where they are not those that the options name.
+    """
+    parallel = options.parallel()
+    folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
+    parallel.wait()  # nobody writes before everybody has seen what is there
+    found = search(options, domains or load_domains(options), folder, name)
+    folder.write_json("metrics.json", search_metrics(options, found))
+    parallel.wait()  # until everybody can read it
+    return found
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a search that has run to its end."""
+    try:
+        return "stopped" not in json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False

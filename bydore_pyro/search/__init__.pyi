@@ -1,0 +1,13 @@
+from .checkpoint import load_checkpoint as load_checkpoint
+from .checkpoint import save_checkpoint as save_checkpoint
+from .config import SearchConfig as SearchConfig
+from .learner import BayesianLearner as BayesianLearner
+from .linear import LinearSearch as LinearSearch
+from .matching import MatchingSearch as MatchingSearch
+from .matching_learners import MatchingPosterior as MatchingPosterior
+from .point_learners import exponentiated_step as exponentiated_step
+from .search import init_search as init_search
+from .search import run_search as run_search
+from .search import search_step as search_step
+from .state import SearchState as SearchState
+from .state import StepRecord as StepRecord

@@ -1,0 +1,128 @@
+"""Checkpoints of a search: everything that the next step depends on, without pickle.
+
+``checkpoints/step-000050`` holds the proxy and its optimiser, the guide and its optimiser, random
+states, positions in the data and the trajectory so far, and what it belongs to: seed, options,
+data, versions. A search that goes on from one ends with the same bits, on a CPU, as one that was
+never stopped. What is damaged is set aside as ``refused-step-000050`` and no longer counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.proxy import proxy_content, restore_proxy
+from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.utils import appearing_folder, check_belongs, read_tree, set_aside, write_tree
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
+
+FORMAT = "bydore_pyro.checkpoint/3"
+KEPT = 2  # the newest, and one before it should the newest be damaged
+
+
+def save_checkpoint(state: SearchState, folder: Path, run: Mapping[str, Any] | None = None) -> Path:
+    """Writes a checkpoint below `folder`, whole or not at all, and deletes all but the newest two.
+
+    Args:
+        state: The search.
+        folder: Where its checkpoints are.
+        run: What it belongs to beside the search's own options and data, by name: plain values.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        OSError: When the disk is full; the checkpoints before it stay.
+    """
+    path = folder / f"step-{len(state.records):06d}"
+    if not path.is_dir():
+        with appearing_folder(path) as aside:
+            write_tree(aside, _content(state), _header(state, run))
+    for old in _checkpoints(folder)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def load_checkpoint(
+    state: SearchState,
+    folder: Path,
+    tell: Callable[[str], None],
+    run: Mapping[str, Any] | None = None,
+    *,
+    writes: bool = True,
+) -> Path | None:
+    """Sets a search that has not begun to where the newest sound checkpoint was.
+
+    Args:
+        state: From `init_search`, with the arguments of the search that is continued.
+        folder: Where its checkpoints are.
+        tell: Told which checkpoints are refused, and why, and of other versions.
+        run: What the search belongs to, as `save_checkpoint` was told.
+        writes: Whether damaged checkpoints are set aside: of several processes one does.
+
+    Returns:
+        The checkpoint's folder, None when there is no sound one.
+
+    Raises:
+        RunFolderError: When the newest sound one belongs to another search; it names what differs,
+            and all checkpoints stay.
+    """
+    for path in _checkpoints(folder):
+        try:
+            header, content = read_tree(path)
+        except ValueError as error:
+            place = set_aside(path) if writes else path
+            tell(f"checkpoint {path} is refused and set aside as {place.name}: {error}")
+            continue
+        check_belongs(path, header, _header(state, run), tell)
+        _restore(state, content)
+        return path
+    return None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*"), reverse=True)
+
+
+def _header(state: SearchState, run: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a checkpoint and the search that goes on from it must share."""
+    return {
+        "format": FORMAT,
+        "data": state.domains.corpus.sha256,
+        "domains": list(state.domains.names),
+        "search": dataclasses.asdict(state.config),
+        "proxy": dataclasses.asdict(state.proxy.config),
+        "parameters": sum(p.numel() for p in state.proxy.model.parameters()),
+        **(run or {}),
+    }
+
+
+def _content(state: SearchState) -> dict[str, Any]:
+    fields = [field.name for field in dataclasses.fields(StepRecord)]
+    records = {
+        name: np.array([getattr(record, name) for record in state.records]) for name in fields
+    }
+    return {
+        **proxy_content(state.proxy, state.domains),
+        "generator": state.generator.get_state(),
+        "running": state.running(),
+        "records": records,
+    }
+
+
+def _restore(state: SearchState, content: dict[str, Any]) -> None:
+    restore_proxy(state.proxy, state.domains, content)
+    state.generator.set_state(content["generator"])
+    state.restore(content["running"])
+    columns = content["records"]
+    length = len(columns["loss"])
+    state.records = [
+        StepRecord(**{n: c[i] if c.ndim > 1 else c[i].item() for n, c in columns.items()})
+        for i in range(length)
+    ]

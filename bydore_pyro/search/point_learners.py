@@ -1,0 +1,139 @@
+"""The ablation: the same search without a distribution. Weights are points on the simplex."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pyro.optim.clipped_adam import ClippedAdam
+from torch import Tensor
+
+from bydore_pyro.core import PriorNetwork, PriorNetworkConfig
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.learner import Weights
+
+__all__ = ["ExponentiatedLearner", "PointLearner", "exponentiated_step"]
+
+
+def exponentiated_step(weights: Tensor, scores: Tensor, eta: float, smoothing: float) -> Tensor:
+    """Returns the weights after one exponentiated step towards domains of high score.
+
+        alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
+
+    Args:
+        weights: alpha ``(K,)``, on the simplex.
+        scores: What a unit of weight on each domain brings ``(K,)``; DoReMi's are excess losses,
+            nats per token.
+        eta: Step size.
+        smoothing: c, in [0, 1).
+
+    References:
+        Xie et al., DoReMi, arXiv 2305.10429, Algorithm 1.
+    """
+    raised = torch.softmax(weights.log() + eta * scores, 0)
+    return (1 - smoothing) * raised + smoothing / len(weights)
+
+
+class PointLearner:
+    """``w = a / sum_j a_j`` with ``a = G_Phi(s)``: the same network, optimiser and step sizes.
+
+    The loss is ``-g . w``: without a distribution there is nothing for a KL term to weigh.
+
+    Args:
+        num_domains: K.
+        config: Step sizes.
+        network: The prior network, of whose two outputs one is used.
+        seed: Of its first weights.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, Fig. "weight_sensitivity".
+    """
+
+    def __init__(
+        self, num_domains: int, config: SearchConfig, network: PriorNetworkConfig | None, seed: int
+    ) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = PriorNetwork(num_domains, network)
+        own = [p for n, p in self.network.named_parameters() if n == "domain_bias"]
+        rest = [p for n, p in self.network.named_parameters() if n != "domain_bias"]
+        groups = [
+            {"params": own, "lr": config.guide_learning_rate},
+            {"params": rest, "lr": config.network_learning_rate},
+        ]
+        self._optimizer = ClippedAdam(groups, betas=(0.9, 0.99), lrd=config.guide_decay)
+
+    def weights(self, signals: Tensor) -> Tensor:
+        """Returns the weights ``(K,)``: the shares of the network's positive outputs."""
+        shape, _ = self.network(signals)
+        return shape / shape.sum()
+
+    def draw(self, signals: Tensor) -> Weights:
+        """Returns the weights; their spread is 0."""
+        with torch.no_grad():
+            return _point(self.weights(signals))
+
+    def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
+        """Takes one step of Adam on ``-g . w``."""
+        loss = -(g * self.weights(signals)).sum()
+        if learn:
+            self._optimizer.zero_grad()
+            loss.backward()
+            self._optimizer.step()
+        return loss.item()
+
+    def state(self) -> dict[str, Any]:
+        """Returns the network and its optimiser."""
+        return {
+            "network": dict(self.network.state_dict()),
+            "optimizer": self._optimizer.state_dict(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state`."""
+        self.network.load_state_dict(state["network"])
+        self._optimizer.load_state_dict(state["optimizer"])
+
+
+class ExponentiatedLearner:
+    """DoReMi's update with g as the score: multiplicative, then smoothed towards uniform.
+
+    See `exponentiated_step`; `g` arrives in units of its spread over the domains.
+
+    Args:
+        num_domains: K.
+        eta: Step size; DoReMi's is 1, for scores of excess loss.
+        smoothing: c.
+
+    References:
+        Xie et al., DoReMi, arXiv 2305.10429, Algorithm 1.
+    """
+
+    def __init__(self, num_domains: int, eta: float = 1.0, smoothing: float = 1e-3) -> None:
+        self.eta, self.smoothing = eta, smoothing
+        self._weights = torch.full((num_domains,), 1 / num_domains)
+
+    def draw(self, signals: Tensor) -> Weights:
+        """Returns the weights; their spread is 0."""
+        return _point(self._weights)
+
+    def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
+        """Takes one multiplicative step."""
+        loss = -(g * self._weights).sum().item()
+        if learn:
+            self._weights = exponentiated_step(self._weights, g, self.eta, self.smoothing)
+        return loss
+
+    def state(self) -> dict[str, Any]:
+        """Returns the weights."""
+        return {"weights": self._weights}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state`."""
+        self._weights = state["weights"]
+
+
+def _point(weights: Tensor) -> Weights:
+    nothing = torch.zeros_like(weights)
+    return Weights(weights, weights, nothing, nothing, nothing)

@@ -1,0 +1,245 @@
+"""Command lines out of dataclasses of options; a user's mistake ends as one line, exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import typing
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.utils.files import read_bytes, yaml_or_json
+from bydore_pyro.utils.folder_lock import folders_released
+from bydore_pyro.utils.foreign_errors import familiar_errors
+from bydore_pyro.utils.interrupts import ending_on_signals
+from bydore_pyro.utils.terminal import visible, visible_streams
+
+__all__ = [
+    "fail",
+    "one_line_errors",
+    "parse_options",
+    "progress_bar",
+    "require_utf8",
+    "resumed_run",
+    "tell",
+]
+
+T = TypeVar("T")
+
+
+def parse_options(
+    arguments: Sequence[str],
+    name: str,
+    about: str,
+    kind: type[T],
+    defaults: Mapping[str, Any] | None = None,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
+) -> T:
+    """Turns arguments into options.
+
+    Args:
+        arguments: Of the command line.
+        name: The command.
+        about: The text of `--help`.
+        kind: The class of the options: a dataclass whose fields are dataclasses of options.
+        defaults: The command's own defaults.
+        presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
+            `--option=value`). They apply as far as the command has such options; an option that is
+            given wins.
+
+    Raises:
+        SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
+    """
+    from transformers import HfArgumentParser
+
+    class Parser(HfArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            fail(name, message)
+
+    configurations = typing.get_type_hints(kind)
+    parser = Parser(
+        tuple(configurations.values()),
+        prog=name,
+        description=about,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="JSON or YAML file of options by their names, such as a run's config.json; what the "
+        "command line gives wins.",
+    )
+    known = {option.dest for option in parser._actions}
+    arguments = _with_config(arguments, known)
+    require_utf8(name, arguments)
+    own = dict(defaults or {})
+    for argument, preset in (presets or {}).items():
+        if _is_set(argument, arguments):
+            own |= {key: value for key, value in preset.items() if key in known}
+    parser.set_defaults(**own)
+    *parsed, rest = parser.parse_args_into_dataclasses(
+        list(arguments), return_remaining_strings=True, look_for_args_file=False
+    )
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return kind(**dict(zip(configurations, parsed, strict=True)))
+
+
+def require_utf8(name: str, arguments: Sequence[str]) -> None:
+    """Ends the program where an argument, such as a file's name, holds bytes that are not UTF-8.
+
+    Neither JSON nor YAML nor tokenizers could take such a path; some would fail after hours.
+
+    Raises:
+        SystemExit: With exit code 2, after one line.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            fail(name, f"Expected arguments in UTF-8, found {argument!r}")
+
+
+def _is_set(flag: str, arguments: Sequence[str]) -> bool:
+    """Whether a flag is given, and not as false; or an option, with the value behind its "="."""
+    option, wants_value, wanted = flag.partition("=")
+    if wants_value:
+        return flag in arguments or (option, wanted) in pairwise(arguments)
+    found = False  # the last one wins
+    for place, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == flag:
+            value = value if equals else "".join(arguments[place + 1 : place + 2])
+            found = value.lower() not in ("false", "f", "no", "n", "0")
+    return found
+
+
+def resumed_run(arguments: Sequence[str]) -> Path | None:
+    """Returns the folder that `--resume` names, None without it.
+
+    Raises:
+        ValueError: When other options stand beside it, or it names nothing.
+    """
+    given = list(arguments)
+    for place, argument in enumerate(arguments):
+        if argument.startswith("--resume="):
+            given[place : place + 1] = ["--resume", argument.removeprefix("--resume=")]
+    if "--resume" not in given:
+        return None
+    if len(given) != 2 or given[0] != "--resume" or not given[1]:
+        raise ValueError(
+            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run goes "
+            "on with the options that it was begun with"
+        )
+    return Path(given[1])
+
+
+def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
+    """Puts the options of the file that `--config` names before the others."""
+    rest, named = list(arguments), ""
+    for place, argument in enumerate(arguments):
+        if argument == "--config" or argument.startswith("--config="):
+            named = argument.partition("=")[2] or " ".join(arguments[place + 1 : place + 2])
+            del rest[place : place + (1 if "=" in argument else 2)]
+            break
+    else:
+        return rest
+    if any(argument.partition("=")[0] == "--config" for argument in rest):
+        raise DataError("Expected one --config, found more")
+    try:
+        text = read_bytes(Path(named)).decode("utf-8")
+        content = yaml_or_json(text)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"Expected a JSON or YAML file of options, found {named!r}: {reason}"
+        ) from None
+    if not isinstance(content, dict):
+        raise DataError(f"Expected options by name in {named}, found {type(content).__name__}")
+    if any(isinstance(value, dict) for value in content.values()):
+        content.pop("name", None)  # a run's config.json names the command
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= value if isinstance(value, dict) else {key: value}
+    found = []
+    for key, value in flat.items():
+        if key not in known or key == "config":
+            raise DataError(f"Expected an option, found '{key}' in {named}")
+        if value is None or value == []:
+            continue
+        values = value if isinstance(value, list) else [value]
+        found += [f"--{key}", *(str(v).lower() if isinstance(v, bool) else str(v) for v in values)]
+    return [*found, *rest]
+
+
+@contextmanager
+def one_line_errors(name: str) -> Iterator[None]:
+    """Ends the program where the block raises what a user can cause: one line, exit code 2.
+
+    A warning of the block is one line too. A signal that ends the program (see
+    `bydore_pyro.utils.interrupts`) is one line and the exit code that a shell expects.
+    What would steer the terminal is shown as an escape.
+    """
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"{name}: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with ending_on_signals() as deaf:
+        try:
+            with (
+                visible_streams(),
+                warnings.catch_warnings(),
+                folders_released(),
+                familiar_errors(),
+            ):
+                warnings.showwarning = show
+                yield
+        except NonFiniteError as error:  # of several processes perhaps in this one alone
+            fail(name, str(error), everywhere=True)
+        except (DataError, RunFolderError, ValueError) as error:
+            fail(name, str(error))
+        except BrokenPipeError:  # the reader of the output has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(141) from None
+        except OSError as error:
+            place = f": {error.filename}" if error.filename else ""
+            fail(name, f"{error.strerror or error}{place}")
+        except KeyboardInterrupt as error:
+            deaf()
+            fail(name, str(error) or "interrupted", code=getattr(error, "exit_code", 130))
+
+
+def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:
+    """Prints one line and exits; `everywhere` of several processes also where others are quiet."""
+    quiet = everywhere and os.environ.get("RANK", "0") != "0"
+    stream = sys.__stderr__ if quiet else sys.stderr
+    print(f"{name}: error: {visible(' '.join(message.split()))}", file=stream)
+    raise SystemExit(code)
+
+
+def tell(line: str) -> None:
+    """Prints a line of progress."""
+    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads tell too
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
+    """Gives the block a function that shows how much of the sources has been read."""
+    from tqdm import tqdm
+
+    with tqdm(unit="B", unit_scale=True, desc="prepare", mininterval=0.5, disable=None) as bar:
+
+        def show(done: float, total: float, taken: str) -> None:
+            bar.total = total
+            bar.set_postfix_str(taken, refresh=False)
+            bar.update(int(done) - bar.n)
+
+        yield show

@@ -1,0 +1,204 @@
+"""Files that appear whole or not at all, and JSON that names nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.folder_lock import lock_if_free, unlock
+from bydore_pyro.utils.foreign_errors import familiar_errors
+
+__all__ = [
+    "appearing_file",
+    "appearing_folder",
+    "content_hash",
+    "read_bytes",
+    "readable",
+    "remove_half_written",
+    "require_new_file",
+    "set_aside",
+    "unique_keys",
+    "yaml_or_json",
+]
+
+
+PATIENCE = 3.0  # seconds for a pipe's writer to come
+WRITING = ".writing-"  # how the names of what is not yet whole begin
+
+
+def remove_half_written(folder: Path) -> None:
+    """Deletes what killed processes were writing into a folder; what is still written stays."""
+    for path in folder.rglob(f"{WRITING}*"):
+        if not path.is_dir():
+            path.unlink(missing_ok=True)
+            continue
+        with suppress(FileNotFoundError):
+            handle = lock_if_free(path)
+            if handle is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                unlock(handle)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Gives the block a place to write `path` at, in a locked folder beside it that goes after."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = None
+    while handle is None:
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
+        with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
+            handle = lock_if_free(folder)
+    try:
+        with familiar_errors():
+            # The suffix stays: matplotlib and others choose the format by it.
+            yield folder / f"whole{path.suffix}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        unlock(handle)
+
+
+@contextmanager
+def appearing_file(path: Path) -> Iterator[Path]:
+    """Yields a path to write to; it is renamed to `path` when the block ends without error.
+
+    Raises:
+        RunFolderError: When `path` is a folder, a device or a pipe.
+    """
+    if path.exists() and not path.is_file():
+        raise RunFolderError(f"Expected a file to write to, found a folder, device or pipe: {path}")
+    with _beside(path) as aside:
+        aside.touch()
+        yield aside
+        aside.chmod(0o644)
+        aside.replace(path)
+
+
+@contextmanager
+def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
+    """Like `appearing_file`, for a folder.
+
+    Args:
+        path: The folder.
+        first_wins: Whether one that is there stays, as where several processes make the same.
+
+    Raises:
+        OSError: When there is one already, and the first does not win.
+    """
+    with _beside(path) as aside:
+        aside.mkdir()
+        yield aside
+        aside.chmod(0o755)
+        try:
+            aside.rename(path)
+        except OSError:
+            if not (first_wins and path.is_dir()):
+                raise
+
+
+def set_aside(path: Path) -> Path:
+    """Renames what cannot be used to `refused-NAME`, so that nothing counts it any longer.
+
+    Returns:
+        Its new place, `refused-NAME-2` and so on where there is such a one already.
+    """
+    places = (f"refused-{path.name}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+    place = next(path.with_name(name) for name in places if not path.with_name(name).exists())
+    return path.rename(place)
+
+
+def require_new_file(path: Path, option: str = "--out") -> None:
+    """Checks that a file can be written and is not there yet, before anything long starts.
+
+    Raises:
+        RunFolderError: When it is there, or cannot be written.
+    """
+    if path.exists() or path.is_symlink():
+        raise RunFolderError(f"Expected a new file, found {path}: name another by {option}")
+    existing = next(p for p in path.absolute().parents if p.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise RunFolderError(f"Expected a folder to write to, found {existing}")
+
+
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """Returns the first bytes of a file, all of them by default.
+
+    A pipe that nobody opens for writing within a few seconds is empty; opened as other files are,
+    it would be waited for without end.
+
+    Raises:
+        OSError: When it cannot be read.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            select.select([file], [], [], PATIENCE)
+        os.set_blocking(file.fileno(), True)
+        return file.read(most)
+
+
+def readable(path: str) -> str:
+    """Returns a path as text that can be written and hashed, bytes that are no UTF-8 escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def content_hash(content: Any) -> str:
+    """Returns the SHA-256 of plain values, as JSON writes them."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object's keys and values; the `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        DataError: When a key comes twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DataError(f"Expected every name once, found '{twice}' twice")
+    return found
+
+
+def yaml_or_json(text: str) -> Any:
+    """Reads plain values from JSON, and from YAML what is not JSON.
+
+    Raises:
+        DataError: When a mapping names a key twice.
+        ValueError: When the text is neither.
+    """
+    import yaml
+
+    with suppress(json.JSONDecodeError, RecursionError):
+        return json.loads(text, object_pairs_hook=unique_keys)
+
+    seen = set()
+
+    def check(node: yaml.Node | None) -> None:
+        if id(node) in seen:  # an alias
+            return
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+                raise ValueError("a key that is not a word")
+            unique_keys([(key.value, None) for key, _ in node.value])
+            for _, value in node.value:
+                check(value)
+        elif isinstance(node, yaml.SequenceNode):
+            for value in node.value:
+                check(value)
+
+    try:
+        check(yaml.compose(text, yaml.SafeLoader))
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,199 @@
+"""A folder has one writer at a time, by a lock of the system on the folder itself.
+
+The lock is no file, so that nobody who reads the folder meets it. It ends with the process that
+holds it, however that one ends, and goes with the folder where that is renamed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bydore_pyro.utils.errors import RunFolderError
+
+__all__ = ["FolderLock", "folders_released", "hold_folder", "lock_if_free", "unlock"]
+
+_handles: set[int] = set()  # of all folders that this process holds
+_held: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
+
+
+def _forget() -> None:
+    """In a forked process: closes its copies, which would outlive the process that holds them."""
+    for handle in _handles:
+        os.close(handle)
+    _handles.clear()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class FolderLock:
+    """A folder that this process alone writes to, until it is released, collected or dies.
+
+    Args:
+        path: The folder; it is made where it is missing. What was made goes again with the lock
+            where nothing has been written to it.
+        waiting: Called once where another process holds the folder, before it is waited for; when
+            None it is not waited for.
+
+    Raises:
+        RunFolderError: When another process holds it, and it is not waited for.
+
+    Warns:
+        UserWarning: When the file system knows no locks.
+    """
+
+    def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
+        self.path = path
+        made = [p for p in (path, *path.parents) if not p.exists()]
+        while (handle := lock_if_free(path, make=True)) is None:
+            if waiting is None:
+                raise RunFolderError(
+                    "Expected a folder that no other process writes to, found one at work in "
+                    f"{path}"
+                )
+            waiting()
+            waiting = _quiet
+            _wait_for(path)
+        self._handle = handle
+        self._end = weakref.finalize(self, _release, os.getpid(), handle, made)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the folder has been deleted, moved or replaced since."""
+        return self._end.alive and not _is_at(self._handle, self.path)
+
+    def require(self) -> None:
+        """Checks that the folder is still there.
+
+        Raises:
+            RunFolderError: When it has been deleted, moved or replaced.
+        """
+        if self.is_lost:
+            raise RunFolderError(
+                f"Expected the folder {self.path} to stay, found that it was deleted, moved or "
+                "replaced meanwhile: nothing more is written"
+            )
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Lets others write to it."""
+        self._end()
+
+
+def hold_folder(path: Path) -> FolderLock:
+    """Returns this process's lock on a folder, the one that it has already where it has one.
+
+    Raises:
+        RunFolderError: When another process holds it.
+    """
+    with suppress(OSError, KeyError):
+        status = path.stat()
+        return _held[status.st_dev, status.st_ino]
+    lock = FolderLock(path)
+    status = path.stat()
+    _held[status.st_dev, status.st_ino] = lock
+    return lock
+
+
+@contextmanager
+def folders_released() -> Iterator[None]:
+    """Releases, when the block ends, every folder that this process got by `hold_folder`.
+
+    Raises:
+        RunFolderError: Where the block fails to read or write because one of them is not there.
+    """
+    try:
+        yield
+    except OSError:
+        for lock in list(_held.values()):
+            lock.require()
+        raise
+    finally:
+        for lock in list(_held.values()):
+            lock.release()
+        _held.clear()
+
+
+def lock_if_free(path: Path, *, make: bool = False) -> int | None:
+    """Locks a folder; returns what `unlock` takes, None where another holds it.
+
+    Args:
+        path: The folder.
+        make: Whether it is made where it is missing, and warned where it knows no locks.
+
+    Raises:
+        OSError: When it cannot be made or opened.
+    """
+    while True:
+        if make:
+            path.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            if make:
+                continue  # deleted since
+            raise
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except OSError as error:  # such as some network file systems
+            if make:
+                warnings.warn(
+                    f"{path} cannot be locked ({error.strerror}): see to it that one process "
+                    "writes to it at a time",
+                    stacklevel=2,
+                )
+        if _is_at(handle, path):
+            _handles.add(handle)
+            return handle
+        os.close(handle)  # of a folder that has been renamed or deleted since
+
+
+def _wait_for(path: Path) -> None:
+    """Returns when nobody holds a folder, or it is there no more."""
+    with suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        finally:
+            os.close(handle)
+
+
+def unlock(handle: int) -> None:
+    """Releases what `lock_if_free` returned."""
+    _handles.discard(handle)
+    os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _release(process: int, handle: int, made: Sequence[Path]) -> None:
+    if os.getpid() != process:  # a fork's copy, closed already
+        return
+    with suppress(OSError):
+        for path in made:  # the innermost first; one that holds something stays
+            path.rmdir()
+    unlock(handle)
+
+
+def _quiet() -> None:
+    pass

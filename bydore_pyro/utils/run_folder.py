@@ -1,0 +1,172 @@
+"""The folder that a run leaves behind; every file appears whole or not at all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.files import appearing_file
+from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
+
+if TYPE_CHECKING:
+    import arviz
+    import xarray
+    from matplotlib.figure import Figure
+
+__all__ = ["RunFolder", "provenance"]
+
+PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")
+
+
+class RunFolder:
+    """Writes a run's results, and keeps other processes from writing to the folder.
+
+    It does so until it is collected, its `with` block ends, or the command does. A folder that was
+    made for it goes again where nothing was written.
+
+    Args:
+        path: The folder.
+        resume: Whether it holds a run that is continued.
+        writes: Whether anything is written at all: of several processes one does.
+
+    Raises:
+        RunFolderError: When the folder holds a run already, is a file, cannot be written to, or
+            another process writes to it.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = False, writes: bool = True) -> None:
+        self.path = path
+        self.resumed = resume
+        self.writes = writes
+        self._lock: FolderLock | None = None
+        if not writes:
+            return
+        self._require_new()
+        existing = next(p for p in (path, *path.absolute().parents) if p.exists())
+        if not existing.is_dir() or not os.access(existing, os.W_OK):
+            raise RunFolderError(f"Expected a folder to write to, found {existing}")
+        self._lock = hold_folder(path)
+        self._require_new()  # a run may have begun and ended in the meantime
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if isinstance(error, OSError):
+                self.require()  # a folder that is gone is the reason
+        finally:
+            self._lock = None  # collected where no other of this process writes there
+
+    def _require_new(self) -> None:
+        if not self.resumed and (self.path / "config.json").exists():
+            raise RunFolderError(f"Expected a new output folder, found a run in {self.path}")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the folder has been deleted, moved or replaced while the run went on."""
+        return self._lock is not None and self._lock.is_lost
+
+    def require(self) -> None:
+        """Checks that the folder is still the one that the run was begun in.
+
+        Raises:
+            RunFolderError: When it has been deleted, moved or replaced.
+        """
+        if self._lock is not None:
+            self._lock.require()
+
+    @contextmanager
+    def _appearing(self, name: str) -> Iterator[Path]:
+        self.require()
+        with appearing_file(self.path / name) as aside:
+            yield aside
+
+    def write_text(self, name: str, text: str) -> None:
+        """Writes a text file."""
+        if not self.writes:
+            return
+        with self._appearing(name) as aside:
+            aside.write_text(text, encoding="utf-8")
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Writes plain values as JSON; NaN and infinity are refused."""
+        self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def write_config(
+        self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]
+    ) -> None:
+        """Writes `config.json`, which makes the folder a run, and tells the options."""
+        self.write_json("config.json", {"name": name, **parts})
+        for part, values in parts.items():
+            tell(f"{part}: {', '.join(f'{key}={value}' for key, value in values.items())}")
+
+    def write_dataset(self, name: str, data: xarray.Dataset) -> None:
+        """Writes labelled arrays as netCDF."""
+        if not self.writes:
+            return
+        with self._appearing(name) as aside:
+            data.to_netcdf(aside, engine="h5netcdf")
+
+    def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
+        """Writes an InferenceData as netCDF, to be read by `arviz.from_netcdf`."""
+        if not self.writes:
+            return
+        with self._appearing(name) as aside:
+            aside.unlink()  # ArviZ appends to a file that exists
+            posterior.to_netcdf(str(aside), engine="h5netcdf")
+
+    def write_figure(self, name: str, figure: Figure) -> None:
+        """Writes a figure as PNG and closes it."""
+        import matplotlib.pyplot as plt
+
+        if self.writes:
+            with self._appearing(name) as aside:
+                figure.savefig(aside, dpi=150)
+        plt.close(figure)
+
+
+def provenance(more: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the versions of Python and of the packages that matter, and the source's commit.
+
+    Args:
+        more: Packages that matter here beside those that always do.
+    """
+    versions = {"python": sys.version.split()[0]}
+    for package in ("bydore-pyro", *PACKAGES, *more):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {"versions": versions, "commit": _commit()}
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that holds this package, with "+" where it has been changed."""
+    source = Path(__file__).parents[2]
+    if not (source / ".git").exists():
+        return None
+    try:
+        run = [
+            "git",
+            "-C",
+            str(source),
+            "describe",
+            "--always",
+            "--abbrev=40",
+            "--dirty=+",
+            "--exclude=*",
+        ]
+        return (
+            subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip() or None
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,311 @@
+"""Posterior, mixture and trajectory of a search, and their agreement."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pyro
+import pytest
+import torch
+from pyro.distributions import Dirichlet
+from searches import LINEAR, MATCHING, state_of
+from tiny import counts_model
+
+from bydore_pyro.analysis.diagnostics import (
+    GuideFit,
+    domain_summary,
+    guide_fit,
+    jitter,
+    mixture_of,
+    outweighs,
+    posterior_of,
+    rounds_of,
+    search_guide_fit,
+    to_the_bounds,
+    trajectory_of,
+)
+from bydore_pyro.core.distribution import GammaDirichlet
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.prior_net import FreeConcentrations
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import HDI_PROBABILITY
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import run_search, search_step
+from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.utils.arviz_import import hdi, import_arviz
+from bydore_pyro.utils.errors import DataError
+
+az = import_arviz()
+A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
+B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
+
+
+@pytest.fixture
+def state(corpus: TokenStore) -> SearchState:
+    """A search whose averaged window holds the two posteriors above."""
+    state = state_of(corpus)
+    blank = np.zeros(4, dtype=np.float32)
+    for a, b in [(A[0], B[0]), (A[1], B[1]), (A[0], B[0]), (A[1], B[1])]:
+        q = GammaDirichlet(torch.from_numpy(a), torch.from_numpy(b))
+        arrays = dict.fromkeys(("weights", "losses", "g", "standard_deviation"), blank)
+        scalars = dict.fromkeys(("train_loss", "validation_loss", "kl_weight", "loss"), 1.0)
+        state.records.append(
+            StepRecord(mean=q.mean.numpy(), concentration=a, rate=b, **arrays, **scalars)
+        )
+    return state
+
+
+def test_draws_come_from_the_average_of_the_posteriors(state: SearchState) -> None:
+    posterior = posterior_of(state, chains=2, draws=40_000)["posterior"]
+    assert posterior["w"].dims == ("chain", "draw", "domain")
+    assert posterior["domain"].values.tolist() == ["birds", "digits", "greek", "upper"]
+    qs = [
+        GammaDirichlet(torch.from_numpy(a).double(), torch.from_numpy(b).double())
+        for a, b in zip(A, B, strict=True)
+    ]
+    mean = np.mean([q.mean.numpy() for q in qs], axis=0)
+    second = np.mean([(q.variance + q.mean.square()).numpy() for q in qs], axis=0)
+    draws = posterior["w"].values.reshape(-1, 4)
+    error = draws.std(0) / np.sqrt(len(draws))
+    assert (np.abs(draws.mean(0) - mean) < 5 * error).all()
+    np.testing.assert_allclose(draws.var(0), second - mean**2, atol=0.003)
+    beta = posterior["beta"].values.reshape(-1, 4).mean(0)
+    np.testing.assert_allclose(beta, np.mean(A / B, axis=0), rtol=0.05)
+
+
+def test_mixture_states_mean_spread_and_interval(state: SearchState) -> None:
+    posterior = posterior_of(state)
+    mixture = mixture_of(state, posterior, tokenizer="t", data_sha256="d")
+    mean = np.mean([r.mean for r in state.records[2:]], axis=0)
+    np.testing.assert_allclose(mixture.weights, mean, atol=1e-6)
+    draws = posterior["posterior"]["w"].values.reshape(-1, 4)
+    np.testing.assert_allclose(mixture.standard_deviation, draws.std(0), rtol=1e-6)
+    assert mixture.hdi is not None
+    for column, (low, high) in zip(draws.T, mixture.hdi, strict=True):
+        inside = ((column >= low) & (column <= high)).mean()
+        assert inside == pytest.approx(0.94, abs=0.005)
+    assert (mixture.tokenizer, mixture.data_sha256) == ("t", "d")
+
+
+def test_posterior_is_the_same_for_the_same_seed(state: SearchState) -> None:
+    left, right, other = (posterior_of(state, draws=10, seed=s)["posterior"] for s in (0, 0, 1))
+    assert left.equals(right)
+    assert not left.equals(other)
+
+
+def test_a_search_without_steps_has_no_posterior(corpus: TokenStore) -> None:
+    with pytest.raises(DataError, match="at least one step"):
+        posterior_of(state_of(corpus))
+    assert dict(trajectory_of(state_of(corpus)).sizes) == {"step": 0, "domain": 4}
+
+
+def test_trajectory_holds_every_field_of_every_step(corpus: TokenStore) -> None:
+    state = state_of(corpus)
+    list(run_search(state))
+    trajectory = trajectory_of(state)
+    assert set(trajectory.data_vars) == {f.name for f in dataclasses.fields(StepRecord)}
+    for step, record in enumerate(state.records):
+        for field in dataclasses.fields(record):
+            np.testing.assert_array_equal(
+                trajectory[field.name].values[step], getattr(record, field.name)
+            )
+    assert trajectory["g"].attrs["units"] == "nats per token"
+
+
+def test_an_interval_of_a_density_that_falls_from_0_begins_with_0() -> None:
+    rng = np.random.default_rng(0)
+    inside = 0.5 + 0.1 * np.clip(rng.normal(size=4000), -4, 4)
+    draws = np.stack([rng.beta(1, 20, 4000), inside, rng.beta(20, 1, 4000)], 1)
+    found = az.hdi(draws[None], hdi_prob=0.94)
+    bounded = to_the_bounds(found, draws)
+    assert found[0, 0] > 0
+    assert bounded[0, 0] == 0
+    assert bounded[2, 1] == 1
+    np.testing.assert_array_equal(bounded[1], found[1])
+    np.testing.assert_array_equal([bounded[0, 1], bounded[2, 0]], [found[0, 1], found[2, 0]])
+
+
+def test_jitter() -> None:
+    assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
+    assert jitter(np.array([[0.5, 0.5]])) == 0.0
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> az.InferenceData:
+    """A posterior from disk: Dirichlet draws, narrow but for the second domain."""
+    draws = np.random.default_rng(0).dirichlet([60, 25, 5, 1], size=(4, 500))
+    posterior = az.from_dict(
+        posterior={"w": draws},
+        coords={"domain": ["birds", "digits", "greek", "upper"]},
+        dims={"w": ["domain"]},
+    )
+    posterior.to_netcdf(str(tmp_path / "posterior.nc"), engine="h5netcdf")
+    return az.from_netcdf(str(tmp_path / "posterior.nc"))
+
+
+def test_summary_tells_decided_domains_from_noise(known: az.InferenceData) -> None:
+    summary = domain_summary(known)
+    assert summary.index.tolist() == ["birds", "digits", "greek", "upper"]
+    assert summary["verdict"].tolist() == ["above", "undecided", "below", "below"]
+    # Beta(1, 3): 94 % of the prior lies below 1 - 0.06 ** (1 / 3) = 0.609.
+    assert summary["clear_of_prior"].tolist() == [False, False, False, False]
+    narrow = az.from_dict(
+        posterior={"w": np.random.default_rng(0).dirichlet([900, 50, 50, 50], size=(2, 400))},
+        coords={"domain": list("abcd")},
+        dims={"w": ["domain"]},
+    )
+    assert domain_summary(narrow)["clear_of_prior"].tolist() == [True, False, False, False]
+    expected = known["posterior"]["w"].mean(("chain", "draw")).values
+    np.testing.assert_allclose(summary["mean"], expected)
+
+
+def test_probability_that_one_domain_outweighs_another(known: az.InferenceData) -> None:
+    probability = outweighs(known)
+    w = known["posterior"]["w"].values.reshape(-1, 4)
+    value = probability.sel(domain="digits", other="greek").item()
+    assert value == pytest.approx((w[:, 1] > w[:, 2]).mean())
+    total = probability + probability.transpose("other", "domain").values
+    np.testing.assert_allclose(total, 1 - np.eye(4))
+
+
+@pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")  # within ArviZ
+def test_arviz_reads_the_posterior_from_disk(known: az.InferenceData) -> None:
+    import matplotlib.pyplot as plt
+
+    options = {az.plot_trace: {"compact": False}}
+    for plot in (az.plot_forest, az.plot_trace, az.plot_posterior, az.plot_pair):
+        plot(known, var_names=["w"], **options.get(plot, {}))
+        figure = plt.gcf()
+        figure.canvas.draw()
+        texts = " ".join(t.get_text() for t in figure.findobj(plt.Text))
+        for name in ("birds", "digits", "greek", "upper"):
+            assert name in texts, plot.__name__
+        plt.close("all")
+
+
+def prior(_: torch.Tensor) -> None:
+    pyro.sample("shares", Dirichlet(torch.ones(3)))
+
+
+def stored(counts: torch.Tensor) -> None:
+    pyro.sample("shares", Dirichlet(pyro.param("beta", torch.ones_like(counts))))
+
+
+def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
+    counts = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
+
+    def guide(factor: float) -> MixtureGuide:
+        network = FreeConcentrations(3, initial_shape=1e6).double()
+        with torch.no_grad():
+            network.log_mean.copy_((factor * (1 + counts)).log())
+        return MixtureGuide(network, name="shares")
+
+    exact = guide_fit(counts_model, guide(1.0), counts)
+    assert isinstance(exact, GuideFit)
+    assert exact.khat < 0.5
+    assert exact.effective_draws > 990
+    with pyro.get_param_store().scope():  # nothing to weigh: the guide is the prior
+        same = guide_fit(prior, prior, counts)
+        assert (same.khat, same.effective_draws) == (0, 1000)
+        # What the store holds counts, not what the parameter started from.
+        pyro.param("beta", 1 + counts)
+        assert guide_fit(counts_model, stored, counts).effective_draws > 999
+    narrow = guide_fit(counts_model, guide(6.0), counts)
+    assert narrow.khat > 0.7
+    assert narrow.effective_draws < 300
+    with pytest.raises(ValueError, match="num_samples"):
+        guide_fit(counts_model, guide(1.0), counts, num_samples=10)
+
+
+@pytest.fixture(scope="module")
+def matched(corpus: TokenStore) -> MatchingSearch:
+    """A finished search by gradient matching."""
+    state = state_of(corpus, MATCHING, validation={"birds": 0.6, "greek": 0.4})
+    list(run_search(state))
+    assert isinstance(state, MatchingSearch)
+    return state
+
+
+def test_rounds_tell_what_each_found_and_their_evidence(matched: MatchingSearch) -> None:
+    rounds = rounds_of(matched)
+    assert dict(rounds.sizes) == {"round": 2, "domain": 4, "other": 4}
+    assert rounds["step"].values.tolist() == [3, 6]
+    assert rounds["sequences"].values[0].tolist() == [16] * 4
+    for number, one in enumerate(matched.rounds):
+        for name in ("weights", "alone", "losses", "scale", "unexplained", "validation_loss"):
+            np.testing.assert_array_equal(rounds[name].values[number], getattr(one, name))
+    assert set(rounds["settled"].values.tolist()) <= {0, 1}
+    np.testing.assert_allclose(rounds["gram"].values.trace(axis1=1, axis2=2), 1)
+    found = matched.matching
+    np.testing.assert_allclose(rounds["gram"].sum("round"), found.gram, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(rounds["cross"].sum("round"), found.cross, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(rounds["precision"], found.precision)
+    np.testing.assert_array_equal(rounds["linear"], found.linear)
+
+
+def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(
+    matched: MatchingSearch,
+) -> None:
+    """Draws of weights and scale, the same for the same seed; what the correction found."""
+    posterior = posterior_of(matched, chains=2, draws=300)["posterior"]
+    assert set(posterior.data_vars) == {"w", "s"}
+    assert posterior["s"].dims == ("chain", "draw")
+    np.testing.assert_allclose(posterior["w"].sum("domain"), 1, atol=1e-6)
+    assert (posterior["s"] > 0).all()
+    assert set(posterior.attrs) >= {"khat", "effective_draws", "weighed_draws", "corrected"}
+    assert posterior.attrs["weighed_draws"] == 8000
+    assert 1 <= posterior.attrs["effective_draws"] <= 8000
+    assert posterior.attrs["corrected"] in (0, 1)
+    again = posterior_of(matched, chains=2, draws=300)["posterior"]
+    other = posterior_of(matched, chains=2, draws=300, seed=1)["posterior"]
+    assert again.equals(posterior)
+    assert not other.equals(posterior)
+    fit = search_guide_fit(matched, num_samples=200)
+    assert np.isfinite(fit.khat) or fit.khat == np.inf
+    assert fit.draws == 200
+
+
+def test_the_mixture_of_matching_is_the_most_likely_one(matched: MatchingSearch) -> None:
+    """Its intervals hold the weights: those that lie outside of the draws' own are stretched."""
+    posterior = posterior_of(matched, chains=2, draws=300)
+    mixture = mixture_of(matched, posterior, tokenizer="t", data_sha256="d")
+    np.testing.assert_allclose(mixture.weights, matched.matching.weights, atol=1e-9)
+    assert min(mixture.weights) == 0, "no draw is"
+    assert float(posterior["posterior"]["w"].min()) > 0
+    assert mixture.hdi is not None
+    own = hdi(posterior, "w", HDI_PROBABILITY).values
+    stretched = 0
+    for weight, (low, high), (least, most) in zip(mixture.weights, mixture.hdi, own, strict=True):
+        assert low <= weight <= high
+        assert (low, high) == (min(least, weight), max(most, weight))
+        stretched += (low, high) != (least, most)
+    assert stretched
+    # The ablation's learners have no posterior: the last record's mean is all there is.
+    alone = mixture_of(matched, None, tokenizer="t", data_sha256="d")
+    np.testing.assert_allclose(alone.weights, matched.records[-1].mean, rtol=1e-6)
+    assert alone.hdi is None
+
+
+def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None:
+    state = state_of(corpus, MATCHING)
+    search_step(state)
+    with pytest.raises(DataError, match="a round that was measured"):
+        posterior_of(state)
+    with pytest.raises(DataError, match="a round that was measured"):
+        search_guide_fit(state)
+    trajectory = trajectory_of(state)
+    assert "g" not in trajectory
+    assert "kl_weight" not in trajectory
+    assert np.isnan(trajectory["validation_loss"].values).all()
+
+
+def test_fit_of_a_search(corpus: TokenStore) -> None:
+    state = state_of(corpus, LINEAR)
+    for _ in run_search(state):
+        pass
+    fit = search_guide_fit(state, num_samples=200)
+    assert 1 <= fit.effective_draws <= 200
+    assert np.isfinite(fit.khat)
+    assert search_guide_fit(state, num_samples=200) == fit

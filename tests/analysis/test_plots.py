@@ -1,0 +1,133 @@
+"""The pictures: what they show is what the data say. (How they look was looked at by people.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib
+import numpy as np
+import pytest
+import xarray
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from searches import state_of
+
+from bydore_pyro.analysis.colours import domain_colours
+from bydore_pyro.analysis.diagnostics import posterior_of, trajectory_of
+from bydore_pyro.analysis.plots import (
+    plain,
+    plot_losses,
+    plot_posterior,
+    plot_trajectory,
+    running_mean,
+)
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.search.search import run_search
+from bydore_pyro.search.state import SearchState
+
+
+@pytest.fixture
+def state(corpus: TokenStore) -> Iterator[SearchState]:
+    state = state_of(corpus)
+    list(run_search(state))
+    yield state
+    plt.close("all")
+
+
+def test_posterior_lists_the_domains_largest_first(state: SearchState) -> None:
+    posterior = posterior_of(state)
+    figure = plot_posterior(posterior)
+    axes = figure.axes[0]
+    by_height = sorted(
+        zip(axes.get_yticks(), axes.get_yticklabels(), strict=True), key=lambda t: -t[0]
+    )
+    labels = [label.get_text() for _, label in by_height]
+    means = posterior["posterior"]["w"].mean(("chain", "draw"))
+    assert labels == [str(n) for n in means["domain"].values[np.argsort(-means.values)]]
+    assert "share of training tokens" in axes.get_xlabel()
+    heights = dict(zip(labels, sorted(axes.get_yticks(), reverse=True), strict=True))
+    marks = next(line for line in axes.lines if "mean" in str(line.get_label()))
+    drawn = dict(zip(marks.get_ydata(), marks.get_xdata(), strict=True))
+    for name in labels:
+        assert drawn[heights[name]] == pytest.approx(float(means.sel(domain=name)))
+
+
+def test_trajectory_draws_every_domain_in_its_colour(state: SearchState) -> None:
+    trajectory = trajectory_of(state)
+    axes = plot_trajectory(trajectory, average_from=6).axes[0]
+    colours = domain_colours(state.domains.names)
+    drawn = {line.get_label().split()[0]: line for line in axes.lines if len(line.get_xdata()) > 2}
+    assert set(drawn) == set(state.domains.names)
+    for index, name in enumerate(state.domains.names):
+        np.testing.assert_array_equal(drawn[name].get_ydata(), trajectory["mean"].values[:, index])
+        assert drawn[name].get_color() == colours[name]
+    assert len(axes.collections) == len(state.domains.names), "one band a domain"
+
+
+def test_losses_are_running_means_in_nats(state: SearchState) -> None:
+    axes = plot_losses(trajectory_of(state)).axes[0]
+    assert axes.get_ylabel() == "loss (nats per token)"
+    line = next(line for line in axes.lines if line.get_label() == "validation")
+    losses = [record.validation_loss for record in state.records]
+    np.testing.assert_allclose(line.get_ydata()[-1], np.mean(losses[-10:]))
+    np.testing.assert_allclose(line.get_ydata()[2], np.mean(losses[:3]))
+
+
+def test_rounds_are_points_where_they_were_measured() -> None:
+    losses = np.full((6, 2), np.nan)
+    losses[2:] = [4.0, 5.0]
+    losses[5:] = [3.0, 4.5]
+    means = np.full((6, 2), 0.5)
+    means[2:], means[5:] = [0.7, 0.3], [0.8, 0.2]
+    trajectory = xarray.Dataset(
+        {
+            "mean": (("step", "domain"), means),
+            "standard_deviation": (("step", "domain"), means / 10),
+            "losses": (("step", "domain"), losses),
+            "train_loss": (("step",), np.linspace(6, 5, 6)),
+            "validation_loss": (("step",), losses[:, 0]),
+        },
+        coords={"step": np.arange(6), "domain": ["law", "web"]},
+    )
+    axes = plot_losses(trajectory, rounds=[2, 5]).axes[0]
+    drawn = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_array_equal(drawn["validation"].get_xdata(), [2, 5])
+    np.testing.assert_array_equal(drawn["validation"].get_ydata(), [4.0, 3.0])
+    assert len(drawn["training batch"].get_xdata()) == 6
+    figure = plot_trajectory(trajectory, 5, rounds=[2, 5])
+    assert {text.get_text() for text in figure.axes[0].texts} == {"round 1", "round 2"}
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["law 0.800", "web 0.200"]
+    plt.close("all")
+
+
+def test_the_result_is_marked_where_it_is_not_the_mean(state: SearchState) -> None:
+    names = state.domains.names
+    weights = dict(zip(names, np.linspace(0.1, 0.4, len(names)), strict=True))
+    axes = plot_posterior(posterior_of(state), weights).axes[0]
+    marks = next(line for line in axes.lines if "most likely" in str(line.get_label()))
+    assert sorted(marks.get_xdata()) == pytest.approx(sorted(weights.values()))
+
+
+def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:
+    renamed = {"domain": [r"$\foo$", "$$", "a$b", "plain"]}
+    posterior = posterior_of(state).assign_coords(renamed)
+    trajectory = trajectory_of(state).assign_coords(renamed)
+    for figure in (plot_posterior(posterior), plot_trajectory(trajectory), plot_losses(trajectory)):
+        figure.canvas.draw()
+
+
+def test_dollar_signs_are_no_mathematics() -> None:
+    assert plain("a$b$") == r"a\$b\$"
+    assert plain("law") == "law"
+
+
+def test_losses_are_smoothed() -> None:
+    values = np.arange(20.0)
+    assert running_mean(values)[:3].tolist() == [0.0, 0.5, 1.0]
+    assert running_mean(values)[-1] == np.arange(10, 20).mean()
+    values[5] = np.nan
+    assert np.isfinite(running_mean(values)).all()
+    assert running_mean(values)[5] == np.arange(5).mean()
+    assert np.isnan(running_mean(np.array([np.nan]))).all()

@@ -1,0 +1,68 @@
+"""MDE's feature against brute force, and what it leads to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bydore_pyro.baselines import mde
+from bydore_pyro.baselines.mde import MDEConfig, draw_mixtures, fit_mde, mixture_of_experts_loss
+from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.utils.errors import DataError
+
+
+def test_the_feature_is_the_loss_of_mixed_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    losses, weights = rng.uniform(0, 9, (3, 50)), draw_mixtures(40, 3, rng)
+    shares = rng.dirichlet(np.ones(50))
+    brute = [
+        -sum(
+            shares[x] * np.log(sum(w[k] * np.exp(-losses[k, x]) for k in range(3)))
+            for x in range(50)
+        )
+        for w in weights
+    ]
+    np.testing.assert_allclose(mixture_of_experts_loss(losses, weights, shares), brute)
+    monkeypatch.setattr(mde, "CHUNK", 120)  # two mixtures at a time
+    np.testing.assert_allclose(mixture_of_experts_loss(losses, weights, shares), brute)
+
+
+def test_one_expert_alone_has_its_own_loss() -> None:
+    losses = np.array([[1.0, 2.0, 800.0], [3.0, 5.0, 700.0]])
+    found = mixture_of_experts_loss(losses, np.eye(2), np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, losses.mean(1))
+
+
+def test_drawn_mixtures_are_on_the_simplex_and_differ_in_spread() -> None:
+    drawn = draw_mixtures(500, 6, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.sum(1), 1)
+    assert drawn.max(1).min() < 0.4
+    assert drawn.max(1).max() > 0.95
+
+
+@pytest.mark.parametrize("regression", ["linear", "boosting"])
+def test_the_targets_own_domain_wins(problem: Problem, regression: str) -> None:
+    config = MDEConfig(mde_proxies=20, mde_candidates=2000, mde_regression=regression)
+    fit = fit_mde(problem, config)
+    assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
+    assert fit.details["spearman_of_feature_and_loss"] > 0.8
+    spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
+    assert 0.9 * 800 < spent <= 800
+
+
+def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:
+    (run,) = train_runs(
+        problem, [PlannedRun(weights={"greek": 1.0}, steps=5, seed=0, keep_tokens=True)], "x"
+    )
+    tokens = run.token_losses()["birds"].ravel()[None].astype(float)
+    alone = mixture_of_experts_loss(tokens, np.ones((1, 1)), np.full(tokens.size, 1 / tokens.size))
+    assert alone[0] == pytest.approx(run.target_loss(problem.target), rel=1e-6)
+
+
+def test_bad_settings(problem: Problem) -> None:
+    for wrong in ({"mde_proxies": 2}, {"mde_candidates": 0}, {"mde_regression": "cubic"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            MDEConfig(**wrong)
+    with pytest.raises(DataError, match="for mde"):
+        fit_mde(problem, MDEConfig(mde_proxies=5000))

@@ -1,0 +1,45 @@
+"""What methods are given: budgets that hold, and mixtures of the problem's tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import make_problem
+
+from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.utils.errors import DataError
+
+
+def test_steps_within_the_budget(problem: Problem) -> None:
+    read = min(32, len(problem.corpus.validation["birds"]) // 32)
+    assert problem.evaluation_steps() == pytest.approx(read / 24)
+    steps = problem.steps_for("x", runs=10)
+    assert 10 * (steps + problem.evaluation_steps()) <= 20 * 40
+    assert 10 * (steps + 1 + problem.evaluation_steps()) > 20 * 40
+    assert problem.steps_for("x", runs=10, other=400) < steps / 1.5
+
+
+def test_a_budget_that_does_not_reach(problem: Problem) -> None:
+    with pytest.raises(DataError, match=r"a budget of at least \d+\.\d\d plain trainings for x"):
+        problem.steps_for("x", runs=5000)
+
+
+def test_mixtures_carry_the_hashes_of_their_tokens(problem: Problem) -> None:
+    mixture = problem.mixture(np.array([1.0, 2.0, -1e-12, 1.0]))
+    assert mixture.weights == pytest.approx((0.25, 0.5, 0, 0.25))
+    assert mixture.tokenizer == problem.corpus.tokenizer_sha256
+    assert mixture.data_sha256 == problem.corpus.sha256
+    assert Fit(mixture=mixture).trajectory is None
+
+
+def test_natural_shares_and_evaluated_domains(corpus: TokenStore, tmp_path: Path) -> None:
+    problem = make_problem(corpus, tmp_path, held_out=("greek", "birds"))
+    assert problem.evaluated == ("greek", "birds")
+    tokens = [len(corpus.train[name]) for name in corpus.names]
+    np.testing.assert_allclose(problem.token_shares, np.array(tokens) / sum(tokens))
+    assert problem.flops_per_sequence > 0
+    assert problem.domains(3).names == corpus.names
+    assert problem.device.type == "cpu"

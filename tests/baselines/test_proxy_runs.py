@@ -1,0 +1,143 @@
+"""Sweeps of proxies: remembered, charged, resumed, and the same as a proxy trained by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import Bigram, make_problem
+
+from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.proxy_runs import (
+    FinishedRun,
+    PlannedRun,
+    held_out_sequences,
+    load_model,
+    train_runs,
+)
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.proxy.fixed_weights import train_on_mixture
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
+
+
+def planned(name: str, **more: object) -> PlannedRun:
+    return PlannedRun(weights={name: 1.0}, steps=10, seed=3, **more)
+
+
+def test_a_run_is_a_proxy_trained_on_its_weights(problem: Problem) -> None:
+    (run,) = train_runs(problem, [planned("birds", keep_model=True, keep_tokens=True)], "x")
+    proxy = Proxy(Bigram(problem.corpus.vocabulary, 3), problem.proxy, decay_steps=10)
+    list(train_on_mixture(problem.domains(3), proxy, {"birds": 1.0}, 10, 8, seed=3))
+    held_out = held_out_sequences(problem, "birds")
+    assert run.losses == {"birds": pytest.approx(proxy.evaluate(held_out, "evaluate"), rel=1e-6)}
+    assert torch.equal(load_model(problem, run, 3).model.table, proxy.model.table)
+    kept = run.token_losses()["birds"]
+    np.testing.assert_allclose(kept, proxy.evaluate_tokens(held_out, "evaluate"), rtol=1e-6)
+
+
+def test_finished_runs_are_shared_and_charged_to_each(corpus: TokenStore, tmp_path: Path) -> None:
+    first, second = make_problem(corpus, tmp_path), make_problem(corpus, tmp_path)
+    runs = [planned("birds"), planned("digits")]
+    before = train_runs(first, runs, "x")
+    stamps = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("run.json")}
+    assert len(stamps) == 2
+    after = train_runs(second, runs, "x")
+    assert after == before
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("run.json")} == stamps
+    assert second.cost.report() == first.cost.report()
+    assert (
+        first.cost.report()["tokens"] == 2 * (10 * 8 + len(held_out_sequences(first, "birds"))) * 32
+    )
+
+
+def test_what_a_result_depends_on_tells_runs_apart(corpus: TokenStore, tmp_path: Path) -> None:
+    problem = make_problem(corpus, tmp_path)
+    train_runs(problem, [planned("birds")], "x")
+    for other in ({"batch_sequences": 4}, {"held_out": ("greek",)}, {"validation_sequences": 16}):
+        count = len(list(tmp_path.iterdir()))
+        train_runs(make_problem(corpus, tmp_path, **other), [planned("birds")], "x")
+        assert len(list(tmp_path.iterdir())) == count + 1
+
+
+def test_a_sweep_that_breaks_off_keeps_what_it_has(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [planned(name) for name in problem.names]
+    module = "bydore_pyro.baselines.proxy_runs.train_on_mixture"
+    calls = []
+
+    def third_fails(domains, proxy, weights, *args, **kwargs):
+        calls.append(next(iter(weights)))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return train_on_mixture(domains, proxy, weights, *args, **kwargs)
+
+    monkeypatch.setattr(module, third_fails)
+    with pytest.raises(KeyboardInterrupt):
+        train_runs(problem, runs, "x")
+    finished = train_runs(problem, runs, "x")
+    assert calls == [*problem.names[:3], *problem.names[2:]]
+    assert [run.target_loss({"birds": 2.0}) for run in finished] == [
+        run.losses["birds"] for run in finished
+    ]
+
+
+def test_a_damaged_run_is_refused_by_name(problem: Problem) -> None:
+    (run,) = train_runs(problem, [planned("birds")], "x")
+    assert isinstance(run, FinishedRun)
+    for damage in ("{", "[]", json.dumps({"losses": {"birds": "x"}, "cost": {}})):
+        (run.folder / "run.json").write_text(damage)
+        with pytest.raises(RunFolderError, match=f"delete {run.folder} to train it again"):
+            train_runs(problem, [planned("birds")], "x")
+
+
+def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
+    def broken(seed: int) -> Bigram:
+        model = Bigram(corpus.vocabulary)
+        with torch.no_grad():
+            model.table.fill_(float("nan"))
+        return model
+
+    problem = make_problem(corpus, tmp_path, build=broken)
+    with pytest.raises(NonFiniteError, match="training loss is nan"):
+        train_runs(problem, [planned("birds")], "x")
+    assert not list(tmp_path.iterdir())
+    long = make_problem(corpus, tmp_path, sequence_length=10**6)
+    with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
+        held_out_sequences(long, "birds")
+
+
+def test_processes_share_a_sweep_out(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other process works while this one waits; each trains its half, both read all."""
+    runs = [planned(name) for name in problem.names]
+    trained: list[tuple[int, str]] = []
+    turn = [0]
+
+    class Half:
+        count = 2
+
+        def __init__(self, *, cpu: bool = True) -> None:
+            self.index = turn[0]
+
+        def wait(self) -> None:
+            if self.index == 0:
+                turn[0] = 1
+                other = dataclasses.replace(problem, cost=Cost())
+                assert [run.losses for run in train_runs(other, runs, "x")]
+
+    def noted(domains, proxy, weights, *args, **kwargs):
+        trained.append((turn[0], next(iter(weights))))
+        return train_on_mixture(domains, proxy, weights, *args, **kwargs)
+
+    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.Parallel", Half)
+    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    finished = train_runs(problem, runs, "x")
+    first, second, third, fourth = problem.names
+    assert trained == [(0, first), (0, third), (1, second), (1, fourth)]
+    assert len(finished) == 4

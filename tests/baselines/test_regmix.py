@@ -1,0 +1,180 @@
+"""RegMix: its draws, its regressions and its optimum, on closed forms and planted answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from planted_tables import planted
+
+from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
+from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.regmix import (
+    RegMixConfig,
+    fit_regmix,
+    fit_runs,
+    prior_of,
+)
+from bydore_pyro.baselines.regression import Regression, fit_regression
+from bydore_pyro.baselines.runs_table import RunsTable, read_runs
+from bydore_pyro.baselines.simulated_optimum import (
+    simulated_optimum,
+)
+from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.utils.errors import DataError
+
+SHARED = Path(__file__).parents[3] / "shared" / "regmix"
+PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
+
+
+def spearman(one: np.ndarray, other: np.ndarray) -> float:
+    return float(pandas.DataFrame({0: one, 1: other}).corr(method="spearman").iloc[0, 1])
+
+
+# ---- the authors' figures
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the runs of RegMix are not in {SHARED}")
+def test_the_figures_of_the_authors() -> None:
+    """On the tables as they stand, with rounded weights."""
+    train, test = (
+        read_runs(SHARED, split, scale="1m", normalise=False) for split in ("train", "test")
+    )
+    losses, measured = train.losses_of("pile_cc"), test.losses_of("pile_cc")
+
+    def score(model: Regression) -> float:
+        return round(100 * spearman(model.predict(test.weights), measured), 2)
+
+    assert score(fit_regression("linear", train.weights, losses)) == 90.21
+    assert score(fit_regression("lightgbm", train.weights, losses)) == 99.04
+    scores = []
+    for target in train.targets:
+        expected = test.losses_of(target)
+        model = fit_regression(
+            "lightgbm", train.weights, train.losses_of(target), evaluation=(test.weights, expected)
+        )
+        scores.append(round(100 * spearman(model.predict(test.weights), expected), 2))
+        if target == "pile_cc":
+            stopped = model
+    assert scores == [99.60, 99.71, 99.08, 99.45, 97.20, 99.77, 99.73, 99.18, 98.92, 96.87, 98.51,
+                      99.19, 99.12]  # fmt: skip
+    prior = np.array([pile_weights()["token_share"][name] for name in train.domains])
+    weights = dict(zip(train.domains, simulated_optimum(stopped, prior).weights, strict=True))
+    assert round(weights["pile_cc"], 4) == 0.8909
+    assert round(weights["ubuntu_irc"], 4) == 0.0614
+    # With one length scale, which is quick; with one for each domain it reaches 99.48.
+    process = fit_gaussian_process(train.weights, losses, length_scales="shared")
+    assert score(process) > 99.2
+    low, high = process.predict_interval(test.weights, new_run=True).T
+    assert ((low < measured) & (measured < high)).mean() > 0.94
+
+
+# ---- trained, or from tables
+
+
+@pytest.mark.parametrize("regression", ["linear", "gaussian_process"])
+def test_the_targets_own_domain_wins(problem: Problem, regression: Any) -> None:
+    config = RegMixConfig(regmix_proxies=16, regmix_draws=1000, regmix_regression=regression)
+    found = fit_regmix(problem, config)
+    assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
+    assert (found.mixture.hdi is not None) == (regression == "gaussian_process")
+    spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
+    assert 0.9 * 800 < spent <= 800
+
+
+def test_tables_lead_to_the_same_optimum_as_their_parts() -> None:
+    weights, losses = planted(40, noise=0.05)
+    names = ("a", "b", "c", "d")
+    table = RunsTable(
+        runs=tuple(map(str, range(40))),
+        domains=names,
+        weights=weights,
+        targets=("t",),
+        losses=losses[:, None],
+    )
+    prior, source = prior_of(table)
+    np.testing.assert_allclose(prior, weights.mean(0) / weights.mean(0).sum())
+    assert source.startswith("the mean of the runs' mixtures")
+    found = fit_runs(table, "t", prior, RegMixConfig(regmix_draws=600))
+    model = fit_regression("gaussian_process", weights, losses)
+    expected = simulated_optimum(model, prior, draws=600)
+    np.testing.assert_allclose(found.mixture.weights, expected.single, atol=1e-12)
+    assert found.details["simulated_optimum"] == dict(zip(names, expected.weights, strict=True))
+    for weight, (low, high) in zip(found.mixture.weights, found.mixture.hdi or (), strict=True):
+        assert low <= weight <= high
+    with pytest.raises(DataError, match="Expected one of the targets t, found 'u'"):
+        fit_runs(table, "u", prior, RegMixConfig())
+
+
+def few_table(runs: int, copies: float = 0.0) -> RunsTable:
+    weights, losses = planted(runs, noise=0.05)
+    if copies:
+        weights[1] = weights[0]
+        losses[1] = losses[0] + copies * losses.std()
+    return RunsTable(
+        runs=tuple(f"run {n}" for n in range(runs)),
+        domains=("a", "b", "c", "d"),
+        weights=weights,
+        targets=("t",),
+        losses=losses[:, None],
+    )
+
+
+def test_fewer_runs_than_domains_are_refused_unless_asked_for() -> None:
+    table, config, prior = few_table(3), RegMixConfig(regmix_draws=500), np.full(4, 0.25)
+    with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3; --few_runs"):
+        fit_runs(table, "t", prior, config)
+    found = fit_runs(table, "t", prior, config, fewer_than_domains=True)
+    assert "3 runs of 4 domains, fewer runs than domains" in found.mixture.notes[0]
+    assert not any("fewer runs" in n for n in
+                   fit_runs(few_table(4), "t", prior, config).mixture.notes)  # fmt: skip
+
+
+def test_copies_of_a_run_with_conflicting_losses_are_refused_by_name() -> None:
+    config, prior = RegMixConfig(regmix_draws=500), np.full(4, 0.25)
+    with pytest.raises(DataError, match="found runs 'run 0' and 'run 1' on the same weights"):
+        fit_runs(few_table(12, copies=3.0), "t", prior, config)
+    few_table(12, copies=0.2).check_copies("t")  # noise
+
+
+def test_the_optimum_keeps_caps() -> None:
+    table, prior = few_table(40), np.full(4, 0.25)
+    caps = np.array([0.4, 1.0, 0.25, 0.6])
+    found = fit_runs(table, "t", prior, RegMixConfig(regmix_draws=600), caps=caps)
+    assert (np.array(found.mixture.weights) <= caps + 1e-9).all()
+    assert found.mixture.weights[0] == pytest.approx(0.4, abs=0.02), "the most useful is full"
+    assert found.mixture.free_weights is not None
+    assert found.mixture.free_weights[0] > 0.45
+    with pytest.raises(DataError, match=r"caps that add up to 1 or more, found 0\.400"):
+        fit_runs(table, "t", prior, RegMixConfig(regmix_draws=500), caps=caps / caps.sum() * 0.4)
+
+
+def test_priors_of_tables(tmp_path: Path) -> None:
+    shares = pile_weights()["token_share"]
+    count = len(shares)
+    table = RunsTable(
+        runs=("0",),
+        domains=tuple(sorted(shares)),
+        weights=np.full((1, count), 1 / count),
+        targets=("t",),
+        losses=np.ones((1, 1)),
+    )
+    prior, source = prior_of(table)
+    assert source == "the Pile's token shares"
+    total = sum(shares.values())
+    np.testing.assert_allclose(prior, [shares[name] / total for name in table.domains], atol=1e-6)
+    (tmp_path / "prior.json").write_text('{"law": 1}')
+    with pytest.raises(DataError, match="Expected the domains of the runs in"):
+        prior_of(table, str(tmp_path / "prior.json"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("regmix_proxies", 1), ("regmix_draws", 100), ("regmix_regression", "forest")],
+)
+def test_bad_settings(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=field):
+        RegMixConfig(**{field: value})

@@ -1,0 +1,122 @@
+"""Regressions of losses on weights: planted answers and bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from planted_tables import planted
+
+from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
+from bydore_pyro.baselines.regression import PointRegression, fit_regression
+from bydore_pyro.utils import extras
+from bydore_pyro.utils.errors import DataError
+
+
+def spearman(one: np.ndarray, other: np.ndarray) -> float:
+    return float(pandas.DataFrame({0: one, 1: other}).corr(method="spearman").iloc[0, 1])
+
+
+def test_linear_finds_a_planted_line() -> None:
+    weights, _ = planted(30)
+    slope = np.array([1.0, -2.0, 0.5, 3.0])
+    model = fit_regression("linear", weights, weights @ slope + 4)
+    assert isinstance(model, PointRegression)
+    assert (model.kind, model.domains, model.trees) == ("linear", 4, None)
+    other, _ = planted(7, seed=1)
+    np.testing.assert_allclose(model.predict(other), other @ slope + 4, rtol=1e-12)
+
+
+def test_lightgbm_finds_a_planted_order_and_is_deterministic(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    weights, losses = planted(300)
+    test, expected = planted(100, seed=1)
+    model = fit_regression("lightgbm", weights, losses)
+    assert isinstance(model, PointRegression)
+    assert model.trees == 1000
+    assert spearman(model.predict(test), expected) > 0.95
+    again = fit_regression("lightgbm", weights, losses)
+    np.testing.assert_array_equal(model.predict(test), again.predict(test))
+    assert capfd.readouterr() == ("", ""), "it must be silent"
+
+
+def test_early_stopping_ends_at_the_least_error() -> None:
+    """Its trees are a beginning of the 1000: one more raises an error on what it stops on."""
+    weights, losses = planted(200, noise=0.3)
+    test, expected = planted(100, noise=0.3, seed=1)
+    whole = fit_regression("lightgbm", weights, losses)
+    stopped = fit_regression("lightgbm", weights, losses, evaluation=(test, expected))
+    assert isinstance(stopped, PointRegression)
+    assert isinstance(whole, PointRegression)
+    assert stopped.trees is not None
+    assert 1 < stopped.trees < 1000
+
+    def errors(trees: int) -> tuple[float, float]:
+        off = whole.estimator.predict(test, num_iteration=trees) - expected
+        return float(np.abs(off).mean()), float((off**2).mean())
+
+    part = whole.estimator.predict(test, num_iteration=stopped.trees)
+    np.testing.assert_allclose(stopped.predict(test), part, rtol=1e-12)
+    ahead = np.array([errors(stopped.trees + more) for more in range(1, 4)])
+    assert (ahead >= np.array(errors(stopped.trees))).all(0).any()
+
+
+def test_early_stopping_has_no_effect_on_others() -> None:
+    weights, losses = planted(20)
+    for kind in ("linear", "gaussian_process"):
+        with pytest.warns(UserWarning, match=f"{kind} does not stop early"):
+            fit_regression(kind, weights, losses, evaluation=(weights, losses))
+
+
+@pytest.mark.parametrize("kind", ["linear", "lightgbm", "gaussian_process"])
+def test_bad_runs_are_refused(kind: Any) -> None:
+    weights, losses = planted(50)
+    few = 1 if kind != "lightgbm" else 39
+    with pytest.raises(DataError, match=f"at least {few + 1} runs for .*, found {few}"):
+        fit_regression(kind, weights[:few], losses[:few])
+    with pytest.raises(DataError, match="at least 2 runs for a regression, found 0"):
+        fit_regression(kind, weights[:0], losses[:0])
+    with pytest.raises(DataError, match="runs that differ in loss, found 3 in all"):
+        fit_regression(kind, weights, np.full(50, 3.0))
+    with pytest.raises(ValueError, match=r"losses of shape \(50,\), actual \(49,\)"):
+        fit_regression(kind, weights, losses[:49])
+    with pytest.raises(ValueError, match="finite losses"):
+        fit_regression(kind, weights, np.where(losses > 5, np.inf, losses))
+    with pytest.raises(ValueError, match="finite weights >= 0"):
+        fit_regression(kind, -weights, losses)
+    with pytest.raises(ValueError, match=r"weights of shape \(S, 4\), actual \(4,\)"):
+        fit_regression(kind, weights[0], losses)
+    model = fit_regression(kind, weights, losses)
+    with pytest.raises(ValueError, match=r"weights of shape \(S, 4\), actual \(50, 3\)"):
+        model.predict(weights[:, :3])
+    with pytest.raises(ValueError, match="finite weights >= 0"):
+        model.predict(np.where(weights > 0.5, np.nan, weights))
+
+
+def test_bad_choices_are_refused() -> None:
+    weights, losses = planted(50)
+    kind: Any = "forest"
+    with pytest.raises(ValueError, match="one of linear, lightgbm, gaussian_process, actual 'for"):
+        fit_regression(kind, weights, losses)
+    with pytest.raises(ValueError, match="per_domain or shared length scales, actual 'forest'"):
+        fit_gaussian_process(weights, losses, length_scales=kind)
+    with pytest.raises(DataError, match="runs to stop early on, found none"):
+        fit_regression("lightgbm", weights, losses, evaluation=(weights[:0], losses[:0]))
+    with pytest.raises(ValueError, match=r"weights of shape \(S, 4\)"):
+        fit_regression("lightgbm", weights, losses, evaluation=(weights[:, :2], losses))
+
+
+@pytest.mark.parametrize("kind", ["linear", "lightgbm", "gaussian_process"])
+@pytest.mark.parametrize("error", [ImportError, OSError])
+def test_a_missing_package_is_told(
+    kind: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str) -> None:
+        raise error(f"No module named '{name}'")
+
+    monkeypatch.setattr(extras.importlib, "import_module", fail)
+    with pytest.raises(ValueError, match=r"pip install 'bydore-pyro\[baselines\]'"):
+        fit_regression(kind, *planted(50))

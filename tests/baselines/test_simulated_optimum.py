@@ -1,0 +1,213 @@
+"""Random mixtures and simulated optima: limits, planted answers, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from planted_tables import planted
+
+from bydore_pyro.baselines import simulated_optimum as module
+from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
+from bydore_pyro.baselines.regression import Regression, fit_regression
+from bydore_pyro.baselines.simulated_optimum import (
+    SamplingConfig,
+    SimulatedOptimum,
+    sample_mixtures,
+    simulated_optimum,
+)
+from bydore_pyro.utils.errors import DataError
+
+PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
+
+
+# ---- the mixtures that proxies are trained on
+
+
+def test_draws_keep_the_limits() -> None:
+    drawn = sample_mixtures(PRIOR, 2000, 0, SamplingConfig(most=3.0, least=0.01))
+    assert drawn.shape == (2000, 4)
+    np.testing.assert_allclose(drawn.sum(1), 1, rtol=1e-12)
+    assert (drawn <= 3 * PRIOR).all()
+    assert ((drawn == 0) | (drawn >= 0.01)).all()
+    assert (drawn == 0).any()
+
+
+def test_draws_are_dirichlet_with_a_tempered_prior() -> None:
+    """Moments by hand: mean p, variance p (1 - p) mean(1 / (c + 1)) over the concentrations c."""
+    config = SamplingConfig(most=1e9, least=0.0)
+    drawn = sample_mixtures(PRIOR, 40_000, 0, config)
+    tempered = np.sqrt(PRIOR) / np.sqrt(PRIOR).sum()
+    np.testing.assert_allclose(drawn.mean(0), tempered, atol=0.01)
+    strengths = 0.1 * 50 ** (np.arange(15) / 14)
+    expected = tempered * (1 - tempered) * np.mean(1 / (strengths + 1))
+    np.testing.assert_allclose(drawn.var(0), expected, rtol=0.04)
+    flat = sample_mixtures(PRIOR, 20_000, 0, SamplingConfig(most=1e9, least=0.0, temperature=1.0))
+    np.testing.assert_allclose(flat.mean(0), PRIOR, atol=0.015)
+
+
+def test_draws_follow_their_seed_and_a_share_of_zero() -> None:
+    one, same, other = (sample_mixtures(PRIOR, 5, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    rng = np.random.default_rng(1)
+    np.testing.assert_array_equal(sample_mixtures(PRIOR, 5, rng), one)
+    assert (sample_mixtures(PRIOR, 5, rng) != one).any()
+    drawn = sample_mixtures(np.array([0.5, 0.0, 0.5]), 100, 0)
+    assert (drawn[:, 1] == 0).all()
+    np.testing.assert_array_equal(sample_mixtures(np.array([1.0]), 3, 0), np.ones((3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("prior", "count", "config", "message"),
+    [
+        (np.array([[1.0]]), 1, {}, "prior \\(K,\\)"),
+        (np.array([1.5, -0.5]), 1, {}, "shares >= 0"),
+        (np.array([np.nan, 1.0]), 1, {}, "shares >= 0"),
+        (np.array([0.5, 0.4]), 1, {}, "sums to 1, actual 0.9"),
+        (PRIOR, 0, {}, "count >= 1"),
+        (PRIOR, 1, {"least": 0.3}, "least <= 1 / 4 domains"),
+        (PRIOR, 1, {"least": 1.0}, r"least in \[0, 1\)"),
+        (PRIOR, 1, {"most": 1.0}, "most > 1"),
+        (PRIOR, 1, {"strengths": 0}, "strengths >= 1"),
+        (PRIOR, 1, {"lowest_strength": 0.0}, "0 < lowest_strength"),
+        (PRIOR, 1, {"lowest_strength": 6.0}, "lowest_strength <= highest_strength"),
+        (PRIOR, 1, {"temperature": 0.0}, r"temperature in \(0, 1\]"),
+        (PRIOR, 1, {"temperature": float("nan")}, "finite temperature"),
+    ],
+)
+def test_bad_draws_are_refused(prior: np.ndarray, count: int, config: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sample_mixtures(prior, count, 0, SamplingConfig(**config))
+
+
+def test_a_limit_that_nothing_keeps_is_told() -> None:
+    with pytest.raises(DataError, match=r"no weight above 1\.01 times its prior, found 0 among"):
+        sample_mixtures(np.full(20, 0.05), 3, 0, SamplingConfig(most=1.01))
+
+
+# ---- the simulated optimum
+
+
+@dataclass
+class Known:
+    """A regression by hand: the loss is the distance from a mixture."""
+
+    best: np.ndarray
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        return ((weights - self.best) ** 2).sum(1)
+
+
+def test_the_optimum_of_a_known_function() -> None:
+    best = np.array([0.4, 0.4, 0.15, 0.05])
+    known: Regression = Known(best)
+    found = simulated_optimum(known, PRIOR, best=8)
+    assert isinstance(found, SimulatedOptimum)
+    np.testing.assert_allclose(found.weights, best, atol=0.02)
+    assert found.weights.sum() == pytest.approx(1)
+    assert found.loss == pytest.approx(float(known.predict(found.weights[None])[0]))
+    assert found.loss_interval is found.weights_interval is found.weights_draws is None
+    again = simulated_optimum(known, PRIOR, best=8)
+    np.testing.assert_array_equal(found.weights, again.weights)
+    assert (simulated_optimum(known, PRIOR, best=8, seed=1).weights != found.weights).any()
+
+
+def test_the_best_mixtures_are_averaged() -> None:
+    """By hand, with the draws of the authors' generator."""
+    drawn = np.random.RandomState(7).dirichlet(PRIOR, 50)
+    order = np.argsort(drawn[:, 1])
+    model = fit_regression("linear", drawn, 3 + drawn[:, 1])
+    found = simulated_optimum(model, PRIOR, draws=50, best=3, seed=7)
+    np.testing.assert_allclose(found.weights, drawn[order[:3]].mean(0))
+    everything = simulated_optimum(model, PRIOR, draws=50, best=50, seed=7)
+    np.testing.assert_allclose(everything.weights, drawn.mean(0))
+    without = simulated_optimum(Known(np.ones(3)), np.array([0.5, 0.0, 0.5]), draws=50, best=5)
+    assert without.weights[1] == 0
+
+
+@dataclass
+class Measured:
+    """A regression that knows the truth: its loss is least at the weights `best`."""
+
+    best: np.ndarray
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        return -np.log(weights + 1e-3) @ self.best
+
+
+def test_a_gaussian_process_says_how_sure_it_is() -> None:
+    weights, losses = planted(40, noise=0.1)
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
+    found = simulated_optimum(model, PRIOR, draws=1000, best=16)
+    assert found.weights_interval is not None
+    assert found.loss_interval is not None
+    assert found.weights_draws is not None
+    assert found.weights_draws.shape == (400, 4)
+    np.testing.assert_allclose(found.weights_draws.sum(1), 1)
+    low, high = found.weights_interval.T
+    inside = (low <= found.weights_draws) & (found.weights_draws <= high)
+    np.testing.assert_allclose(inside.mean(0), 0.94, atol=0.02)
+    np.testing.assert_allclose(found.loss_interval, model.predict_interval(found.weights[None])[0])
+    assert found.loss_interval[0] < found.loss < found.loss_interval[1]
+    half = simulated_optimum(model, PRIOR, draws=1000, best=16, probability=0.5)
+    assert half.weights_draws is not None
+    assert half.weights_interval is not None
+    np.testing.assert_array_equal(half.weights_draws, found.weights_draws)
+    assert (np.diff(half.weights_interval)[:, 0] < high - low).all()
+    assert half.probability == 0.5
+
+
+def test_intervals_hold_the_planted_optimum_and_narrow_with_more_runs() -> None:
+    """The optimum that the true losses give on the same simulated mixtures, over 12 tables."""
+    best, prior = np.array([0.45, 0.25, 0.2, 0.1]), np.full(4, 0.25)
+    options: dict = {"draws": 1000, "best": 8}
+    true = simulated_optimum(Measured(best), prior, **options)
+    widths, held, loss_held = {}, [], []
+    for count in (20, 100):
+        for seed in range(6):
+            rng = np.random.default_rng([count, seed])
+            weights = rng.dirichlet(np.ones(4), count)
+            losses = Measured(best).predict(weights) + 0.1 * rng.standard_normal(count)
+            model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
+            found = simulated_optimum(model, prior, **options)
+            assert found.weights_interval is not None
+            assert found.loss_interval is not None
+            low, high = found.weights_interval.T
+            held.append((low <= true.weights) & (true.weights <= high))
+            loss = Measured(best).predict(found.weights[None])[0]
+            loss_held.append(found.loss_interval[0] < loss < found.loss_interval[1])
+            widths.setdefault(count, []).append(high - low)
+    assert np.mean(held) > 0.85
+    assert np.mean(loss_held) > 0.8
+    assert (np.mean(widths[100], 0) < np.mean(widths[20], 0)).all()
+
+
+def test_contenders_hold_the_best_of_each_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, losses = planted(60, noise=0.05)
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
+    whole = simulated_optimum(model, PRIOR, draws=2000, best=8)
+    monkeypatch.setattr(module, "CONTENDERS", 400)
+    part = simulated_optimum(model, PRIOR, draws=2000, best=8)
+    np.testing.assert_array_equal(whole.weights, part.weights)
+    assert whole.weights_interval is not None
+    assert part.weights_interval is not None
+    np.testing.assert_allclose(whole.weights_interval, part.weights_interval, atol=0.02)
+
+
+def test_bad_simulations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Known(PRIOR)
+    for wrong in (0, 11):
+        with pytest.raises(ValueError, match=rf"best in \[1, draws\], actual {wrong} of 10"):
+            simulated_optimum(known, PRIOR, draws=10, best=wrong)
+    with pytest.raises(ValueError, match="probability in"):
+        simulated_optimum(known, PRIOR, draws=10, best=1, probability=1.0)
+    with pytest.raises(ValueError, match="sums to 1"):
+        simulated_optimum(known, PRIOR / 2)
+    model = fit_gaussian_process(*planted(10), length_scales="shared", kernel_draws=4)
+    monkeypatch.setattr(module, "CONTENDERS", 5)
+    with pytest.raises(ValueError, match="best <= 5 with a Gaussian process, actual 6"):
+        simulated_optimum(model, PRIOR, draws=10, best=6)
+    with pytest.raises(ValueError, match=r"weights of shape \(S, 4\)"):
+        simulated_optimum(model, np.full(3, 1 / 3), draws=10, best=5)

@@ -1,0 +1,285 @@
+"""`bydore export` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny import write_byte_tokenizer
+
+from bydore_pyro.cli.export import ExportOptions, FilesConfig, export_command
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.export.formats import FORMATS
+from bydore_pyro.export.shares import document_shares, tokens_per_document
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.weights_files import read_mixture
+
+WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
+
+
+@pytest.fixture
+def run(corpus: TokenStore, tmp_path: Path) -> Path:
+    """What a finished run leaves of its mixture and of its text."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    mixture = Mixture(
+        names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()), tokenizer=corpus.tokenizer_sha256
+    )
+    (folder / "mixture.json").write_text(mixture.to_json())
+    (folder / "manifest.json").write_text(json.dumps(corpus.manifest()))
+    return folder
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Runs what must fail; returns its one line without what all begin with."""
+    with pytest.raises(SystemExit) as exit_:
+        export_command([str(argument) for argument in arguments])
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = [line for line in captured.err.splitlines() if "warning" not in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("bydore export: error: ")
+    return lines[0].removeprefix("bydore export: error: ")
+
+
+def exported(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str, str]:
+    """Runs what must succeed; returns the file's text and what was said beside it."""
+    export_command([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_every_format_is_printed(run: Path, to: str, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = () if FORMATS[to].paths == "unused" else ("--prefix", "/data/{domain}_")
+    text, said = exported(capsys, run, "--to", to, *prefix)
+    assert "birds" in text
+    assert ("upper" in text) == FORMATS[to].keeps_zeros
+    assert ": upper.\n" in said
+    assert said.splitlines()[-1].startswith("Next: ")
+    assert "warning" not in said
+    assert said.startswith("Per document: " if to == "datasets" else "Per token: ")
+
+
+@pytest.mark.parametrize("to", ["regmix", "doremi"])
+def test_what_is_written_can_be_read(
+    run: Path, to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / "weights"
+    text, said = exported(capsys, run, "--to", to, "--out", out)
+    assert text == ""
+    assert f"{out}" in said
+    found = read_mixture(out).as_dict()
+    assert {name: weight for name, weight in found.items() if weight > 0} == {
+        name: weight for name, weight in WEIGHTS.items() if weight > 0
+    }
+    again, _ = exported(capsys, out, "--to", to)  # a file of weights is as good as a run
+    assert again == out.read_text()
+
+
+def test_pruned_domains_are_left_out_by_name(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hdi = ((0.3, 0.7), (0.2, 0.4), (0.1, 0.24), (0.0, 0.01))
+    mixture = Mixture(names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()), hdi=hdi)
+    place = tmp_path / "intervals.json"
+    place.write_text(mixture.to_json())
+    text, said = exported(capsys, place, "--to", "doremi", "--prune")
+    assert json.loads(text)["train_domain_weights"] == {
+        "birds": 0.625,
+        "digits": 0.375,
+        "greek": 0.0,
+        "upper": 0.0,
+    }
+    assert said.startswith("Pruned, the whole interval below equal shares: greek, upper.\n")
+    assert "intervals to prune, found none" in refused(capsys, run, "--to", "doremi", "--prune")
+
+
+@pytest.mark.filterwarnings("always")
+def test_documents_are_counted_by_the_run_or_the_store(
+    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, said = exported(capsys, run, "--to", "datasets")
+    lengths = tokens_per_document(corpus.index)
+    wanted = document_shares(WEIGHTS, lengths)
+    given = json.loads(own)
+    assert given["interleave_datasets"]["probabilities"] == pytest.approx(
+        [wanted[name] for name in given["names"]], abs=1e-6
+    )
+    assert f"birds {lengths['birds']:.1f}" in said
+    file = run / "mixture.json"
+    assert exported(capsys, file, "--to", "datasets", "--data", corpus.folder)[0] == own
+    assert "give --data STORE, or --samples sequences" in refused(capsys, file, "--to", "datasets")
+    alone, _ = exported(capsys, file, "--to", "datasets", "--samples", "sequences")
+    assert json.loads(alone)["interleave_datasets"]["probabilities"] == [0.5, 0.3, 0.2]
+    _, said = exported(capsys, run, "--to", "doremi", "--data", corpus.folder)
+    assert "warning: data has no effect: doremi takes shares of tokens as they are" in said
+
+
+def test_text_of_others_is_not_counted(
+    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"birds": 0.5, "books": 0.5}')
+    error = refused(capsys, other, "--to", "datasets", "--data", corpus.folder)
+    assert error.startswith("Expected domains of the data (birds, digits, greek, upper), found 'bo")
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["domains"]["greek"]["train"]["documents"] = 0
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    error = refused(capsys, run, "--to", "datasets")
+    assert error == "Expected training documents of 'greek', which has weight, found 0"
+    for broken in ("[]", "{", "{}"):
+        (run / "manifest.json").write_text(broken)
+        assert "Expected a run's manifest, found" in refused(capsys, run, "--to", "datasets")
+
+
+@pytest.mark.filterwarnings("always")
+def test_another_tokenizer(
+    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = write_byte_tokenizer(tmp_path / "bytes")
+    plain, _ = exported(capsys, run, "--to", "levanter")
+    to = (run, "--to", "levanter", "--tokenizer")
+    kept, said = exported(capsys, *to, folder)
+    assert kept == plain
+    assert f"another tokenizer ({corpus.tokenizer_sha256[:12]}), not of those of {folder}" in said
+    assert "--convert_tokens --data STORE converts them" in said
+    convert = (folder, "--convert_tokens", "--data", corpus.folder)
+    text, said = exported(capsys, *to, *convert)
+    assert "warning" not in said
+    found = yaml.safe_load(text)["train_weights"]
+    scaled = {}
+    for name, weight in WEIGHTS.items():  # one token a byte, and one that ends a document
+        counts = corpus.index["domains"][name]["train"]
+        scaled[name] = weight * (counts["bytes"] + counts["documents"]) / counts["tokens"]
+    total = sum(scaled.values())
+    assert found == pytest.approx({n: s / total for n, s in scaled.items()}, abs=2e-6)
+    assert abs(found["birds"] - 0.5) > 0.005
+    same, said = exported(
+        capsys, *to, corpus.tokenizer, "--convert_tokens", "--data", corpus.folder
+    )
+    assert same == plain
+    assert "of the tokens of" in said
+    # A mixture that names no tokenizer is taken for the store's; one that names another is not.
+    (tmp_path / "bare.json").write_text(json.dumps(WEIGHTS))
+    bare, said = exported(capsys, tmp_path / "bare.json", *to[1:], *convert)
+    assert bare == text
+    assert "does not name its tokenizer; the store's is taken for it" in said
+    _, said = exported(capsys, tmp_path / "bare.json", *to[1:], folder)
+    assert "of a tokenizer that it does not name, not of those of" in said
+    own = Mixture(names=("birds",), weights=(1.0,), tokenizer="0" * 64)
+    (run / "mixture.json").write_text(own.to_json())
+    assert refused(capsys, *to, *convert).startswith("Expected a store of the mixture's tokenizer")
+
+
+@pytest.mark.filterwarnings("always")
+def test_documents_hold_for_any_tokenizer(
+    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Converted weights over converted lengths are the same shares of documents."""
+    folder = write_byte_tokenizer(tmp_path / "bytes")
+    options = ("--tokenizer", folder, "--convert_tokens", "--data", corpus.folder)
+    text, said = exported(capsys, run, "--to", "datasets", *options)
+    assert text == exported(capsys, run, "--to", "datasets")[0]
+    assert "tokenizer has no effect where documents are drawn" in said
+    converted, _ = exported(capsys, run, "--to", "levanter", *options)
+    weights = yaml.safe_load(converted)["train_weights"]
+    counts = {name: corpus.index["domains"][name]["train"] for name in WEIGHTS}
+    lengths = {n: (c["bytes"] + c["documents"]) / c["documents"] for n, c in counts.items()}
+    shares = document_shares(weights, lengths)
+    given = json.loads(text)
+    assert given["interleave_datasets"]["probabilities"] == pytest.approx(
+        [shares[name] for name in given["names"]], abs=1e-5
+    )
+    assert tokenizer_sha256(folder) != corpus.tokenizer_sha256
+
+
+def test_mistakes_are_one_line(
+    run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert refused(capsys) == "Expected RUN --to FORMAT, found nothing"
+    assert refused(capsys, "--to", "nemo") == "Expected RUN --to FORMAT, found --to nemo"
+    assert "Expected a format (datasets," in refused(capsys, run, "--to", "word")
+    assert "--to" in refused(capsys, run)
+    assert "unrecognized arguments: --fast" in refused(capsys, run, "--to", "nemo", "--fast")
+    assert refused(capsys, run, "--to", "nemo").startswith("Expected --prefix for nemo")
+    assert "none.json" in refused(capsys, tmp_path / "none.json", "--to", "doremi")
+    assert "found no mixture.json" in refused(capsys, tmp_path, "--to", "doremi")
+    assert "index of a token store" in refused(
+        capsys, run, "--to", "datasets", "--data", tmp_path / "none"
+    )
+    assert "Expected a tokenizer in" in refused(
+        capsys, run, "--to", "doremi", "--tokenizer", tmp_path
+    )
+    assert "without white space" in refused(capsys, run, "--to", "megatron", "--prefix", "/my data")
+    blocked = refused(capsys, run, "--to", "doremi", "--out", run / "mixture.json" / "x")
+    assert str(run / "mixture.json") in blocked
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"out": ""}, "a value for --out"),
+        ({"convert_tokens": True}, "with --convert_tokens, found only itself"),
+        ({"convert_tokens": True, "data": "x"}, "found only --data"),
+        ({"convert_tokens": True, "tokenizer": "x"}, "found only --tokenizer"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FilesConfig(**options)
+    assert set(ExportOptions.__dataclass_fields__) == {"export", "files"}
+
+
+def test_help_and_published_mixtures(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        export_command(["--help"])
+    assert exit_.value.code == 0
+    assert "bydore export RUN --to FORMAT" in " ".join(capsys.readouterr().out.split())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text, _ = exported(capsys, "published:regmix", "--to", "doremi")
+    assert sum(json.loads(text)["train_domain_weights"].values()) == pytest.approx(1, abs=1e-14)
+
+
+def test_nothing_is_overwritten(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / "mixture.json").read_bytes()
+    for place in (run / "mixture.json", run, tmp_path / "link"):
+        if place.name == "link":
+            place.symlink_to(run / "mixture.json")
+        said = refused(capsys, run, "--to", "doremi", "--out", place)
+        assert said == f"Expected a new file, found {place}: name another by --out"
+    assert (run / "mixture.json").read_bytes() == before
+
+
+def test_a_mixture_through_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody writes to was waited for without end."""
+    monkeypatch.setattr("bydore_pyro.utils.files.PATIENCE", 0.2)
+    pipe, file = tmp_path / "pipe", tmp_path / "mixture.json"
+    os.mkfifo(pipe)
+    assert "found: nothing instead of names with weights" in refused(capsys, pipe, "--to", "doremi")
+    monkeypatch.setattr("bydore_pyro.utils.files.PATIENCE", 60.0)
+    mixture = Mixture(names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()))
+    file.write_text(mixture.to_json())
+    with subprocess.Popen(["sh", "-c", f"cat {file} > {pipe}"]):
+        export_command([str(pipe), "--to", "doremi"])
+    assert json.loads(capsys.readouterr().out)["train_domain_weights"]["birds"] == 0.5
+    assert "Expected a new file, found" in refused(capsys, file, "--to", "doremi", "--out", pipe)
+    assert pipe.is_fifo()
+
+
+def test_names_that_no_file_can_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mixture.json").write_text('{"a\\ud800": 1.0}')
+    told = refused(capsys, tmp_path / "mixture.json", "--to", "doremi")
+    assert r"Expected names in UTF-8, actual 'a\ud800'" in told

@@ -1,0 +1,214 @@
+"""`bydore fit` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import write_domains
+
+from bydore_pyro.baselines.autoscale import probe_counts
+from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run_record import read_run
+from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.runs.resuming import resumed_options
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fit")
+    return write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+
+
+def arguments(text: Path, out: Path, method: str, *more: str) -> list[str]:
+    given = ["--smoke", "--data", str(text), "--cache", str(text.parent / "cache")]
+    return ["--method", method, *given, "--validation", "a", "--out", str(out), *more]
+
+
+def test_a_method_leaves_a_run_and_reports_it(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    fit_command(arguments(text, out, "doremi", "--budget", "20"))
+    shown = capsys.readouterr().out
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert f"{max(mixture.weights):.3f}" in shown
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert f"{metrics['search']['flops']:.2e} FLOPs" in shown
+    assert metrics["method"] == "doremi"
+    assert metrics["details"]["steps"] > 10
+    assert {"versions", "commit", "peak_memory_megabytes"} <= set(metrics)
+    assert (out / "trajectory.nc").is_file()
+    assert resumed_options(out, "fit", FitOptions).fit.method == "doremi"
+
+
+def test_a_run_is_continued_without_training_finished_proxies(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    fit_command(arguments(text, out, "regmix", "--budget", "20"))
+    (out / "metrics.json").unlink()
+    stamps = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")}
+    assert len(stamps) == 4
+    before = (out / "mixture.json").read_bytes()
+    capsys.readouterr()
+    fit_command(["--resume", str(out)])
+    assert {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")} == stamps
+    assert (out / "mixture.json").read_bytes() == before
+
+
+def write_table(folder: Path, runs: int = 30) -> list[str]:
+    """Writes runs whose exam falls with the weight of law; returns the arguments that fit them."""
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.ones(3), size=runs)
+    losses = 5 - 2 * weights[:, 1] + 0.01 * rng.normal(size=runs)
+    rows = [f"r{i},{','.join(f'{x:.12f}' for x in w)}" for i, w in enumerate(weights)]
+    (folder / "ratios.csv").write_text("run,web,law,code\n" + "\n".join(rows) + "\n")
+    rows = [f"r{i},{loss}" for i, loss in enumerate(losses)]
+    (folder / "metrics.csv").write_text("run,exam\n" + "\n".join(rows) + "\n")
+    return [
+        *("--method", "regmix", "--runs", str(folder), "--target", "exam"),
+        *("--regmix_draws", "500", "--out", str(folder / "out")),
+    ]
+
+
+def test_fewer_runs_than_domains_are_refused_or_told_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = write_table(tmp_path, runs=2)
+    with pytest.raises(SystemExit) as exit_:
+        fit_command(given)
+    assert exit_.value.code == 2
+    assert "as many runs as domains (3), found 2; --few_runs" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    fit_command([*given, "--few_runs"])
+    told = "Fitted to 2 runs of 3 domains, fewer runs than domains"
+    captured = capsys.readouterr()
+    assert told in captured.out
+    assert f"warning: {told}" in captured.err
+    assert told in (tmp_path / "out" / "mixture.json").read_text()
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert told in page
+    assert "Are there enough runs?" in page
+    (decided,) = (
+        found for found in verdicts_of(read_run(tmp_path / "out"))
+        if found.question == "How much is decided?"
+    )  # fmt: skip
+    assert decided.level == "bad"
+
+
+def test_epochs_cap_what_tables_lead_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [*write_table(tmp_path), "--max_epochs", "2", "--target_tokens", "1000"]
+    with pytest.raises(SystemExit):
+        fit_command(given)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "Expected --domain_tokens FILE or --data with --max_epochs and --target_tokens" in last
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text('{"web": 1000, "law": 250, "code": 400}')
+    with pytest.raises(SystemExit):
+        fit_command([*given[:-2], "--domain_tokens", str(tokens)])
+    assert "Expected --target_tokens with --max_epochs" in capsys.readouterr().err
+    fit_command([*given, "--domain_tokens", str(tokens)])
+    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
+    assert mixture.as_dict()["law"] == pytest.approx(0.5, abs=0.01), "two epochs of 250 in 1000"
+    assert mixture.as_dict()["law"] <= 0.5 + 1e-9
+    assert mixture.free_weights is not None
+    assert mixture.free_weights[1] > 0.55
+    assert mixture.prior == pytest.approx((1000 / 1650, 250 / 1650, 400 / 1650))
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert metrics["run_epochs"]["law"] == pytest.approx(2, abs=0.05)
+    tokens.write_text('{"web": 1000, "law": 50}')
+    with pytest.raises(SystemExit):
+        fit_command([*given[:-4], "--domain_tokens", str(tokens), "--out", str(tmp_path / "b")])
+    assert "tokens of the runs' domains" in capsys.readouterr().err
+
+
+def test_only_settings_that_matter_are_told_and_what_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit_command(write_table(tmp_path))
+    shown = capsys.readouterr().err
+    assert "regmix: regmix_regression=gaussian_process, regmix_draws=500" in shown
+    for idle in ("learning_rate", "vocabulary", "guide_warmup", "regmix_proxies"):
+        assert idle not in shown
+        assert idle not in (tmp_path / "out" / "config.json").read_text()
+    assert "fit and optima" in shown, "a bar"
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert {"scikit-learn", "lightgbm"} <= set(metrics["versions"])
+
+
+def test_autoscale_is_fitted_to_a_table_with_its_own_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = probe_counts(np.full(3, 100.0), cut=0.25, grow=2.0)
+    weights = counts / counts.sum(1, keepdims=True)
+    losses = 2 + 0.8 * (counts[:, 1] / 100 + 0.2) ** -0.5 + 0.1 * (counts / 100 + 1).prod(1) ** -0.2
+    names = ("web", "law", "code")
+    rows = [f"r{i},{','.join(map(repr, w))}" for i, w in enumerate(weights.tolist())]
+    (tmp_path / "ratios.csv").write_text(f"run,{','.join(names)}\n" + "\n".join(rows) + "\n")
+    rows = [f"r{i},{loss}" for i, loss in enumerate(losses.tolist())]
+    (tmp_path / "metrics.csv").write_text("run,exam\n" + "\n".join(rows) + "\n")
+    given = ["--method", "autoscale", "--runs", str(tmp_path), "--target", "exam"]
+    fit_command([*given, "--out", str(tmp_path / "out")])
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert metrics["details"]["cut"] == pytest.approx(dict.fromkeys(names, 0.25))
+    assert metrics["details"]["grown"] == pytest.approx(dict.fromkeys(names, 2.0))
+    mixture = Mixture.from_json(tmp_path / "out" / "mixture.json").as_dict()
+    assert max(mixture, key=lambda name: mixture[name]) == "law"
+    assert "7 runs of 3 domains" in capsys.readouterr().err
+
+
+def test_tables_of_runs_need_no_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(tmp_path)
+    out = tmp_path / "out"
+    given = ["--method", "regmix", "--runs", str(tmp_path), "--target", "exam"]
+    fit_command([*given, "--regmix_draws", "600", "--out", str(out)])
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert mixture.as_dict()["law"] > 0.8
+    assert mixture.hdi is not None, "the Gaussian process knows how sure it is"
+    captured = capsys.readouterr()
+    assert "30 runs of 3 domains; prior: the mean of the runs' mixtures" in captured.err
+    assert "law" in captured.out
+    with pytest.raises(SystemExit):
+        fit_command([*given[:-1], "essay", "--out", str(tmp_path / "other")])
+    assert "Expected one of the targets exam, found 'essay'" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--method", "magic"], "Expected a method (uniform, natural,"),
+        (
+            ["--method", "mde", "--runs", "x", "--target", "y"],
+            "method regmix or autoscale with",
+        ),
+        (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
+        (["--method", "regmix", "--prior", "x"], "Expected --prior with --runs"),
+        (["--method", "regmix", "--runs", "nowhere", "--target", "y"], "nowhere"),
+        (["--method", "mde", "--smoke", "--budget", "0.1"], "Expected a budget of at least"),
+    ],
+)
+def test_mistakes(
+    wrong: list[str],
+    message: str,
+    text: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ["--data", str(text), "--cache", str(text.parent / "cache"), "--validation", "a"]
+    with pytest.raises(SystemExit) as exit_:
+        fit_command([*wrong, *given, "--out", str(tmp_path / "out")])
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_options_name_the_method() -> None:
+    assert FitConfig(method="mde").runs is None
+    with pytest.raises(ValueError, match="Expected a method"):
+        FitConfig(method="")

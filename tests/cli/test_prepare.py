@@ -1,0 +1,55 @@
+"""`bydore prepare` as a user runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import row, write_domains, write_lines
+
+from bydore_pyro.cli.prepare import PrepareConfig, prepare_command
+from bydore_pyro.data.store import open_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=20)
+    return tmp_path / "text"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bydore_pyro", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_prepare_builds_a_store(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    options = ("--data", str(folder), "--out", str(out), "--vocabulary", "280")
+    done = run("prepare", *options, "--processes", "2")
+    assert done.returncode == 0, done.stderr
+    store = open_store(out)
+    for name in ("a", "b"):
+        assert f"{len(store.train[name]):,}" in done.stdout
+    assert "Warning" not in done.stderr
+    again = run("prepare", *options)
+    assert again.returncode == 2
+    assert (
+        again.stderr == f"bydore prepare: error: Expected a new folder for the store, found {out}\n"
+    )
+
+
+def test_a_bad_row_names_its_place(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_lines(folder / "c.jsonl", [row("c", 1), {"text": 3}, row("c", 2)])
+    options = ["--data", str(folder), "--out", str(tmp_path / "out"), "--processes", "0"]
+    with pytest.raises(SystemExit):
+        prepare_command(options)
+    expected = f"Expected text in column 'text', found int, {path}, line 2"
+    assert capsys.readouterr().err.splitlines()[-1] == f"bydore prepare: error: {expected}"
+    prepare_command([*options, "--on_error", "skip"])
+    assert capsys.readouterr().out.splitlines()[3].split()[-1] == "1"
+    with pytest.raises(ValueError, match="Expected a value for --out"):
+        PrepareConfig(data="x", out="")

@@ -1,0 +1,80 @@
+"""`bydore report` as a user runs it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from report_runs import write_fit, write_search, write_seeds
+
+from bydore_pyro.cli.report import report_command
+
+
+def test_reports_are_asked_for_by_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ([], ["--fast"], ["nowhere"], ["--out", "x"], ["nowhere", "--out"], [""]):
+        with pytest.raises(SystemExit) as exit_:
+            report_command(given)
+        assert exit_.value.code == 2
+        assert capsys.readouterr().err.startswith("bydore report: error: Expected ")
+    report_command(["--help"])
+    assert "bydore report RUN" in capsys.readouterr().out
+
+
+def test_a_run_gets_its_page_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_search(tmp_path / "run", verified=True)
+    report_command([str(folder)])
+    printed = capsys.readouterr().out
+    assert "fresh model trained on" in printed
+    assert printed.endswith(f"In a browser: {folder / 'report.html'}\n")
+    assert "run: weights of 4 domains" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_several_runs_are_compared_in_a_page_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = [str(write_search(tmp_path / "a")), str(write_search(tmp_path / "b"))]
+    report_command(runs)
+    printed = capsys.readouterr().out
+    assert f"== {runs[0]}" in printed
+    assert printed.endswith("In a browser: report.html\n")
+    assert "2 runs compared" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    report_command([*runs, "--out=deep/page.html"])
+    assert (tmp_path / "deep" / "page.html").is_file()
+    assert not (tmp_path / "a" / "report.html").exists()
+
+
+def test_several_seeds_print_their_agreement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_seeds(tmp_path / "seeds", 3)
+    report_command([str(folder), "--out", str(tmp_path / "page.html")])
+    printed = capsys.readouterr().out
+    assert "3 seeds: the largest standard deviation" in printed
+    assert "overconfident" in printed
+    (folder / "agreement.csv").write_text("domain,mean\nlaw,1\n")
+    with pytest.raises(SystemExit):
+        report_command([str(folder)])
+    assert "Expected the agreement of seeds" in capsys.readouterr().err
+
+
+def test_without_plotly_the_text_is_printed_and_the_way_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("plotly", "plotly.graph_objects"):
+        monkeypatch.setitem(sys.modules, name, None)
+    folder = write_search(tmp_path / "run")
+    report_command([str(folder)])
+    printed = capsys.readouterr()
+    assert "than uniform" in printed.out
+    assert printed.err.count("\n") == 1
+    assert "pip install 'bydore-pyro[report]'" in printed.err
+    assert not (folder / "report.html").exists()
+
+
+def test_a_fit_has_a_page_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_fit(tmp_path / "fit")
+    report_command([str(folder)])
+    assert "Regmix:" in capsys.readouterr().out
+    assert (folder / "report.html").is_file()

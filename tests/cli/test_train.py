@@ -1,0 +1,133 @@
+"""`bydore train` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from target_runs import mixture_for, same_bits, weights_in
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from bydore_pyro.cli.train import TrainConfig, TrainOptions, train_command
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.target.config import TargetConfig
+
+
+@pytest.fixture
+def given(corpus: TokenStore, tmp_path: Path) -> list[str]:
+    (tmp_path / "mixture.json").write_text(mixture_for(corpus).to_json())
+    data = ["--data", str(corpus.folder), "--out", str(tmp_path / "run")]
+    return ["--smoke", "--mixture", str(tmp_path / "mixture.json"), *data]
+
+
+def test_a_training(
+    given: list[str], corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_command([*given, "--seed", "3"])
+    printed = capsys.readouterr()
+    assert "birds               1,024  0.5000 " in printed.out
+    assert "In " + str(tmp_path / "run/model") in printed.out
+    assert "802,944 parameters; 8 steps of 8 x 32 tokens" in printed.err
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    kinds = {"train": TrainConfig, "target": TargetConfig}
+    options = TrainOptions(**{name: kind(**config[name]) for name, kind in kinds.items()})
+    assert options.target.seed == 3
+    assert options.train.model == "models/target-tiny"
+    AutoModelForCausalLM.from_pretrained(tmp_path / "run/model")
+    AutoTokenizer.from_pretrained(tmp_path / "run/model")
+    # The mixture may change or go: a run goes on with the one that it was begun with.
+    (tmp_path / "mixture.json").unlink()
+    before = weights_in(tmp_path / "run/model")
+    shutil.rmtree(tmp_path / "run/model")
+    shutil.rmtree(tmp_path / "run/checkpoints/checkpoint-8")
+    train_command(["--resume", str(tmp_path / "run")])
+    assert same_bits(weights_in(tmp_path / "run/model"), before)
+
+
+def test_stages_and_another_tokenizer(
+    given: list[str], corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = [
+        {"until": "1K", "mixture": {"birds": 1.0}, "tokenizer_sha256": "f" * 64},
+        {"mixture": {"greek": 1.0}},
+    ]
+    (tmp_path / "mixture.json").write_text(json.dumps(stages))
+    with pytest.raises(SystemExit):
+        train_command(given)
+    assert "found them for another (ffffffffffff): --other_tokenizer" in capsys.readouterr().err
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        train_command([*given, "--other_tokenizer"])
+    printed = capsys.readouterr()
+    assert "bydore train: warning: the mixture: the weights are shares of the tokens" in printed.err
+    assert "greek " in printed.out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--mixture", "none.json"], "Expected a mixture file, found none.json"),
+        (["--data", "nowhere"], "Expected the index of a token store"),
+        (["--model", "models/none"], "Expected the configuration of a causal language model"),
+        (["--model", ""], "Expected a value for --model, found an empty one"),
+        (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
+        (["--tokens", "1B"], "Expected to read the text of a domain at most 4 times"),
+        (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
+        (["--trajectory_stages", "0"], "Expected trajectory_stages >= 1, actual 0"),
+        (["--speed", "3"], "unrecognized arguments: --speed 3"),
+        (["--fsdp", "--device", "cpu"], "Expected device 'cuda' with fsdp, actual 'cpu'"),
+        (["--resume", "nowhere"], "Expected --resume RUN and no other option"),
+    ],
+)
+def test_mistakes_end_as_one_line(
+    given: list[str], wrong: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        train_command([*given, *wrong])
+    assert exit_.value.code == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+
+
+def test_nothing_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content in (None, "{}", '{"name": "search"}', '{"name": "train", "train": {"speed": 3}}'):
+        if content is not None:
+            (tmp_path / "config.json").write_text(content)
+        with pytest.raises(SystemExit):
+            train_command(["--resume", str(tmp_path)])
+        assert "Expected a training to go on with, found" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
+    """SIGKILL, which leaves nobody time for anything."""
+    options = [*given, "--tokens", "16K", "--save_every", "8"]
+    (tmp_path / "script.py").write_text(
+        "import sys\nfrom bydore_pyro.cli.train import train_command\ntrain_command(sys.argv[1:])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "script.py", *options],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    checkpoints = tmp_path / "run/checkpoints"
+    deadline = time.monotonic() + 120
+    while not list(checkpoints.glob("checkpoint-[1-9][0-9]")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -9, "it had not come to its end"
+    assert not (tmp_path / "run/model").exists()
+    train_command(["--resume", str(tmp_path / "run")])
+    train_command([*options, "--out", str(tmp_path / "whole")])
+    killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
+    assert same_bits(killed, whole)

@@ -1,0 +1,142 @@
+"""The density: against mpmath, against its own normalisation, at the faces, and its gradients."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Dirichlet
+
+from bydore_pyro.core import density
+from bydore_pyro.core.density import batch_first, log_density
+from bydore_pyro.core.distribution import GammaDirichlet
+
+REFERENCE = json.loads((Path(__file__).parents[1] / "files" / "density_reference.json").read_text())
+A = torch.tensor([0.3, 2.0, 0.9], dtype=torch.float64)
+B = torch.tensor([2.0, 0.5, 1.0], dtype=torch.float64)
+
+
+def columns(types: list[list[float]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns ``w, a, b (K,)`` for types ``(count, a, b, w)``."""
+    rows = [row[1:] for row in types for _ in range(int(row[0]))]
+    a, b, w = torch.tensor(rows, dtype=torch.float64).unbind(1)
+    return w, a, b
+
+
+@pytest.mark.parametrize("case", range(len(REFERENCE)))
+def test_density_agrees_with_mpmath(case: int) -> None:
+    w, a, b = columns(REFERENCE[case]["types"])
+    expected = REFERENCE[case]["log_density"]
+    value = log_density(w.log(), a, b).item()
+    assert value == pytest.approx(expected, abs=1e-6, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_the_reference_is_what_mpmath_gives() -> None:
+    import mpmath
+    from density_reference import log_density as by_mpmath
+
+    with mpmath.workdps(20):
+        assert by_mpmath(REFERENCE[0]["types"]) == pytest.approx(REFERENCE[0]["log_density"])
+
+
+@pytest.mark.parametrize("case", range(0, len(REFERENCE), 3))
+def test_float32_is_near_and_finite(case: int) -> None:
+    w, a, b = (x.float() for x in columns(REFERENCE[case]["types"]))
+    inputs = [x.clone().requires_grad_() for x in (w, a, b)]
+    value = GammaDirichlet(*inputs[1:]).log_prob(inputs[0])
+    assert value.dtype == torch.float32
+    # Against float64 at the same rounded numbers: what is left is the rounding of the result.
+    exact = log_density(w.double().log(), a.double(), b.double())
+    assert value.item() == pytest.approx(exact.item(), abs=1e-3, rel=1e-7)
+    for gradient in torch.autograd.grad(value, inputs):
+        assert torch.isfinite(gradient).all()
+
+
+def test_density_integrates_to_one_over_two_domains() -> None:
+    # Equidistant in the logit, whose Jacobian is w (1 - w); rates that leave thin tails.
+    a, b = torch.tensor([8.0, 6.0]).double(), torch.tensor([2.0, 1.0]).double()
+    logit = torch.linspace(-60, 60, 4001, dtype=torch.float64)
+    log_w = torch.stack([logit, torch.zeros_like(logit)], -1).log_softmax(-1)
+    total = (log_density(log_w, a, b) + log_w.sum(-1)).exp().sum() * (logit[1] - logit[0])
+    assert total.item() == pytest.approx(1, abs=1e-6)
+
+
+def test_density_integrates_to_one_over_three_domains() -> None:
+    a, b = torch.tensor([9.0, 12.0, 15.0]).double(), torch.tensor([2.0, 4.0, 3.0]).double()
+    # Softmax coordinates (x, y, 0): the Jacobian is the product of the weights.
+    axis = torch.linspace(-14, 14, 181, dtype=torch.float64)
+    x, y = torch.meshgrid(axis, axis, indexing="ij")
+    log_w = torch.stack([x, y, torch.zeros_like(x)], -1).log_softmax(-1)
+    density = (log_density(log_w, a, b) + log_w.sum(-1)).exp()
+    total = density.sum() * (axis[1] - axis[0]) ** 2
+    assert total.item() == pytest.approx(1, abs=1e-4)
+
+
+def test_points_as_concentrations_give_a_dirichlet() -> None:
+    beta = torch.tensor([0.5, 2.0, 3.5], dtype=torch.float64)
+    w = Dirichlet(torch.ones(3, dtype=torch.float64)).sample((5,))
+    value = log_density(w.log(), 1e8 * beta, torch.full_like(beta, 1e8))
+    torch.testing.assert_close(value, Dirichlet(beta).log_prob(w), atol=1e-5, rtol=0)
+
+
+def test_permutation_equivariance() -> None:
+    w = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    order = [2, 0, 1]
+    torch.testing.assert_close(
+        log_density(w[order].log(), A[order], B[order]),
+        log_density(w.log(), A, B),
+        atol=1e-10,
+        rtol=0,
+    )
+
+
+def test_gradients_of_all_arguments() -> None:
+    w = torch.tensor([[0.2, 0.5, 0.3], [0.001, 0.009, 0.99]], dtype=torch.float64)
+    inputs = [x.clone().requires_grad_() for x in (w.log(), A, B)]
+    assert torch.autograd.gradcheck(log_density, inputs, eps=1e-5, atol=1e-6)
+
+
+def test_gradients_near_a_face_and_of_narrow_gammas() -> None:
+    log_w = torch.tensor([-80.0, -0.7, -0.7], dtype=torch.float64, requires_grad=True)
+    a = torch.tensor([0.05, 4e3, 90.0], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([3.0, 0.05, 8e3], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(log_density, (log_w, a, b), eps=1e-5, atol=1e-4, rtol=1e-4)
+
+
+def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = Dirichlet(torch.ones(3, dtype=torch.float64)).sample((7,))
+    whole = log_density(w.log(), A, B)
+    monkeypatch.setattr(density, "BLOCK", 300)
+    torch.testing.assert_close(log_density(w.log(), A, B), whole, atol=1e-12, rtol=0)
+
+
+def test_more_nodes_than_the_default_change_nothing() -> None:
+    w = Dirichlet(torch.ones(3, dtype=torch.float64)).sample((7,))
+    finer = log_density(w.log(), A, B, inner_nodes=120, outer_nodes=300)
+    torch.testing.assert_close(log_density(w.log(), A, B), finer, atol=1e-7, rtol=0)
+    coarse = log_density(w.log(), A, B, inner_nodes=8, outer_nodes=8)
+    assert (coarse - finer).abs().max() > 1e-6  # the option does something
+
+
+def test_the_mapped_dimension_comes_first() -> None:
+    left, right = batch_first(4, (1, None), (torch.rand(3, 4), torch.rand(3)))
+    assert left.shape == right.shape == (4, 3)
+
+
+def test_the_window_ends_whatever_the_parameters() -> None:
+    log_w = torch.tensor([-1e-30, -700.0, -700.0], dtype=torch.float64)
+    a = torch.tensor([1e12, 1.0, 1.0], dtype=torch.float64)
+    b = torch.tensor([1e-100, 1.0, 1.0], dtype=torch.float64)
+    assert log_density(log_w, a, b).shape == ()  # any value: it had no end
+
+
+def test_a_thousand_domains_near_a_vertex() -> None:
+    log_w = torch.full((1000,), -500.0, dtype=torch.float64)
+    log_w[0] = math.log1p(-999 * math.exp(-500.0))
+    value = log_density(log_w, torch.full((1000,), 0.3), torch.ones(1000))
+    assert torch.isfinite(value)

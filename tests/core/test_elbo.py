@@ -1,0 +1,310 @@
+"""The custom ELBO: its value and gradient against stock Pyro on the same model and guide."""
+
+from __future__ import annotations
+
+import math
+
+import pyro
+import pytest
+import torch
+from gaussian_evidence import gaussian_evidence
+from pyro import poutine
+from pyro.infer import SVI, Trace_ELBO, TraceMeanField_ELBO
+from torch import Tensor
+
+from bydore_pyro.core.distribution import GammaDirichlet
+from bydore_pyro.core.elbo import HypergradientELBO, expected_evidence
+from bydore_pyro.core.guide import MixtureGuide, mixture_model
+from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
+
+G = torch.tensor([0.03, -0.01, 0.0, 0.02])
+SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
+LAM = 0.01
+
+
+@pytest.fixture(autouse=True)
+def _fresh_store() -> None:
+    pyro.clear_param_store()
+    pyro.set_rng_seed(0)
+
+
+def dirichlet_guide(signals: Tensor, g: Tensor, kl_weight: float) -> Tensor:
+    beta = pyro.param(
+        "beta",
+        torch.tensor([1.5, 0.8, 1.0, 2.0]),
+        constraint=pyro.distributions.constraints.positive,
+    )
+    return pyro.sample("weights", pyro.distributions.Dirichlet(beta))
+
+
+def _gradients(elbo: pyro.infer.ELBO, guide: object, repeats: int = 1) -> Tensor:
+    """Gradients of lam times the loss for every parameter, one row a repetition."""
+    rows = []
+    for _ in range(repeats):
+        with pyro.poutine.trace(param_only=True) as captured:
+            elbo.loss_and_grads(mixture_model, guide, SIGNALS, G, LAM)
+        parameters = [s["value"].unconstrained() for s in captured.trace.nodes.values()]
+        rows.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+        pyro.infer.util.zero_grads(parameters)
+    return torch.stack(rows)
+
+
+def test_gradient_equals_stock_pyro_with_a_factor() -> None:
+    """The model's `pyro.factor` states the same linear term; stock Pyro samples it, we do not."""
+    ours = _gradients(HypergradientELBO(), dirichlet_guide)[0]
+    stock = LAM * _gradients(TraceMeanField_ELBO(num_particles=50), dirichlet_guide, repeats=60)
+    error = stock.std(0) / math.sqrt(len(stock))
+    assert ((stock.mean(0) - ours).abs() < 5 * error).all()
+    assert ours.abs().max() > 20 * error.max(), "the test could not tell a wrong gradient"
+
+
+def test_linear_term_of_the_compound_equals_a_factor_on_samples() -> None:
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight, std=0.3)
+    parameters = list(guide.network.output.parameters())
+    elbo = HypergradientELBO()
+    loss = elbo.differentiable_loss(mixture_model, guide, SIGNALS, G, 1e-12)
+    ours = torch.cat([p.flatten() for p in torch.autograd.grad(loss, parameters)])
+    rows = []
+    for _ in range(60):
+        q: GammaDirichlet = guide.posterior(SIGNALS)
+        sampled = pyro.poutine.condition(mixture_model, {"weights": q.rsample((400,))})
+        trace = pyro.poutine.trace(sampled).get_trace(SIGNALS, G, 1.0)
+        value = trace.nodes["validation"]["fn"].log_factor.mean()  # the model's own factor
+        rows.append(torch.cat([p.flatten() for p in torch.autograd.grad(-value, parameters)]))
+    stock = torch.stack(rows)
+    error = stock.std(0) / math.sqrt(len(stock))
+    assert ((stock.mean(0) - ours).abs() < 5 * error + 1e-9).all()
+    assert ours.abs().max() > 5 * error.max()
+
+
+def test_loss_equals_stock_pyro_in_expectation() -> None:
+    ours = HypergradientELBO().loss(mixture_model, dirichlet_guide, SIGNALS, G, LAM)
+    stock = LAM * TraceMeanField_ELBO(num_particles=4000).loss(
+        mixture_model, dirichlet_guide, SIGNALS, G, LAM
+    )
+    assert abs(stock - ours) < 1e-3
+    q = torch.distributions.Dirichlet(torch.tensor([1.5, 0.8, 1.0, 2.0]))
+    kl = torch.distributions.kl_divergence(q, torch.distributions.Dirichlet(torch.ones(4)))
+    assert ours == pytest.approx(float(-(G * q.mean).sum() + LAM * kl), rel=1e-6)
+
+
+def test_exact_loss_of_the_compound_equals_stock_pyro_in_expectation() -> None:
+    network = FreeConcentrations(4, initial_shape=6.0).double()
+    torch.nn.init.normal_(network.log_mean, std=0.3)
+    guide, arguments = MixtureGuide(network), (SIGNALS.double(), G.double(), LAM)
+    ours = HypergradientELBO(kl="exact", num_samples=4000).loss(mixture_model, guide, *arguments)
+    stock = Trace_ELBO(num_particles=4000, vectorize_particles=True, max_plate_nesting=0)
+    expected = LAM * stock.loss(mixture_model, guide, *arguments)
+    assert ours == pytest.approx(expected, abs=2e-3)
+    bound = HypergradientELBO(kl="bound", num_samples=4000).loss(mixture_model, guide, *arguments)
+    assert abs(bound - ours) > 4e-3, "the test could not tell the divergences apart"
+
+
+def test_minimising_the_loss_moves_weight_to_what_helps() -> None:
+    guide = MixtureGuide.for_domains(4)
+    svi = SVI(mixture_model, guide, pyro.optim.Adam({"lr": 1e-2}), HypergradientELBO())
+    for _ in range(100):
+        svi.step(SIGNALS, G, 1e-3)
+    mean = guide.posterior(SIGNALS).mean
+    assert mean.argmax() == G.argmax()
+    assert mean.argmin() == G.argmin()
+
+
+def test_evaluate_loss_agrees_with_step() -> None:
+    guide = MixtureGuide.for_domains(4)
+    svi = SVI(mixture_model, guide, pyro.optim.Adam({"lr": 1e-3}), HypergradientELBO())
+    pyro.set_rng_seed(1)
+    evaluated = svi.evaluate_loss(SIGNALS, G, LAM)
+    pyro.set_rng_seed(1)
+    assert svi.step(SIGNALS, G, LAM) == evaluated
+    assert isinstance(evaluated, float)
+
+
+def test_g_is_a_constant() -> None:
+    g = G.clone().requires_grad_()
+    loss = HypergradientELBO().differentiable_loss(
+        mixture_model, MixtureGuide.for_domains(4), SIGNALS, g, LAM
+    )
+    loss.backward()
+    assert g.grad is None
+
+
+def test_ratio_is_used_when_asked_for() -> None:
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight)
+    q = guide.posterior(SIGNALS)
+    losses = {}
+    for moment, mean in (("exact", q.mean), ("ratio", q.mean_ratio)):
+        losses[moment] = HypergradientELBO(moment).loss(mixture_model, guide, SIGNALS, G, 1e-9)
+        assert losses[moment] == pytest.approx(-(G * mean).sum().item(), abs=1e-6)
+    assert losses["exact"] != losses["ratio"]
+
+
+def test_the_divergence_is_the_one_asked_for() -> None:
+    network = FreeConcentrations(4, initial_shape=6.0)
+    torch.nn.init.normal_(network.log_mean, std=0.3)
+    guide = MixtureGuide(network)
+    q, ones = guide.posterior(SIGNALS), torch.ones(4)
+    values = {}
+    for kl, estimate in (("exact", q.kl_to_dirichlet), ("bound", q.kl_bound_to_dirichlet)):
+        elbo = HypergradientELBO(kl=kl, num_samples=4000)
+        values[kl] = elbo.loss(mixture_model, guide, SIGNALS, 0 * G, 1.0)
+        assert values[kl] == pytest.approx(estimate(ones, 4000).item(), abs=0.15)
+    assert values["bound"] > values["exact"] + 0.3
+
+
+@pytest.mark.parametrize("kl_weight", [0.1, 1.0])
+def test_the_learned_mean_is_that_of_the_exact_posterior(kl_weight: float) -> None:
+    """p(w) is proportional to exp(g . w / lam) on the simplex: its mean by weighing prior draws."""
+    g = torch.tensor([0.3, -0.1, 0.0, 0.2], dtype=torch.float64)
+    draws = torch.distributions.Dirichlet(torch.ones(4, dtype=torch.float64)).sample((200_000,))
+    exact = (draws @ g / kl_weight).softmax(0) @ draws
+    guide = MixtureGuide(FreeConcentrations(4, initial_shape=3.0).double())
+    optimizer = pyro.optim.ClippedAdam({"lr": 0.1, "lrd": 0.02 ** (1 / 300)})
+    svi = SVI(mixture_model, guide, optimizer, HypergradientELBO(num_samples=8))
+    for _ in range(300):
+        svi.step(SIGNALS.double(), g, kl_weight)
+    torch.testing.assert_close(guide.posterior(SIGNALS).mean, exact, atol=0.03, rtol=0)
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="'exact' or 'ratio'"):
+        HypergradientELBO("median")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'exact' or 'bound'"):
+        HypergradientELBO(kl="median")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_samples >= 1"):
+        HypergradientELBO(num_samples=0)
+    with pytest.raises(ValueError, match="kl_weight > 0"):
+        HypergradientELBO().loss(mixture_model, MixtureGuide.for_domains(4), SIGNALS, G, -1.0)
+
+
+def test_the_linear_objective_is_the_papers_to_the_last_bit() -> None:
+    """The formula of the first order, written out, on the same draws."""
+    guide = MixtureGuide.for_domains(4)
+    torch.nn.init.normal_(guide.network.output.weight, std=0.3)
+    parameters = list(guide.parameters())
+
+    def written_out() -> Tensor:
+        guide_trace = poutine.trace(guide).get_trace(SIGNALS, G, LAM)
+        poutine.trace(poutine.replay(mixture_model, trace=guide_trace)).get_trace(SIGNALS, G, LAM)
+        q = guide_trace.nodes["weights"]["fn"]
+        return -(G * q.mean).sum() + LAM * q.kl_to_dirichlet(torch.ones(4), 16, 1e-3).sum()
+
+    pyro.set_rng_seed(2)
+    expected = written_out()
+    pyro.set_rng_seed(2)
+    ours = HypergradientELBO().differentiable_loss(mixture_model, guide, SIGNALS, G, LAM)
+    assert torch.equal(ours, expected)
+    left, right = (torch.autograd.grad(x, parameters, allow_unused=True) for x in (ours, expected))
+    for one, other in zip(left, right, strict=True):
+        assert torch.equal(one, other)
+
+
+H, PRECISION = gaussian_evidence(4, 0.2, alike=1)
+CURVED = (SIGNALS.double(), H, 1.0, PRECISION)
+
+
+def scaled_dirichlet_guide(signals: Tensor, *_: object) -> None:
+    """A guide whose parameters start where the evidence is not at its best."""
+    positive = pyro.distributions.constraints.positive
+    beta = pyro.param("beta", torch.tensor([1.5, 2.0, 4.0, 2.0]).double(), constraint=positive)
+    loc = pyro.param("loc", torch.tensor(0.1).double())
+    deviation = pyro.param("deviation", torch.tensor(0.2).double(), constraint=positive)
+    pyro.sample("weights", pyro.distributions.Dirichlet(beta))
+    pyro.sample("scale", pyro.distributions.LogNormal(loc, deviation))
+
+
+def test_second_order_value_and_gradient_equal_stock_pyros() -> None:
+    stock = TraceMeanField_ELBO(num_particles=500, vectorize_particles=True, max_plate_nesting=0)
+    ours, losses, rows = HypergradientELBO(), [], []
+    for elbo, repeats in ((ours, 1), (stock, 40)):
+        for _ in range(repeats):
+            with poutine.trace(param_only=True) as captured:
+                losses.append(elbo.loss_and_grads(mixture_model, scaled_dirichlet_guide, *CURVED))
+            parameters = [s["value"].unconstrained() for s in captured.trace.nodes.values()]
+            rows.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+            pyro.infer.util.zero_grads(parameters)
+    loss, sampled = torch.tensor(losses[0]), torch.tensor(losses[1:])
+    assert abs(sampled.mean() - loss) < 5 * sampled.std() / math.sqrt(40)
+    assert sampled.std() / math.sqrt(40) < 0.01 * abs(loss)
+    gradient, sampled = rows[0], torch.stack(rows[1:])
+    error = sampled.std(0) / math.sqrt(40)
+    assert gradient.shape == (6,)
+    assert ((sampled.mean(0) - gradient).abs() < 5 * error).all()
+    assert (gradient.abs() > 10 * error).sum() >= 3, "the test could not tell a wrong gradient"
+
+
+def test_second_order_loss_of_the_compound_equals_stock_pyros() -> None:
+    guide = MixtureGuide(FreeConcentrations(4, initial_shape=6.0).double(), scale=True)
+    torch.nn.init.normal_(guide.network.log_mean, std=0.3)
+    ours = HypergradientELBO(num_samples=2000).loss(mixture_model, guide, *CURVED)
+    stock = Trace_ELBO(num_particles=2000, vectorize_particles=True, max_plate_nesting=0)
+    sampled = torch.tensor([stock.loss(mixture_model, guide, *CURVED) for _ in range(4)])
+    error = float(sampled.std() / 2)
+    assert ours == pytest.approx(float(sampled.mean()), abs=6 * error)
+    assert error < 0.02 * abs(ours)
+
+
+def test_expected_evidence_equals_its_mean_over_samples() -> None:
+    scale = pyro.distributions.LogNormal(torch.tensor(0.1).double(), 0.2)
+    a, b = torch.tensor([2.0, 0.7, 3.0, 1.0]).double(), torch.tensor([0.3, 1.0, 2.0, 0.1]).double()
+    for q in (GammaDirichlet(a, b), torch.distributions.Dirichlet(a)):
+        u = scale.sample((400_000,)).unsqueeze(-1) * q.sample((400_000,))
+        first, second = u @ H, ((u @ PRECISION) * u).sum(-1) / 2
+        for precision, values in ((PRECISION, first - second), (None, first)):
+            error = float(values.std() / math.sqrt(len(values)))
+            expected = expected_evidence(q, H, precision, scale)
+            assert expected.item() == pytest.approx(values.mean().item(), abs=5 * error)
+        with_curvature = expected_evidence(q, H, PRECISION) - expected_evidence(q, H)
+        assert with_curvature < 0
+    with pytest.raises(ValueError, match="covariance_matrix"):
+        expected_evidence(torch.distributions.Exponential(a), H, PRECISION)
+
+
+def test_evidence_of_the_second_order_is_a_constant() -> None:
+    h, precision = H.clone().requires_grad_(), PRECISION.clone().requires_grad_()
+    guide = MixtureGuide(PriorNetwork(4).double(), scale=True)
+    arguments = (SIGNALS.double(), h, 1.0)
+    HypergradientELBO().loss_and_grads(mixture_model, guide, *arguments, precision=precision)
+    assert h.grad is None
+    assert precision.grad is None
+    assert guide.scale_loc.grad.abs() > 0
+    assert guide.scale_log_deviation.grad.abs() > 0
+
+
+def test_the_site_is_found_whatever_its_name() -> None:
+    def model(signals: Tensor, g: Tensor, kl_weight: float) -> None:
+        pyro.sample("shares", pyro.distributions.Dirichlet(torch.ones_like(g)))
+
+    def plain_guide(signals: Tensor, g: Tensor, kl_weight: float) -> None:
+        pyro.sample("shares", pyro.distributions.Dirichlet(torch.tensor([1.5, 0.8, 1.0, 2.0])))
+
+    expected = HypergradientELBO().loss(mixture_model, dirichlet_guide, SIGNALS, G, LAM)
+    assert HypergradientELBO().loss(model, plain_guide, SIGNALS, G, LAM) == expected
+    named = MixtureGuide(FreeConcentrations(4), name="shares")
+    assert math.isfinite(HypergradientELBO().loss(model, named, SIGNALS, G, LAM))
+
+
+def test_guides_that_do_not_fit_the_evidence_are_refused() -> None:
+    def no_simplex(*_: object) -> None:
+        pyro.sample("x", pyro.distributions.Normal(0.0, 1.0))
+
+    elbo, network = HypergradientELBO(), PriorNetwork(4).double()
+    with pytest.raises(ValueError, match=r"one sample site on the simplex, actual \[\]"):
+        elbo.loss(no_simplex, no_simplex, SIGNALS, G, LAM)
+    with pytest.raises(ValueError, match="in the model alone"):
+        elbo.loss(mixture_model, MixtureGuide(network), *CURVED)
+    with pytest.raises(ValueError, match="in the guide alone"):
+        elbo.loss(mixture_model, MixtureGuide(network, scale=True), *CURVED[:3])
+    with pytest.raises(ValueError, match="'exact' with a precision"):
+        HypergradientELBO("ratio").loss(mixture_model, MixtureGuide(network, scale=True), *CURVED)
+
+
+def test_another_prior_than_a_dirichlet_is_refused() -> None:
+    def model(signals: Tensor, linear: Tensor, kl_weight: float) -> Tensor:
+        prior = GammaDirichlet(torch.ones(4), torch.ones(4))
+        return pyro.sample("weights", prior)
+
+    with pytest.raises(ValueError, match="Expected a Dirichlet prior"):
+        HypergradientELBO().loss(model, MixtureGuide.for_domains(4), SIGNALS, G, LAM)

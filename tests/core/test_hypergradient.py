@@ -1,0 +1,192 @@
+"""The finite difference: against an analytic quadratic, an exact derivative, and its sign."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny import Bigram
+from torch import Tensor
+from torch.func import functional_call
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from bydore_pyro.core.hypergradient import (
+    Parameters,
+    balanced_step,
+    finite_difference,
+    forward_mode,
+    step_size,
+)
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+
+
+def test_exact_for_quadratic_losses() -> None:
+    """ell_k = x' A_k x / 2 has <grad ell_k, D> = D' A_k x, and central differences are exact."""
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(3, 5, 5, generator=generator, dtype=torch.float64)
+    curvature = root @ root.mT
+    x, d = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+    eta = 0.1
+
+    def losses(theta: Parameters) -> Tensor:
+        return 0.5 * torch.einsum("i,kij,j->k", theta["x"], curvature, theta["x"])
+
+    found, g = finite_difference(losses, {"x": x}, {"x": d}, eta, 0.01)
+    torch.testing.assert_close(found, losses({"x": x}), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(g, eta * torch.einsum("i,kij,j->k", d, curvature, x))
+
+
+def test_agrees_with_the_exact_derivative_of_a_language_model() -> None:
+    model = Bigram(20).double()
+    generator = torch.Generator().manual_seed(1)
+    batches = torch.randint(20, (3, 4, 9), generator=generator)  # (K, n, T)
+    validation = torch.randint(20, (6, 9), generator=generator)
+    theta = {n: p.detach() for n, p in model.named_parameters()}
+    eta = 0.3
+
+    def loss(theta: Parameters, batch: Tensor) -> Tensor:
+        logits = functional_call(model, dict(theta), (batch,))[:, :-1]
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+
+    def losses(theta: Parameters) -> Tensor:
+        return torch.stack([loss(theta, batch) for batch in batches])
+
+    direction = torch.func.grad(loss)(theta, validation)
+    jacobian = torch.func.jacrev(losses)(theta)["table"]
+    exact = eta * torch.einsum("kij,ij->k", jacobian, direction["table"])
+    errors = []
+    for epsilon in (0.4, 0.2):
+        _, g = finite_difference(losses, theta, direction, eta, epsilon)
+        errors.append((g - exact).abs().max())
+    assert errors[1] < 1e-4 * exact.abs().max()
+    assert 3.9 < errors[0] / errors[1] < 4.1, "the error is of second order in epsilon"
+
+    # The definition: the fall of the validation loss after one virtual step on domain k, small eta.
+    tiny = 1e-5
+    after = torch.stack(
+        [
+            loss({"table": theta["table"] - tiny * jacobian[k]}, validation)
+            for k in range(len(batches))
+        ]
+    )
+    fall = (loss(theta, validation) - after) / tiny
+    torch.testing.assert_close(eta * fall, exact, rtol=1e-3, atol=1e-8)
+
+
+def test_a_domain_that_helps_has_positive_g() -> None:
+    """Domain 0 is the validation's own text; domain 1 teaches the opposite next token."""
+    model = Bigram(2)
+    own = torch.tensor([[0, 1, 0, 1, 0, 1]])
+    opposite = torch.tensor([[0, 0, 0, 1, 1, 1]])
+    proxy = Proxy(model, ProxyConfig())
+    _, direction = proxy.gradient(own, "validation")
+
+    def losses(theta: Parameters) -> Tensor:
+        return proxy.losses(torch.cat([own, opposite]), "hypergradient", theta)
+
+    theta = proxy.parameters
+    _, g = finite_difference(losses, theta, direction, 0.1, step_size(theta, direction, "paper"))
+    assert g[0] > 0 > g[1]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_forward_mode_is_exact_for_language_models(architecture: str) -> None:
+    """Against gradients of every domain's loss, in float64; the same losses come back."""
+    sizes = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2}
+    layers = {"num_hidden_layers": 2, "intermediate_size": 32}
+    config = AutoConfig.for_model(architecture, **sizes, **layers)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+    proxy = Proxy(model, ProxyConfig())
+    generator = torch.Generator().manual_seed(0)
+    batch = torch.randint(50, (6, 12), generator=generator)  # K = 3 domains of two sequences
+    _, direction = proxy.gradient(torch.randint(50, (4, 12), generator=generator), "validation")
+
+    def losses(theta: Parameters | None) -> Tensor:
+        return proxy.losses(batch, "hypergradient", theta).view(3, 2).mean(1)
+
+    found, g = forward_mode(losses, proxy.parameters, direction, 0.1)
+    torch.testing.assert_close(found, losses(None).detach())
+    named = dict(model.named_parameters())
+    for k in range(3):
+        gradient = torch.autograd.grad(losses(None)[k], list(named.values()))
+        expected = sum(
+            (d * g_).sum() for d, g_ in zip((direction[n] for n in named), gradient, strict=True)
+        )
+        torch.testing.assert_close(g[k], 0.1 * expected)
+    # Layer norms compute in float32 whatever the model's type.
+    epsilon, _ = balanced_step(losses, proxy.parameters, direction, 0.1, 1e-3)
+    same, near = finite_difference(losses, proxy.parameters, direction, 0.1, epsilon)
+    torch.testing.assert_close(same, found, rtol=1e-3, atol=0)
+    torch.testing.assert_close(near, g, rtol=5e-3, atol=1e-6)
+
+
+def test_the_balanced_step_finds_the_least_error_and_knows_it() -> None:
+    """A loss with known third derivative in float32: both kinds of error are there."""
+    generator = torch.Generator().manual_seed(0)
+    x, d = torch.randn(2, 40, generator=generator)
+    scales = torch.linspace(0.5, 2, 40)
+
+    def losses(theta: Parameters) -> Tensor:
+        y = theta["x"]
+        return torch.stack([1000 + (scales * y).sin().sum(), 1000 + (scales * y).cos().sum()])
+
+    slopes = (scales * x).cos() * scales, -(scales * x).sin() * scales
+    exact = torch.stack([(slope * d).sum() for slope in slopes])
+    theta, direction = {"x": x}, {"x": d}
+
+    def error(epsilon: float) -> float:
+        g = finite_difference(losses, theta, direction, 1.0, epsilon)[1]
+        return float((g - exact).norm() / exact.norm())
+
+    for start in (1e-3, 1e-2, 1e-1):
+        epsilon, estimate = balanced_step(losses, theta, direction, 1.0, start)
+        ladder = [error(start * 4.0**power) for power in range(-3, 4)]
+        assert error(epsilon) <= 6 * min(ladder) + 1e-4
+        assert error(epsilon) <= 3 * estimate + 1e-6
+    with pytest.raises(ValueError, match="start > 0"):
+        balanced_step(losses, theta, direction, 1.0, 0.0)
+    with pytest.raises(ValueError, match="eta > 0"):
+        forward_mode(losses, theta, direction, 0.0)
+
+
+def test_parameters_are_bit_identical_afterwards_also_after_an_exception() -> None:
+    model = Bigram(20)
+    proxy = Proxy(model, ProxyConfig())
+    batch = torch.randint(20, (4, 9), generator=torch.Generator().manual_seed(0))
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    identities = {n: id(p) for n, p in model.named_parameters()}
+    _, direction = proxy.gradient(batch, "validation")
+    finite_difference(
+        lambda theta: proxy.losses(batch, "hypergradient", theta), proxy.parameters, direction, 1, 1
+    )
+    calls = []
+
+    def failing(theta: Parameters) -> Tensor:
+        calls.append(proxy.losses(batch, "hypergradient", theta))
+        if len(calls) == 2:
+            proxy.losses(batch.float(), "hypergradient", theta)  # raises inside the model's forward
+        return calls[-1]
+
+    with pytest.raises(IndexError):
+        finite_difference(failing, proxy.parameters, direction, 1.0, 1.0)
+    assert len(calls) == 2
+    assert not torch.equal(calls[0], calls[1]), "the perturbations did reach the model"
+    for name, parameter in model.named_parameters():
+        assert id(parameter) == identities[name]
+        assert torch.equal(parameter, before[name])
+
+
+def test_step_size_rules() -> None:
+    theta, direction = {"x": torch.tensor([3.0, 4.0])}, {"x": torch.tensor([0.0, 0.1])}
+    assert step_size(theta, direction, "paper") == pytest.approx(0.01 / 5)
+    assert step_size(theta, direction, "darts") == pytest.approx(0.01 / 0.1)
+    with pytest.raises(ValueError, match="'paper' or 'darts'"):
+        step_size(theta, direction, "newton")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="norm > 0"):
+        step_size(theta, {"x": torch.zeros(2)}, "darts")
+
+
+@pytest.mark.parametrize(("eta", "epsilon", "name"), [(0.0, 1.0, "eta"), (1.0, -1.0, "epsilon")])
+def test_bad_step_sizes_are_refused(eta: float, epsilon: float, name: str) -> None:
+    theta = {"x": torch.ones(2)}
+    with pytest.raises(ValueError, match=f"{name} > 0"):
+        finite_difference(lambda t: t["x"], theta, theta, eta, epsilon)

@@ -1,0 +1,189 @@
+"""Inference until it has settled: when it stops, where it starts, and against stock NUTS."""
+
+from __future__ import annotations
+
+import math
+
+import pyro
+import pytest
+import torch
+from gaussian_evidence import exact_moments, gaussian_evidence
+from pyro.infer import MCMC, NUTS
+from torch import Tensor, nn
+
+from bydore_pyro import InferenceConfig, corrected_draws, infer
+from bydore_pyro.core.elbo import HypergradientELBO
+from bydore_pyro.core.guide import MixtureGuide, mixture_model
+from bydore_pyro.core.inference import Inference, has_settled
+from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
+
+
+def network_guide(domains: int, seed: int = 0) -> MixtureGuide:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return MixtureGuide(PriorNetwork(domains, link="exp").double(), scale=True)
+
+
+def signals_of(domains: int) -> Tensor:
+    return torch.linspace(2, 4, domains, dtype=torch.float64)
+
+
+def noisy(levels: Tensor) -> list[float]:
+    generator = torch.Generator().manual_seed(0)
+    return (levels + 0.3 * torch.randn(len(levels), generator=generator)).tolist()
+
+
+def test_a_loss_has_settled_when_it_no_longer_falls() -> None:
+    flat, falling = torch.zeros(100), -torch.arange(100) / 50.0  # one nat a window of 50
+    assert has_settled(noisy(flat), 50, 0.1)
+    assert not has_settled(noisy(falling), 50, 0.1)
+    assert has_settled(noisy(falling / 1000), 50, 0.1)
+    # A fall within the noise is none, one within the tolerance neither.
+    assert has_settled((falling + 20 * (torch.arange(100) % 2)).tolist(), 50, 0.1)
+    assert has_settled(falling.tolist(), 50, 1.1)
+    assert has_settled(noisy(-falling), 50, 0.1)
+    assert not has_settled(noisy(flat)[:99], 50, 0.1)
+    assert not has_settled([*noisy(flat)[:99], math.nan], 50, 0.1)
+    # Only the last two windows count.
+    assert has_settled(noisy(torch.cat([50 * torch.ones(50), flat])), 50, 0.1)
+
+
+@pytest.mark.slow
+def test_three_domains_have_the_moments_of_integration() -> None:
+    linear, precision = gaussian_evidence(3, 0.05, seed=2)
+    guide = network_guide(3)
+    found = infer(guide, signals_of(3), linear, precision)
+    assert isinstance(found, Inference)
+    assert found.settled
+    assert found.steps == len(found.losses) < 700
+    assert found.standard_error < 0.15
+    mean, deviation = exact_moments(linear, precision, nodes=600)
+    q, scale = guide.posterior(signals_of(3)), guide.scale_posterior()
+    torch.testing.assert_close(q.mean, mean[:3], atol=0.02, rtol=0)
+    torch.testing.assert_close(q.stddev, deviation[:3], atol=0, rtol=0.25)
+    assert scale.mean.item() == pytest.approx(mean[3].item(), abs=0.02)
+    assert scale.stddev.item() == pytest.approx(deviation[3].item(), rel=0.25)
+
+
+def test_it_tells_when_the_steps_ran_out() -> None:
+    linear, precision = gaussian_evidence(3, 0.05)
+    config = InferenceConfig(steps=25, window=10)
+    found = infer(network_guide(3), signals_of(3), linear, precision, config=config)
+    assert not found.settled
+    assert found.steps == 25
+    with pytest.raises(ValueError, match="finite evidence"):
+        infer(network_guide(3), signals_of(3), torch.nan * linear, precision, config=config)
+
+
+def test_it_steps_on_while_the_loss_falls() -> None:
+    """Without a good start, at small steps, the loss falls by far more than the tolerance."""
+
+    class Unset(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = FreeConcentrations(3).double()
+
+        def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+            return self.inner(signals)
+
+    linear, precision = gaussian_evidence(3, 0.05)
+    config = InferenceConfig(steps=120, window=20, learning_rate=0.003, draws=4)
+    guide = MixtureGuide(Unset(), scale=True)
+    found = infer(guide, signals_of(3), linear, precision, config=config)
+    assert not found.fresh_start
+    assert found.losses[0] - found.losses[-1] > 5
+    assert not found.settled
+
+
+def test_it_begins_where_the_loss_is_less() -> None:
+    linear, precision = gaussian_evidence(3, 0.05)
+    guide, signals = network_guide(3), signals_of(3)
+    config = InferenceConfig(steps=60, window=20, draws=2)
+    first = infer(guide, signals, linear, precision, config=config)
+    assert first.fresh_start
+    again = infer(guide, signals, 1.01 * linear, 1.01 * precision, config=config)
+    assert not again.fresh_start
+    assert again.losses[0] < first.losses[0] + 1
+    elsewhere = infer(guide, signals, linear.flip(0), precision.flip(0, 1), config=config)
+    assert elsewhere.fresh_start
+
+
+def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
+    linear, precision = gaussian_evidence(3, 0.1)
+    before, stored = torch.get_rng_state(), set(pyro.get_param_store())
+    results = []
+    for seed in (0, 0, 1):
+        guide = network_guide(3)
+        config = InferenceConfig(steps=20, seed=seed, draws=2)
+        found = infer(guide, signals_of(3), linear, precision, config=config)
+        results.append((found.losses, guide.network.domain_bias.detach()))
+    assert results[0][0] == results[1][0] != results[2][0]
+    assert torch.equal(results[0][1], results[1][1])
+    assert torch.equal(torch.get_rng_state(), before)
+    assert set(pyro.get_param_store()) == stored
+
+
+def test_linear_evidence_is_served_too() -> None:
+    g = torch.tensor([0.3, -0.1, 0.0, 0.2], dtype=torch.float64)
+    draws = torch.distributions.Dirichlet(torch.ones_like(g)).sample((200_000,))
+    guide = MixtureGuide(FreeConcentrations(4).double())
+    found = infer(guide, signals_of(4), g, kl_weight=0.1)
+    assert found.settled
+    exact = (draws @ g / 0.1).softmax(0) @ draws
+    torch.testing.assert_close(guide.posterior(signals_of(4)).mean, exact, atol=0.03, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch's tracer
+@pytest.mark.parametrize(("domains", "alike"), [(3, 0), (13, 1)])
+def test_guide_and_corrected_draws_agree_with_nuts(domains: int, alike: int) -> None:
+    linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=3)
+    guide, signals = network_guide(domains), signals_of(domains)
+    arguments = (signals, linear, 1.0, precision)
+    with pyro.get_param_store().scope():
+        pyro.set_rng_seed(0)
+        kernel = NUTS(mixture_model, jit_compile=True, ignore_jit_warnings=True)
+        mcmc = MCMC(kernel, num_samples=300, warmup_steps=150, disable_progbar=True)
+        mcmc.run(*arguments)
+    exact = mcmc.get_samples()["weights"]
+    assert infer(guide, signals, linear, precision).settled
+    q = guide.posterior(signals)
+    # The guide alone is too narrow where domains are alike, and off by up to half a standard
+    # deviation: normalised Gammas are hardly tied.
+    apart = torch.arange(domains) >= 2 * alike
+    torch.testing.assert_close(q.mean[apart], exact.mean(0)[apart], atol=0.02, rtol=0)
+    ratio = q.stddev / exact.std(0)
+    assert ((ratio > 0.6) & (ratio < 1.4))[apart].all()
+    drawn = corrected_draws(mixture_model, guide, *arguments, moves=500, num_draws=2000)
+    assert drawn.corrected
+    torch.testing.assert_close(drawn.sites["weights"].mean(0), exact.mean(0), atol=0.02, rtol=0)
+    torch.testing.assert_close(drawn.sites["weights"].std(0), exact.std(0), atol=0, rtol=0.25)
+
+
+@pytest.mark.slow
+def test_the_network_is_as_good_as_free_parameters() -> None:
+    linear, precision = gaussian_evidence(8, 0.05, alike=1, seed=4)
+    signals, losses = signals_of(8), []
+    free = MixtureGuide(FreeConcentrations(8).double(), scale=True)
+    for guide in (network_guide(8), free):
+        assert infer(guide, signals, linear, precision).settled
+        with pyro.get_param_store().scope():
+            pyro.set_rng_seed(0)
+            elbo = HypergradientELBO(num_samples=1500)
+            losses.append(elbo.loss(mixture_model, guide, signals, linear, 1.0, precision))
+    assert losses[0] < losses[1] + 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps >= 1"),
+        ({"window": 1}, "window >= 2"),
+        ({"tolerance": 0.0}, "tolerance > 0"),
+        ({"decay": 1.0}, r"decay in \(0, 1\)"),
+        ({"draws": 0}, "draws >= 1"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        InferenceConfig(**options)

@@ -1,0 +1,235 @@
+"""A build that is stopped at any moment goes on from its last record."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import (
+    documents_in,
+    ends_in,
+    folder_content,
+    row,
+    small_plan,
+    write_corpus,
+    write_lines,
+)
+
+from bydore_pyro.data.build import Build, Counts
+from bydore_pyro.data.documents import CorpusConfig, SourceFile
+from bydore_pyro.data.plan import Plan
+from bydore_pyro.data.preparation import prepare
+from bydore_pyro.data.rows import Row, RowConfig
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.utils.errors import DataError
+
+
+def long_row(word: str, number: int, parts: int) -> str:
+    """A text that is cut into so many documents; each tells whose it is."""
+    line = " ".join([f"{word} {number}"] * 300)
+    return "\n".join(f"{line} part {part}"[-1900:] for part in range(parts))
+
+
+def write_long(folder: Path, count: int = 100) -> Path:
+    """Rows that are cut, files that are cut whole, and a domain of few files in pieces."""
+    rows = [{"text": long_row("row", i, 1 + i % 5)} for i in range(count)]
+    write_lines(folder / "rows.jsonl", rows)
+    (folder / "files").mkdir()
+    for i in range(count):
+        (folder / "files" / f"{i}.txt").write_text(long_row("file", i, 1 + i % 4))
+    (folder / "pieces").mkdir()
+    for i in range(3):
+        (folder / "pieces" / f"{i}.txt").write_text(long_row("book", i, 40))
+    return folder
+
+
+LONG = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
+
+
+@pytest.fixture
+def _pieces_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bydore_pyro.data.documents.SMALL_PIECE", 4000)
+
+
+def check_ends(store: TokenStore) -> None:
+    """The ends of the cut rows and files, by the texts themselves."""
+    found = documents_in(store)
+    for side, ends in (
+        ("train", store.train_documents),
+        ("validation", store.validation_documents),
+    ):
+        for name in ("rows", "files"):
+            whose = [" ".join(text.split()[-4:-2]) for text in found[side][name]]
+            every = ends_in(store, side, name)
+            last = [i for i, who in enumerate(whose) if whose[i + 1 : i + 2] != [who]]
+            assert ends[name].tolist() == [every[i] for i in last]
+            assert len({*whose}) == len(last) > 10, "each once"
+            assert len(every) > 2 * len(last), "cut"
+        every = ends_in(store, side, "pieces")
+        assert ends["pieces"].tolist() == every[1::2], "two lines a piece, two texts a document"
+        assert len(every) == len(found[side]["pieces"])
+    assert len(store.train_documents["pieces"]) + len(store.validation_documents["pieces"]) == 60
+
+
+@pytest.mark.usefixtures("_pieces_of_two_lines")
+def test_ends_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against brute force, however small the batches: the parts of a row lie in several."""
+    text = write_long(tmp_path / "text")
+    check_ends(prepare(small_plan(text, LONG), tmp_path / "whole"))
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
+    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
+    prepare(small_plan(text, LONG), tmp_path / "small")
+    assert folder_content(tmp_path / "small") == folder_content(tmp_path / "whole")
+    manifest = prepare(small_plan(text, LONG), tmp_path / "again").manifest()
+    assert {f["split"] for f in manifest["files"] if f["domain"] == "pieces"} == {"by piece"}
+    assert {f["split"] for f in manifest["files"] if f["domain"] == "rows"} == {"by row"}
+
+
+def test_a_duplicate_does_not_move_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first or last part of a row may be dropped; what is left of it is a document still."""
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
+    a, b, c, d = (f"{word} " * 380 + "end" for word in ("aa", "bb", "cc", "dd"))
+    config = CorpusConfig(longest_document=2000, domain_megabytes=0)
+    texts = [f"{a}\n{b}", f"{b}\n{c}", f"{d}\n{a}", f"{a}\n{b}"]
+    for split in ("train", "validation"):
+        write_lines(tmp_path / split / f"x/{split}.jsonl", [{"text": t} for t in texts])
+        other = "train" if split == "validation" else "validation"
+        write_lines(tmp_path / split / f"x/{other}.jsonl", [{"text": "z " * 300}])
+        store = prepare(small_plan(tmp_path / split, config), tmp_path / f"out {split}")
+        assert documents_in(store)[split]["x"] == [a, b, c, d]
+        every = ends_in(store, split, "x")
+        ends = store.train_documents if split == "train" else store.validation_documents
+        assert ends["x"].tolist() == [every[1], every[2], every[3]]
+        assert store.index["domains"]["x"][split]["independent_documents"] == 3
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_a_whole_source_of_many_rows_is_one_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """And stays one when the build broke off between its rows, at a record or before."""
+
+    def source(name: str, split: object = None) -> SourceFile:
+        rows = [Row(n, f"{name} {n} " * 60) for n in range(1, 9)]
+        return SourceFile(name, name[0], lambda: iter(rows), size=1, split=split)  # type: ignore
+
+    sources = [source("a1"), source("a2"), source("b1", "train")]
+    options = (LONG, RowConfig(), TokenizerConfig(vocabulary=280))
+    plan = Plan("here", sources, *options)
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
+    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", seconds)
+    store = prepare(plan, tmp_path / "whole")
+    of_a = [len(ends["a"]) for ends in (store.train_documents, store.validation_documents)]
+    assert sum(of_a) == 2, "a file each"
+    assert len(store.train_documents["b"]) == 8, "rows, where the side is told"
+    sound, writes, stops = Build._write, 0, 0
+
+    def write(self: Build, *batch: object) -> None:
+        nonlocal writes
+        sound(self, *batch)
+        writes += 1
+        # Where nothing is recorded it begins anew, and would break off for ever.
+        if writes % 3 == 0 and not (seconds and stops):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Build, "_write", write)
+    for _ in range(30):
+        try:
+            prepare(plan, tmp_path / "out")
+            break
+        except KeyboardInterrupt:
+            stops += 1
+    assert stops
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_build_that_broke_off_goes_on(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken off at random writes, again and again, the same store comes out."""
+    text = write_long(write_corpus(tmp_path / "text"), count=9)
+    prepare(small_plan(text, LONG), tmp_path / "whole")
+    rng = random.Random(seed)
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 3_000)
+    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", rng.choice([0.0, 0.01]))
+    sound, starts = Build._write, []
+
+    def write(self: Build, *batch: object) -> None:
+        if rng.random() < 0.03:
+            raise KeyboardInterrupt
+        sound(self, *batch)
+        if rng.random() < 0.03:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Build, "_write", write)
+    for _ in range(200):
+        try:
+            prepare(small_plan(text, LONG), tmp_path / "out", progress=starts.append)
+            break
+        except (KeyboardInterrupt, OSError):
+            assert not (tmp_path / "out").exists()
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
+    assert any("going on" in line for line in starts)
+
+
+@pytest.mark.slow
+def test_killed_and_continued(tmp_path: Path) -> None:
+    """`kill -9` at three moments of a build with two processes."""
+    text = write_long(write_corpus(tmp_path / "text"), count=9)
+    prepare(small_plan(text, LONG), tmp_path / "whole")
+    program = """
+import os, signal, sys
+from pathlib import Path
+from bydore_pyro.data import build
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.plan import make_plan
+from bydore_pyro.data.preparation import prepare
+from bydore_pyro.data.tokenizer import TokenizerConfig
+
+if __name__ == "__main__":
+    build.BATCH, build.SECONDS_BETWEEN_RECORDS = 5_000, 0.0
+    sound, left = build.Build._write, [int(sys.argv[3])]
+
+    def write(self, *batch):
+        sound(self, *batch)
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    build.Build._write = write
+    config = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
+    plan = make_plan(sys.argv[1], config, None, TokenizerConfig(vocabulary=280))
+    prepare(plan, Path(sys.argv[2]), processes=2)
+"""
+    (tmp_path / "program.py").write_text(program)
+    codes = []
+    for left in (2, 9, 17, 10**6):
+        run = [sys.executable, tmp_path / "program.py", text, tmp_path / "out", str(left)]
+        codes.append(subprocess.run(run, stderr=subprocess.DEVNULL).returncode)
+    assert codes == [-signal.SIGKILL] * 3 + [0]
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
+
+
+def test_a_rows_domain_must_be_a_name(tmp_path: Path) -> None:
+    rows = [row("x", i, kind="a/b" if i == 30 else "ab"[i % 2]) for i in range(60)]
+    path = write_lines(tmp_path / "all.jsonl", rows)
+    with pytest.raises(DataError, match=r"found 'a/b', .*all.jsonl, row 31"):
+        prepare(small_plan(path, domain_column="kind"), tmp_path / "out")
+    store = prepare(small_plan(path, domain_column="kind", on_error="skip"), tmp_path / "out")
+    assert store.names == ("a", "b")
+    assert store.manifest()["files"][0]["skipped"] == 1
+
+
+def test_counts() -> None:
+    counts = Counts()
+    counts.of("validation")["tokens"] += 3
+    assert counts.as_dict()["validation"]["tokens"] == 3
+    assert counts.of("train") == Counts().of("train")
+    assert set(counts.of("train")) == {"tokens", "documents", "independent_documents", "bytes"}
+    assert not any(counts.of("train").values())

@@ -1,0 +1,249 @@
+"""Token stores are complete, the same however they are built, and never half there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import (
+    ALPHABETS,
+    documents_in,
+    folder_content,
+    row,
+    small_plan,
+    write_corpus,
+    write_domains,
+    write_lines,
+)
+
+from bydore_pyro.data.build import Build
+from bydore_pyro.data.documents import CorpusConfig, Document
+from bydore_pyro.data.preparation import building_place, prepare
+from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.folder_lock import FolderLock
+
+
+def test_everything_is_there_once(tmp_path: Path) -> None:
+    text = write_corpus(tmp_path / "text")
+    store = prepare(small_plan(text), tmp_path / "out")
+    found = documents_in(store)
+    for name in ALPHABETS:
+        files = sorted(p.read_text().strip() for p in (text / name).iterdir())
+        assert sorted(found["train"][name] + found["validation"][name]) == files
+    assert len(found["train"]["law"] + found["validation"]["law"]) == 90
+    assert store.index["domains"]["law"]["duplicates_dropped"] == 10
+    assert len(found["validation"]["web"]) == 10
+    assert store.index["domains"]["web"]["in_validation_dropped"] == 10
+    assert set(found["validation"]["web"]).isdisjoint(found["train"]["web"])
+    assert len(found["train"]["web"]) == 190
+    for name in store.names:
+        for side in ("train", "validation"):
+            entry = store.index["domains"][name][side]
+            assert entry["documents"] == len(found[side][name])
+            assert entry["independent_documents"] == entry["documents"], "none is cut"
+            assert entry["bytes"] == sum(len(d.encode()) for d in found[side][name])
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
+    rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(90)]
+    path = write_lines(tmp_path / "all.jsonl", rows)
+    store = prepare(small_plan(path, domain_column="meta.set"), tmp_path / "out")
+    found = documents_in(store)
+    for number, name in enumerate(("law", "web", "mail")):
+        both = found["train"][name] + found["validation"][name]
+        assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
+
+
+def test_processes_do_not_matter(tmp_path: Path) -> None:
+    text = write_corpus(tmp_path / "text")
+    prepare(small_plan(text), tmp_path / "one")
+    prepare(small_plan(text), tmp_path / "two", processes=2)
+    assert folder_content(tmp_path / "one") == folder_content(tmp_path / "two")
+
+
+def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = write_corpus(tmp_path / "text")
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Build, "_write", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            prepare(small_plan(text), tmp_path / "out")
+    other = CorpusConfig(data_seed=1, domain_megabytes=0)
+    with pytest.raises(DataError, match=r"\.out\.partial was begun with, found others \(corpus\)"):
+        prepare(small_plan(text, other), tmp_path / "out")
+    (text / "law.jsonl").write_text('{"text": "another"}')
+    with pytest.raises(DataError, match=r"found others \(files\)"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert (tmp_path / ".out.partial").is_dir(), "nothing is deleted"
+
+
+def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "text/law.jsonl"
+    write_lines(path, [row("law", i) for i in range(50)] + [{"body": 1}] + [row("law", 51)])
+    write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(50)])
+    with pytest.raises(DataError, match=f"a column 'text', found body, {path}, line 51"):
+        prepare(small_plan(tmp_path / "text"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    store = prepare(small_plan(tmp_path / "text", on_error="skip"), tmp_path / "out")
+    law = store.index["domains"]["law"]
+    assert law["skipped"] == 1
+    assert law["train"]["documents"] + law["validation"]["documents"] == 51
+    with pytest.raises(DataError, match="Expected a new folder for the store"):
+        prepare(small_plan(tmp_path / "text"), tmp_path / "out")
+
+
+def test_a_domain_without_usable_text_is_named(tmp_path: Path) -> None:
+    text = write_domains(tmp_path / "text", ALPHABETS, files=2)
+    (text / "tiny").mkdir()
+    (text / "tiny" / "a.txt").write_text("too short")
+    with pytest.raises(DataError, match="found none usable in 'tiny'"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_store_as_large_as_the_cap(tmp_path: Path) -> None:
+    write_lines(tmp_path / "text/law.jsonl", [row("law", i) for i in range(900)])
+    write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(900)])
+    small = CorpusConfig(domain_megabytes=0.05, validation_fraction=0.2)
+    store = prepare(small_plan(tmp_path / "text", small), tmp_path / "out")
+    for name in store.names:
+        entry = store.index["domains"][name]
+        assert 40_000 <= entry["train"]["bytes"] < 41_000
+        assert 10_000 <= entry["validation"]["bytes"] < 11_000
+
+
+def test_a_file_that_is_too_large_for_the_disk(tmp_path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does, in the system itself."""
+    text = write_corpus(tmp_path / "text")
+    program = (
+        "import resource, sys; from bydore_pyro.cli.main import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); main(sys.argv[1:])"
+    )
+    options = ["--data", str(text), "--out", str(tmp_path / "out"), "--processes", "0"]
+    run = [sys.executable, "-c", program, "prepare", *options, "--vocabulary", "280"]
+    done = subprocess.run(run, capture_output=True, text=True, env={**os.environ})
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "error: " in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+    again = subprocess.run(
+        [sys.executable, "-m", "bydore_pyro", *run[3:]], capture_output=True, text=True
+    )
+    assert again.returncode == 0, again.stderr
+    assert "law" in again.stdout
+    assert (tmp_path / "out").is_dir()
+
+
+def test_a_domain_that_only_rows_name_may_be_left_out(tmp_path: Path) -> None:
+    """One that is named beforehand may not; the Pile's may."""
+    rows = [row("x", i, kind="a") for i in range(40)]
+    path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
+    lines: list[str] = []
+    store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o", progress=lines.append)
+    assert store.names == ("a",)
+    assert any("left out" in line and "rare" in line for line in lines)
+    write_lines(tmp_path / "pile/0.jsonl", [row("x", i, meta={"pile_set_name": "Books3"})
+                                            for i in range(9)])  # fmt: skip
+    with pytest.raises(DataError, match="Expected text in a domain of pile:"):
+        prepare(small_plan(f"pile:{tmp_path / 'pile'}"), tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+
+
+def waiting_for(text: Path, out: Path, waits: bool) -> subprocess.Popen[str]:
+    """Another process that prepares the same store; it says when it begins."""
+    # An interrupt amid an import may be lost: all are done before it says that it is there.
+    program = (
+        "import sys; from bydore_pyro.cli.main import main; import bydore_pyro.data.preparation,"
+        "datasets, tokenizers, transformers.hf_argparser; print(1, flush=True); main(sys.argv[1:])"
+    )
+    if waits:
+        program = (
+            "import sys; from pathlib import Path; from tiny import small_plan;"
+            "from bydore_pyro.data.preparation import prepare;"
+            "text, out = sys.argv[1:]; waiting = lambda: print(1, flush=True);"
+            "prepare(small_plan(text), Path(out), waiting=waiting)"
+        )
+    options = ["prepare", "--data", str(text), "--out", str(out), "--processes", "0"]
+    run = [sys.executable, "-c", program, *([str(text), str(out)] if waits else options)]
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(run, stdout=pipe, stderr=pipe, text=True, env=found)
+
+
+def test_one_process_builds_a_store_and_a_second_says_so(tmp_path: Path) -> None:
+    text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+    with FolderLock(building_place(out)):
+        second = waiting_for(text, out, waits=False)
+        _, told = second.communicate(timeout=120)
+        assert second.returncode == 2
+        assert told.splitlines()[-1].startswith(
+            "bydore prepare: error: Expected a folder that no other process writes to, found one at"
+        )
+    assert not building_place(out).exists(), "what was made for the lock alone goes with it"
+    assert prepare(small_plan(text), out).names
+
+
+def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(tmp_path: Path) -> None:
+    text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+    with FolderLock(building_place(out)):
+        with waiting_for(text, out, waits=True) as waiting:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == "1\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                waiting.wait(1)
+            waiting.send_signal(signal.SIGINT)
+            assert waiting.wait(60) != 0
+        assert list(building_place(out).iterdir()) == []
+    with waiting_for(text, out, waits=True) as builds:
+        assert builds.wait(120) == 0
+    assert out.is_dir()
+    assert not building_place(out).exists()
+
+
+def test_a_store_whose_folder_is_deleted_while_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = write_corpus(tmp_path / "text")
+    before = Build.write_files
+
+    def deleted(build: Build) -> None:
+        shutil.rmtree(build.folder)
+        before(build)
+
+    monkeypatch.setattr(Build, "write_files", deleted)
+    with pytest.raises(RunFolderError, match="partial to stay, found that it was deleted"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("change", ["grown", "cut", "gone", "rewritten"])
+def test_a_source_that_changes_while_it_is_read_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    text = write_corpus(tmp_path / "text")
+    path, before = text / "law.jsonl", Build._take
+
+    def take(build: Build, document: Document, number: int) -> None:
+        if document.domain == "law" and document.row == 3:
+            content = path.read_bytes()
+            if change == "gone":
+                path.unlink()
+            elif change == "rewritten":
+                path.write_bytes(content.replace(b"law 7 ", b"saw 8 "))
+            else:
+                path.write_bytes(content * 2 if change == "grown" else content[:-30])
+        before(build, document, number)
+
+    monkeypatch.setattr(Build, "_take", take)
+    with pytest.raises(DataError, match=r"law\.jsonl to stay while it is read, found it changed"):
+        prepare(small_plan(text), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,154 @@
+"""Every file of configuration, read by the rules that its trainer documents."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from bydore_pyro.export.config_files import (
+    for_datasets,
+    for_doremi,
+    for_levanter,
+    for_megatron,
+    for_nanotron,
+    for_nemo,
+    for_olmo_core,
+    for_regmix,
+    for_streaming,
+)
+from bydore_pyro.export.shares import Share
+from bydore_pyro.mixture.weights_files import read_mixture
+from bydore_pyro.utils.errors import DataError
+
+WEIGHTS = {"web": 0.6, "law": 0.25, "no": 0.149999, "2020": 0.000001}  # YAML would change two names
+SHARES = [Share(name=n, weight=w, path=f"/data/{n}") for n, w in WEIGHTS.items()]
+PATHS = {f"/data/{name}": weight for name, weight in WEIGHTS.items()}
+
+
+def test_datasets_gets_arguments() -> None:
+    found = json.loads(for_datasets(SHARES, "documents"))
+    assert found["weights_are"] == "shares of documents"
+    assert dict(zip(found["names"], found["paths"], strict=True)) == {
+        n: f"/data/{n}" for n in WEIGHTS
+    }
+    arguments = found["interleave_datasets"]
+    assert dict(zip(found["names"], arguments["probabilities"], strict=True)) == WEIGHTS
+    assert arguments["stopping_strategy"] == "all_exhausted"
+    np.random.default_rng(0).choice(4, p=arguments["probabilities"])  # NumPy wants a sum of 1
+    bare = json.loads(for_datasets([Share(name="a", weight=1.0)], "sequences"))
+    assert bare["paths"] is None
+    assert bare["weights_are"] == "shares of tokens"
+
+
+def test_streaming_gives_every_stream_a_proportion() -> None:
+    remote = Share(name="books", weight=0.5, path="s3://bucket/books")
+    text = for_streaming([*SHARES, remote], "sequences")
+    assert text.startswith("# bydore export: the weights are shares of tokens.\n")
+    streams = yaml.safe_load(text)["streams"]
+    assert streams.pop("books") == {"remote": "s3://bucket/books", "proportion": 0.5}
+    assert {n: s["proportion"] for n, s in streams.items()} == WEIGHTS
+    assert {n: s["local"] for n, s in streams.items()} == {n: f"/data/{n}" for n in WEIGHTS}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_blends_are_pairs(count: int) -> None:
+    """Megatron-LM splits the file at white space, and takes a list of odd length for paths."""
+    for blend in (
+        for_megatron(SHARES[:count], "sequences").split(),
+        json.loads(for_nemo(SHARES[:count], "sequences")),
+    ):
+        assert len(blend) == 2 * count
+        assert all(isinstance(text, str) for text in blend)
+        pairs = dict(zip(blend[1::2], map(float, blend[::2]), strict=True))
+        assert pairs == dict([*PATHS.items()][:count])
+        assert not any("e" in weight for weight in blend[::2])
+
+
+def test_megatron_refuses_white_space() -> None:
+    for path in ("/my data/web", "", "/data/web "):
+        with pytest.raises(DataError, match="without white space, found"):
+            for_megatron([Share(name="web", weight=1.0, path=path)], "sequences")
+
+
+def test_nanotron_has_lists_of_one_length() -> None:
+    found = yaml.safe_load(for_nanotron(SHARES, "sequences"))
+    assert dict(zip(found["dataset_folder"], found["dataset_weights"], strict=True)) == PATHS
+
+
+def test_olmo_core_keeps_its_bounds() -> None:
+    shares = [Share(name=s.name, weight=s.weight, path=s.path, repetitions=4) for s in SHARES]
+    shares.append(Share(name="x", weight=0.5, path="/data/x.npy"))
+    shares.append(Share(name="y", weight=0.5, path="/data/y/part-*.bin"))
+    *sources, x, y = yaml.safe_load(for_olmo_core(shares, "tokens"))["sources"]
+    assert (x["paths"], y["paths"]) == (["/data/x.npy"], ["/data/y/part-*.bin"])
+    ratios = {source["source_name"]: source["target_ratio"] for source in sources}
+    assert ratios == WEIGHTS
+    assert all(0 < ratio <= 1 for ratio in ratios.values())
+    assert np.allclose(sum(ratios.values()), 1.0)
+    assert sources[0]["paths"] == ["/data/web/*.npy"]
+    assert sources[0]["max_repetition_ratio"] == 4
+
+
+def drawn_by_levanter(text: str) -> dict[str, int]:
+    """Sequences in a block: shares of it rounded down, the rest to the largest."""
+    found = yaml.safe_load(text)
+    block, weights = found.get("mixture_block_size", 2048), found["train_weights"]
+    assert block < 65536
+    total = sum(weights.values())
+    counts = {name: int(weight / total * block) for name, weight in weights.items()}
+    counts[max(counts, key=lambda name: counts[name])] += block - sum(counts.values())
+    return counts
+
+
+def test_levanter_draws_the_smallest() -> None:
+    def text(**weights: float) -> str:
+        return for_levanter([Share(name=n, weight=w) for n, w in weights.items()], "sequences")
+
+    assert "mixture_block_size" not in text(a=0.5, b=0.5)
+    assert drawn_by_levanter(text(a=0.5, b=0.5, zero=0.0)) == {"a": 1024, "b": 1024, "zero": 0}
+    rng = np.random.default_rng(0)
+    for weights in ([0.9998, 0.0002], [0.999, 0.0009, 0.0001], *rng.dirichlet(np.ones(6), 20)):
+        given = {f"d{i}": float(w) for i, w in enumerate(weights)}
+        counts = drawn_by_levanter(text(**given))
+        for name, weight in given.items():
+            assert counts[name] / sum(counts.values()) > 0.89 * weight
+    assert sum(drawn_by_levanter(text(a=0.999999, b=1e-6)).values()) == 32768
+    assert yaml.safe_load(for_levanter(SHARES, "sequences"))["train_weights"] == WEIGHTS
+
+
+def test_regmix_comes_back(tmp_path: Path) -> None:
+    bare = [Share(name=name, weight=weight) for name, weight in WEIGHTS.items()]
+    path = tmp_path / "weights.yaml"
+    path.write_text(for_regmix(bare, "sequences"))
+    assert read_mixture(path).as_dict() == WEIGHTS
+    found = yaml.safe_load(path.read_text())
+    assert found["valid"] == {}  # RegMix deletes the key, so it must be there
+    assert all(float(weight) >= 0 for weight in found["train"].values())
+
+
+def test_regmix_tells_domains_apart_by_prefix() -> None:
+    shares = [Share(name=name, weight=0.5) for name in ("law", "law_books")]
+    assert fnmatch("train_law_books_1.bin", "train_law*")
+    with pytest.raises(DataError, match="'train_law' which begins 'train_law_books'"):
+        for_regmix(shares, "sequences")
+    ended = [Share(name=s.name, weight=s.weight, path=f"train_{s.name}-") for s in shares]
+    assert [*yaml.safe_load(for_regmix(ended, "sequences"))["train"]] == [
+        "train_law-",
+        "train_law_books-",
+    ]
+
+
+def test_doremi_comes_back_sorted(tmp_path: Path) -> None:
+    path = tmp_path / "weights.json"
+    zero = Share(name="zero", weight=0.0)
+    path.write_text(for_doremi([*SHARES, zero], "sequences"))
+    found = json.loads(path.read_text())
+    assert [*found] == ["train_domain_weights", "eval_domain_weights"]
+    for weights in found.values():
+        assert [*weights] == sorted([*WEIGHTS, "zero"])
+    assert read_mixture(path).as_dict() == {**WEIGHTS, "zero": 0.0}

@@ -1,0 +1,196 @@
+"""The mixture: validation, and a round trip through its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from bydore_pyro.mixture.mixture import Mixture, total_variation, verdict, within_caps
+from bydore_pyro.utils.errors import DataError
+
+FULL = Mixture(
+    names=("a", "b"),
+    weights=(0.25, 0.75),
+    standard_deviation=(0.1, 0.2),
+    hdi=((0.1, 0.4), (0.6, 0.9)),
+    tokenizer="t",
+    data_sha256="d",
+)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "mixture.json"
+    path.write_text(FULL.to_json())
+    assert Mixture.from_json(path) == FULL
+    bare = Mixture(names=("x", "y"), weights=(0.5, 0.5))
+    path.write_text(bare.to_json())
+    assert Mixture.from_json(path) == bare
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"names": ("a", "a")}, "different names"),
+        ({"names": ()}, "different names"),
+        ({"weights": (1.0,)}, "2 weights, actual 1"),
+        ({"weights": (-0.5, 1.5)}, "weight >= 0 for 'a'"),
+        ({"weights": (float("nan"), 1.0)}, "weight >= 0 for 'a'"),
+        ({"weights": (0.5, 0.6)}, "sum to 1"),
+        ({"hdi": ((0.0, 1.0),)}, "2 hdi"),
+    ],
+)
+def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Mixture(**{"names": ("a", "b"), "weights": (0.5, 0.5), **options})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "not json",
+        "[]",
+        "{}",
+        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 0.5, "b": "x"}}),
+        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 0.5, "b": 0.6}}),
+        json.dumps({**json.loads(FULL.to_json()), "hdi": {"a": [0, 1]}}),
+        json.dumps({**json.loads(FULL.to_json()), "weights": None}),
+        FULL.to_json().replace('"b": 0.75', '"b": 0.5, "b": 0.75'),
+        FULL.to_json().replace("0.75", "1" + "0" * 400),
+        "[" * 100_000,
+    ],
+)
+def test_bad_files_are_refused_by_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "mixture.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"mixture\.json"):
+        Mixture.from_json(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.json"):
+        Mixture.from_json(tmp_path / "none.json")
+
+
+def mixture(**weights: float) -> Mixture:
+    return Mixture(names=tuple(weights), weights=tuple(weights.values()), tokenizer="t")
+
+
+def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
+    found = Mixture(
+        names=("a", "b", "c", "d"),
+        weights=(0.6, 0.2, 0.15, 0.05),
+        standard_deviation=(0.1,) * 4,
+        hdi=((0.4, 0.8), (0.05, 0.4), (0.1, 0.25), (0.0, 0.24)),
+    )
+    assert [verdict(*interval, 2) for interval in ((0.5, 0.6), (0.6, 0.7), (0.4, 0.49))] == [
+        "undecided",
+        "above",
+        "below",
+    ]
+    assert found.verdicts() == {"a": "above", "b": "undecided", "c": "undecided", "d": "below"}
+    pruned = found.pruned()
+    assert pruned.names == found.names
+    assert pruned.weights == pytest.approx((0.6 / 0.95, 0.2 / 0.95, 0.15 / 0.95, 0.0))
+    assert pruned.hdi is None
+    assert pruned.standard_deviation is None
+    assert mixture(a=1.0).verdicts() == {}
+    with pytest.raises(DataError, match="Expected weights with intervals to prune, found none"):
+        mixture(a=1.0).pruned()
+    vertices = Mixture(names=("a", "b"), weights=(0.5, 0.5), hdi=((0.0, 0.1), (0.0, 0.1)))
+    with pytest.raises(DataError, match="found all below"):
+        vertices.pruned()
+    with pytest.raises(DataError, match="capped"):
+        found.capped(dict.fromkeys("abcd", 0.5)).pruned()
+
+
+def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> None:
+    found = Mixture(
+        names=("a", "b", "c"),
+        weights=(0.7, 0.2, 0.1),
+        hdi=((0.6, 0.8), (0.1, 0.3), (0.05, 0.15)),
+        prior=(0.9, 0.08, 0.02),
+        predicted_loss={"weights": (3.0, 0.1), "prior": (3.2, 0.1), "pruned": (3.1, None)},
+        notes=("A note.",),
+    )
+    assert found.verdicts() == {"a": "below", "b": "above", "c": "above"}
+    assert found.pruned().weights == pytest.approx((0.0, 2 / 3, 1 / 3))
+    assert found.pruning_hurts()
+    assert found.pruned().predicted_loss == {"weights": (3.1, None), "prior": (3.2, 0.1)}
+    assert found.capped({"a": 0.5, "b": 1, "c": 1}).predicted_loss is None
+    (tmp_path / "m.json").write_text(found.to_json())
+    assert Mixture.from_json(tmp_path / "m.json") == found
+    bad = found.to_json().replace("3.2", '"much"')
+    (tmp_path / "m.json").write_text(bad)
+    with pytest.raises(DataError, match=r"m\.json"):
+        Mixture.from_json(tmp_path / "m.json")
+
+
+def test_many_mixtures_are_capped_at_once() -> None:
+    rng = np.random.default_rng(0)
+    weights, caps = rng.dirichlet(np.full(4, 0.3), 200), np.array([0.3, 0.5, 0.1, 0.6])
+    weights[0] = [1, 0, 0, 0]
+    found = within_caps(weights, caps)
+    names = ("a", "b", "c", "d")
+    for row, capped in zip(weights, found, strict=True):
+        one = Mixture(names=names, weights=tuple(row.tolist()))
+        expected = one.capped(dict(zip(names, caps, strict=True))).weights
+        np.testing.assert_allclose(capped, expected, atol=1e-12)
+    assert (found <= caps + 1e-12).all()
+
+
+def test_caps_keep_the_ratios_of_the_others() -> None:
+    free = mixture(a=0.6, b=0.3, c=0.1, d=0.0)
+    capped = free.capped({"a": 0.4, "b": 1.0, "c": 1.0, "d": 1.0})
+    assert capped.weights == pytest.approx((0.4, 0.45, 0.15, 0.0))
+    assert capped.free_weights == free.weights
+    # What spills over may fill the next one.
+    chain = free.capped({"a": 0.4, "b": 0.4, "c": 1.0, "d": 1.0})
+    assert chain.weights == pytest.approx((0.4, 0.4, 0.2, 0.0))
+    # Where every domain with weight is full, those without take the rest.
+    full = free.capped({"a": 0.4, "b": 0.3, "c": 0.1, "d": 1.0})
+    assert full.weights == pytest.approx((0.4, 0.3, 0.1, 0.2))
+    same = free.capped(dict.fromkeys("abcd", 1.0))
+    assert same.weights == pytest.approx(free.weights)
+    with pytest.raises(DataError, match=r"found text for 0\.900 of it"):
+        free.capped({"a": 0.4, "b": 0.3, "c": 0.1, "d": 0.1})
+
+
+def test_caps_give_the_nearest_feasible_mixture() -> None:
+    """Against SciPy's minimum of the KL divergence from the free weights."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        free = rng.dirichlet(np.ones(5))
+        most = rng.uniform(0.1, 0.6, 5)
+        if most.sum() < 1.01:
+            continue
+        names = tuple("abcde")
+        found = Mixture(names=names, weights=tuple(free)).capped(
+            dict(zip(names, most, strict=True))
+        )
+        best = optimize.minimize(
+            lambda w, p: np.sum(w * np.log(w / p)),
+            most / most.sum(),
+            args=(free,),
+            bounds=[(1e-9, cap) for cap in most],
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        )
+        np.testing.assert_allclose(found.weights, best.x, atol=1e-3)
+
+
+def test_a_mixture_is_held_against_the_data() -> None:
+    one = mixture(a=0.5, b=0.5, c=0.0)
+    one.check(["a", "b"], "t", "x.json")  # without weight, c is not missed
+    with pytest.raises(DataError, match=r"Expected domains of the data \(a\), found 'b' in x.json"):
+        one.check(["a"], "t", "x.json")
+    with pytest.warns(UserWarning, match="x.json: the weights are shares of the tokens of another"):
+        one.check(["a", "b"], "other", "x.json")
+
+
+def test_total_variation_counts_what_lies_elsewhere() -> None:
+    assert total_variation({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5}) == 0
+    assert total_variation({"a": 1.0}, {"b": 1.0}) == 1
+    assert total_variation({"a": 0.75, "b": 0.25}, {"b": 0.5, "a": 0.5}) == 0.25

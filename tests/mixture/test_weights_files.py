@@ -1,0 +1,308 @@
+"""Weights that others wrote: every kind, every mistake, and thousands of mutated files."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.pile import PILE_DOMAINS
+from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.mixture.weights_files import (
+    LARGEST,
+    mixture_from,
+    normalised,
+    numbers_of,
+    read_mixture,
+)
+from bydore_pyro.utils.errors import DataError
+
+OURS = Mixture(
+    names=("arxiv", "pile_cc"),
+    weights=(0.25, 0.75),
+    standard_deviation=(0.1, 0.2),
+    hdi=((0.1, 0.4), (0.6, 0.9)),
+    tokenizer="t",
+    data_sha256="d",
+)
+BARE = Mixture(names=("arxiv", "pile_cc"), weights=(0.25, 0.75))
+REGMIX = """\
+train:
+  train_the_pile_arxiv: 0.25
+  train_the_pile_pile_cc: 0.75
+valid:
+  valid_the_pile_pile_cc: 1.0
+model_name: tinyllama_1_1b
+"""
+DOREMI = json.dumps(
+    {
+        "train_domain_weights": {"ArXiv": 0.25, "Pile-CC": 0.75},
+        "eval_domain_weights": {"ArXiv": 0.5, "Pile-CC": 0.5},
+    }
+)
+KINDS = {
+    "regmix": REGMIX,
+    "regmix, its other prefix": REGMIX.replace("_the_pile_", "_the_pile_unzip_"),
+    "regmix, names alone": REGMIX.replace("train_the_pile_", ""),
+    "regmix as json": json.dumps({"train": {"train_arxiv": 0.25, "train_pile_cc": 0.75}}),
+    "doremi": DOREMI,
+    "doremi, yaml": "train_domain_weights:\n  ArXiv: 0.25\n  Pile-CC: 0.75\n",
+    "json": '{"arxiv": 0.25, "pile_cc": 0.75}',
+    "json with a byte order mark": '\ufeff{"arxiv": 0.25, "pile_cc": 0.75}',
+    "yaml": "arxiv: 0.25\npile_cc: 75.0e-02\n",
+    "yaml in one line": "{arxiv: .25, pile_cc: 0.75}",
+    "csv": "domain,weight\narxiv,0.25\npile_cc,0.75\n",
+    "csv of more": '\nsd, Weight ,"Domain"\r\n\r\n9,0.25,arxiv\r\n,0.75, pile_cc \r\n',
+    "csv of public names": "domain,weight\nArXiv,0.25\nPile-CC,0.75\n",
+}
+
+
+def write(folder: Path, content: str | bytes) -> Path:
+    path = folder / "weights.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_are_told_by_content(tmp_path: Path, kind: str) -> None:
+    assert read_mixture(write(tmp_path, KINDS[kind])) == BARE
+
+
+def test_ours_keeps_everything(tmp_path: Path) -> None:
+    path = write(tmp_path, OURS.to_json())
+    assert read_mixture(path) == mixture_from(str(path)) == OURS
+
+
+def test_prefixes_go_only_where_all_have_them(tmp_path: Path) -> None:
+    text = "train:\n  train_the_pile_a: 0.5\n  train_b: 0.5\n"
+    assert read_mixture(write(tmp_path, text)).names == ("the_pile_a", "b")
+    text = "train:\n  train_a: 0.5\n  b: 0.5\n"
+    assert read_mixture(write(tmp_path, text)).names == ("train_a", "b")
+    # Outside of RegMix's section nothing is taken off.
+    assert read_mixture(write(tmp_path, "train_a: 1")).names == ("train_a",)
+    # A domain of that name is no section.
+    assert read_mixture(write(tmp_path, "{train: 0.5, b: 0.5}")).names == ("train", "b")
+
+
+def test_public_names_are_taken_for_the_piles_only_together(tmp_path: Path) -> None:
+    both = read_mixture(write(tmp_path, '{"ArXiv": 0.5, "cats": 0.5}'))
+    assert both.names == ("ArXiv", "cats")
+    # DoReMi's 22 domains: those that were withdrawn keep their names, and data without them
+    # refuses them by these.
+    with_books = read_mixture(write(tmp_path, '{"Gutenberg (PG-19)": 0.5, "Books3": 0.5}'))
+    assert with_books.names == ("gutenberg_pg_19", "Books3")
+    with pytest.raises(DataError, match="found 'Books3' in w"):
+        with_books.check([*PILE_DOMAINS.values()], "t", "w")
+
+
+def test_names_and_numbers_that_yaml_would_change(tmp_path: Path) -> None:
+    mixture = read_mixture(write(tmp_path, "no: 5e-06\n2020: 0.999995\n1_0: 0\n"))
+    assert mixture.as_dict() == {"no": 5e-06, "2020": 0.999995, "1_0": 0.0}
+
+
+def test_weights_are_normalised_with_a_warning(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"a": 1, "b": 3}')
+    with pytest.warns(UserWarning, match=r"weights\.txt: the weights sum to 4; they were normal"):
+        assert read_mixture(path).weights == (0.25, 0.75)
+    # Rounding is none; the numbers stay what they were.
+    close = '{"a": 0.3333333, "b": 0.6666666}'
+    assert read_mixture(write(tmp_path, close)).weights == (0.3333333, 0.6666666)
+    with pytest.warns(UserWarning, match="sum to 9.88131e-324"):
+        assert read_mixture(write(tmp_path, "{a: 5e-324, b: 5e-324}")).weights == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("", "nothing instead of names with weights"),
+        ("\n \n", "nothing instead of names with weights"),
+        ("hello", "'hello' instead of names with weights or CSV of domain, weight"),
+        ("name,weight\na,1\n", "instead of names with weights or CSV of domain, weight"),
+        ("[]", "a list instead of names with weights"),
+        ("- a: 1", "a list instead of names with weights"),
+        ("0.5", "0.5 instead of names with weights"),
+        ("{}", "no domain"),
+        ("train: {}", "no domain"),
+        ("domain,weight\n", "no domain"),
+        ('{"train_domain_weights": [1]}', "a list instead of names with weights"),
+        ('{"a": -0.5, "b": 1.5}', "-0.5 as the weight of 'a'"),
+        ('{"a": NaN}', "nan as the weight of 'a'"),
+        ('{"a": Infinity}', "inf as the weight of 'a'"),
+        ('{"a": 1' + "0" * 400 + "}", "inf as the weight of 'a'"),
+        ('{"a": 1' + "0" * 5000 + "}", "Exceeds the limit"),
+        ("a: .nan", "'.nan' instead of a number as the weight of 'a'"),
+        ("a: nan", "'nan' instead of a number as the weight of 'a'"),
+        ("a: 1_000", "'1_000' instead of a number"),
+        ('{"a": true}', "True instead of a number"),
+        ('{"a": null}', "nothing instead of a number"),
+        ('{"a": "much"}', "'much' instead of a number"),
+        ('{"a": "' + "x" * 99 + '"}', "xxx... instead of a number"),
+        ('{"a": [1]}', "a list instead of a number"),
+        ("a: {b: 1}", "a mapping instead of a number"),
+        ("domain,weight\na,50%\n", "'50%' instead of a number"),
+        ('{"a": 0, "b": 0.0}', "weights that sum to 0"),
+        ('{"a": 1e308, "b": 1e308}', "weights that sum to inf"),
+        ('{"": 1}', "a domain without a name"),
+        ("domain,weight\n ,1\n", "a domain without a name"),
+        ('{"a": 0.5, "a": 0.5}', "found 'a' twice"),
+        ("a: 0.5\na: 0.5\n", "found 'a' twice"),
+        ("train: {a: 0.5, a: 0.5}", "found 'a' twice"),
+        ("domain,weight\na,0.5\na,0.5\n", "found 'a' twice"),
+        ("domain,weight,weight\na,0.5,0.5\n", "the column weight twice"),
+        ("domain,weight\na,0.5,0.5\n", "3 columns for 2 in line 2"),
+        ('domain,weight\n"a,0.5\n', "line 2: unexpected end of data"),
+        ('{"a": 0.5', "no JSON (Expecting"),
+        ("[" * 20_000, "no JSON (maximum recursion depth"),
+        ("a: b: c", "no YAML (mapping values are not allowed here"),
+        (REGMIX.replace("model_name", "]model_name"), "no YAML (while parsing a block mapping"),
+        ("a: 1\n---\nb: 1\n", "no YAML (expected a single document"),
+        ("? [a, b]\n: 1\n", "a key that is not a word"),
+        ("a: !!python/object/apply:os.getcwd []", "a list instead of a number"),
+        (b"\x80\x04\x95\x0c\x00.", "can't decode byte 0x80"),
+        (b"a: \x00", "no YAML (unacceptable character"),
+        (b" " * (LARGEST + 1), "more than 2 MB"),
+    ],
+)
+def test_what_is_no_weights_is_refused_in_one_line(
+    tmp_path: Path, content: str | bytes, found: str
+) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(DataError) as error:
+        read_mixture(path)
+    message = str(error.value)
+    assert message.startswith(f"Expected weights of domains in {path}, found: ")
+    assert found in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"format": "bydore_pyro.mixture/2", "weights": {"a": 1}}',
+        '{"format": "bydore_pyro.mixture/1", "weights": {"a": 0.5}}',
+        '{"format": "bydore_pyro.mixture/1", "weights": {"a": 1' + "0" * 400 + "}}",
+        '{"format": "bydore_pyro.mixture/1", "weights": {"a": 1.0},}',
+    ],
+)
+def test_our_own_format_is_as_strict_as_ever(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(DataError, match=r"^Expected .*weights\.txt"):
+        read_mixture(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path, Path("a\0b")):
+        with pytest.raises(DataError, match="Expected a mixture file, found "):
+            read_mixture(path)
+    with pytest.raises(DataError, match=r"Expected a mixture file, found none\.json"):
+        mixture_from("none.json")
+
+
+def test_yaml_cannot_swell(tmp_path: Path) -> None:
+    """Aliases of aliases: 9^20 values if they were followed."""
+    text = "a0: &a0 [1]\n" + "".join(
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 20)
+    )
+    with pytest.raises(DataError, match="a list instead of a number"):
+        read_mixture(write(tmp_path, text))
+    with pytest.raises(DataError, match="a mapping instead of a number as the weight of 'a'"):
+        read_mixture(write(tmp_path, "train: &a {a: *a}"))
+
+
+def test_published_weights() -> None:
+    published = pile_weights()
+    for name, total in (("human", "0.7868"), ("doremi", "0.8148")):
+        with pytest.warns(UserWarning, match=f"published:{name}: the weights sum to {total};"):
+            mixture = mixture_from(f"published:{name}")
+        assert {*mixture.names} == {*PILE_DOMAINS.values()}
+        ratio = mixture.as_dict()["pile_cc"] / mixture.as_dict()["arxiv"]
+        assert ratio == pytest.approx(published[name]["pile_cc"] / published[name]["arxiv"])
+    for name in ("regmix", "token_share"):
+        assert mixture_from(f"published:{name}").as_dict() == published[name]
+    with pytest.raises(DataError, match=r"one of published:human, .*, found 'published:cats'"):
+        mixture_from("published:cats")
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """Cuts, flips, inserts, repeats or swaps bytes, a few times."""
+    data = bytearray(content)
+    pieces = [b"null", b"-", b"\n", b": ", b"{", b'"', b"1e999", b"*a", b"&a ", b"!!int ", b"\xff"]
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(5):
+            case 0:
+                del data[at:]
+            case 1 if at < len(data):
+                data[at] ^= 1 << rng.randrange(8)
+            case 2:
+                data[at:at] = rng.choice(pieces)
+            case 3:
+                del data[at : at + rng.randrange(1, 20)]
+            case 4:
+                data[at:at] = data[at : at + rng.randrange(1, 40)]
+    return bytes(data)
+
+
+def attempt(path: Path) -> tuple[Mixture | None, str, list[str]]:
+    """Returns the mixture, the error of a user's mistake and the warnings; others are raised."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            mixture, error = read_mixture(path), ""
+        except DataError as refused:
+            mixture, error = None, str(refused)
+    return mixture, error, [str(warning.message) for warning in told]
+
+
+def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
+    """100 mutations a kind."""
+    rng = random.Random(0)
+    path = tmp_path / "weights"
+    read = refused = 0
+    for content in (OURS.to_json(), *KINDS.values()):
+        for _ in range(100):
+            path.write_bytes(mutated(content.encode(), rng))
+            mixture, error, told = attempt(path)
+            assert all(": the weights sum to " in message for message in told)
+            if mixture is None:
+                refused += 1
+                assert error.startswith("Expected ")
+                assert str(path) in error
+                assert "\n" not in error
+            else:
+                read += 1
+                assert sum(mixture.weights) == pytest.approx(1)
+                assert all(isinstance(name, str) and name for name in mixture.names)
+    assert min(read, refused) > 200
+
+
+def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="here: the weights sum to 4; they were normalised"):
+        assert normalised({"a": 3, "b": "1"}, "here").as_dict() == {"a": 0.75, "b": 0.25}
+    (tmp_path / "run").mkdir()
+    with pytest.raises(DataError, match=r"Expected a mixture file, found .*mixture\.json"):
+        read_mixture(tmp_path / "run")
+    mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5), standard_deviation=(0.1, 0.1))
+    (tmp_path / "run" / "mixture.json").write_text(mixture.to_json())
+    assert mixture_from(str(tmp_path / "run")) == mixture
+
+
+def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text('{"web": 1000, "law": 2.5e2}')
+    assert numbers_of(path) == {"web": 1000.0, "law": 250.0}
+    for wrong in (
+        '{"web": -1}',
+        "{}",
+        '{"format": "bydore_pyro.mixture/1"}',
+        '{"web": "many"}',
+    ):
+        path.write_text(wrong)
+        with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
+            numbers_of(path)
+    with pytest.raises(DataError, match=r"none\.json"):
+        numbers_of(tmp_path / "none.json")

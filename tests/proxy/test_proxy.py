@@ -1,0 +1,225 @@
+"""The proxy: losses against transformers' own, steps, functional parameters, counted FLOPs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import Bigram
+
+from bydore_pyro.core.hypergradient import forward_mode
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model, model_source
+from bydore_pyro.utils.errors import DataError
+
+MODELS = Path(__file__).parents[2] / "models"
+
+
+@pytest.fixture
+def batch() -> torch.Tensor:
+    return torch.randint(50, (3, 12), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def tiny() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return build_language_model(MODELS / "proxy-tiny", 50)
+
+
+def test_losses_equal_those_of_transformers(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    proxy = Proxy(tiny, ProxyConfig())
+    losses = proxy.losses(batch, "test")
+    for row, loss in zip(batch, losses, strict=True):
+        expected = tiny(input_ids=row[None], labels=row[None]).loss
+        torch.testing.assert_close(loss, expected, atol=1e-5, rtol=1e-5)
+    assert proxy.evaluate(batch, "test", chunk=2) == pytest.approx(losses.mean().item(), abs=1e-5)
+
+
+def test_other_parameters_are_used_and_put_away(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    proxy = Proxy(tiny, ProxyConfig())
+    before = {n: p.detach().clone() for n, p in tiny.named_parameters()}
+    own = proxy.losses(batch, "test")
+    other = proxy.losses(batch, "test", {n: 1.1 * p for n, p in proxy.parameters.items()})
+    assert not torch.allclose(own, other)
+    assert all(torch.equal(p, before[n]) for n, p in tiny.named_parameters())
+
+
+def test_gradient_is_the_derivative_of_the_mean_loss(batch: torch.Tensor) -> None:
+    model = Bigram(50).double()
+    proxy = Proxy(model, ProxyConfig())
+    loss, gradient = proxy.gradient(batch, "test")
+    assert model.table.grad is None, "gradients of the optimiser are not touched"
+    direction = torch.randn(50, 50, generator=torch.Generator().manual_seed(1)).double()
+    h = 1e-5
+    up, down = (
+        proxy.losses(batch, "test", {"table": model.table.detach() + s * h * direction}).mean()
+        for s in (1, -1)
+    )
+    assert (gradient["table"] * direction).sum().item() == pytest.approx(
+        (up - down).item() / (2 * h), rel=1e-6
+    )
+    assert loss == pytest.approx((up + down).item() / 2, rel=1e-6)
+
+
+def test_sgd_step_is_minus_eta_times_the_gradient(batch: torch.Tensor) -> None:
+    model = Bigram(50)
+    proxy = Proxy(model, ProxyConfig(optimizer="sgd", learning_rate=0.5, warmup_steps=4))
+    before = model.table.detach().clone()
+    _, gradient = proxy.gradient(batch, "test")
+    assert proxy.eta == pytest.approx(0.1), "one fifth of the way through the warm-up"
+    losses = proxy.step(batch)
+    assert losses.shape == (3,)
+    torch.testing.assert_close(model.table.detach(), before - 0.1 * gradient["table"])
+    for _ in range(5):
+        proxy.step(batch)
+    assert proxy.eta == 0.5
+
+
+def test_the_step_size_can_fall_to_zero(batch: torch.Tensor) -> None:
+    proxy = Proxy(Bigram(50), ProxyConfig(learning_rate=1.0, warmup_steps=1), decay_steps=4)
+    etas = []
+    for _ in range(5):
+        etas.append(proxy.eta)
+        proxy.step(batch)
+    assert etas == [0.5, 0.75, 0.5, 0.25, 0.0]
+
+
+def test_gradients_are_clipped(batch: torch.Tensor) -> None:
+    model = Bigram(50)
+    before = model.table.detach().clone()
+    config = ProxyConfig(optimizer="sgd", learning_rate=1.0, warmup_steps=0, max_gradient_norm=1e-3)
+    proxy = Proxy(model, config)
+    assert proxy.gradient(batch, "test")[1]["table"].norm() > 1e-2
+    proxy.step(batch)
+    assert (model.table.detach() - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_training_lowers_the_loss(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    proxy = Proxy(tiny, ProxyConfig(warmup_steps=0))
+    losses = [proxy.step(batch).mean().item() for _ in range(20)]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_compiled_it_takes_the_same_steps(
+    batch: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the backend that generates no code: what is tried is what is compiled."""
+    plain, compiled = torch.compile, []
+
+    def quickly(module: torch.nn.Module) -> object:
+        compiled.append(module)
+        return plain(module, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", quickly)
+    losses = []
+    for wanted in (False, True):
+        torch.manual_seed(0)
+        model = build_language_model(MODELS / "proxy-tiny", 50)
+        proxy = Proxy(model, ProxyConfig(torch_compile=wanted))
+        losses.append([proxy.step(batch).tolist() for _ in range(3)])
+        losses[-1].append(proxy.losses(batch, "test").tolist())
+    assert len(compiled) == 1
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    proxy = Proxy(tiny, ProxyConfig())
+    batch = batch.repeat(1, 20)  # long enough for attention to be a fifth of the whole
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        proxy.losses(batch, "forward")
+    assert proxy.cost.flops["forward"] == pytest.approx(counter.get_total_flops(), rel=1e-3)
+    assert proxy.cost.tokens["forward"] == batch.numel()
+    proxy.step(batch)
+    assert proxy.cost.flops["train"] == 3 * proxy.cost.flops["forward"]
+    theta = proxy.parameters
+
+    def losses(perturbed: dict[str, torch.Tensor]) -> torch.Tensor:
+        return proxy.losses(batch, "tangent", perturbed, passes=3)
+
+    with FlopCounterMode(display=False) as counter:
+        forward_mode(losses, theta, theta, 0.1)
+    assert proxy.cost.flops["tangent"] == pytest.approx(counter.get_total_flops(), rel=0.1)
+    assert proxy.cost.seconds["train"] > 0
+
+
+def test_dropout_is_off_and_weights_are_float32(batch: torch.Tensor) -> None:
+    from transformers import GPT2Config
+
+    config = GPT2Config(n_embd=32, n_layer=1, n_head=2, n_positions=64, dtype="bfloat16")
+    model = build_language_model(config, 50)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    proxy = Proxy(model, ProxyConfig())
+    assert torch.equal(proxy.losses(batch, "test"), proxy.losses(batch, "test"))
+    assert proxy.cost.flops["test"] > 2 * 2 * batch.numel() * 12 * 32 * 32, "Conv1D is counted"
+
+
+def test_the_shipped_models_have_the_stated_shapes() -> None:
+    small = build_language_model(MODELS / "proxy-tiny", 2048).config
+    assert (small.num_hidden_layers, small.hidden_size) == (2, 128)
+    large = build_language_model(MODELS / "proxy-1m", 2048).config
+    shape = (large.num_hidden_layers, large.hidden_size, large.num_attention_heads)
+    assert shape == (2, 256, 8)
+    assert large.intermediate_size == 512
+    assert large.max_position_embeddings == 2048
+    assert large.vocab_size == 2048
+    assert not large.tie_word_embeddings
+
+
+def test_the_models_folder_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Path(model_source("models/proxy-tiny")) == MODELS / "proxy-tiny"
+    (tmp_path / "models" / "proxy-tiny").mkdir(parents=True)
+    assert model_source("models/proxy-tiny") == "models/proxy-tiny", "what lies here comes first"
+    assert model_source("owner/name") == "owner/name"
+
+
+def test_missing_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"found '.*nowhere'"):
+        build_language_model(tmp_path / "nowhere", 50)
+    (tmp_path / "config.json").write_text('{"model_type": "no-such-architecture"}')
+    with pytest.raises(DataError, match=r"config\.json"):
+        build_language_model(tmp_path, 50)
+    for content in (
+        '{"model_type": "vit"}',
+        "null",
+        "{",
+        '{"model_type": "llama", "hidden_size": 0}',
+    ):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(DataError, match="causal language model"):
+            build_language_model(tmp_path, 50)
+
+
+def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    (tmp_path / "code.py").write_text(f"open({str(trap)!r}, 'w')")
+    for kind in ("llama", "unheard-of"):
+        entries = {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}
+        content = {"model_type": kind, "auto_map": entries, "num_hidden_layers": 1}
+        (tmp_path / "config.json").write_text(json.dumps({**content, "hidden_size": 32}))
+        with contextlib.suppress(DataError):
+            build_language_model(tmp_path, 50)
+        assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "lion"},
+        {"learning_rate": 0.0},
+        {"weight_decay": -1.0},
+        {"max_gradient_norm": 0.0},
+        {"warmup_steps": -1},
+    ],
+)
+def test_bad_configurations_are_refused(options: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        ProxyConfig(**options)

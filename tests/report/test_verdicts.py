@@ -1,0 +1,171 @@
+"""Is a mixture to be believed? In plain words, with figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_runs import NAMES, metrics_of, mixture_with_intervals, write_fit, write_seeds
+
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run_record import RunRecord, Trajectory, read_run, unlearned
+from bydore_pyro.report.thresholds import Verdict
+from bydore_pyro.report.verdicts import (
+    average_start,
+    clear_of_prior,
+    decisions,
+    drift,
+    repeated,
+    verdicts_of,
+)
+
+SETTLED, CALM, DECIDED = "Has it settled?", "Does it jitter?", "How much is decided?"
+FITS, AGREES = "Is the posterior's width to be believed?", "Would another seed find the same?"
+REPEATS = "Is text read too often?"
+
+
+def record_of(means: np.ndarray | None = None, **fields: object) -> RunRecord:
+    trajectory = None
+    if means is not None:
+        steps = np.arange(len(means))
+        trajectory = Trajectory(names=NAMES, steps=steps, by_domain={"mean": means}, by_step={})
+    given = {"metrics": metrics_of(), "mixture": mixture_with_intervals(), **fields}
+    return RunRecord(path=Path("run"), label="run", trajectory=trajectory, **given)
+
+
+def verdict(record: RunRecord, question: str) -> Verdict:
+    (found,) = (v for v in verdicts_of(record) if v.question == question)
+    return found
+
+
+def moving(apart: float) -> np.ndarray:
+    """80 steps, of which the last two quarters lie `apart` in total variation."""
+    means = np.full((80, 4), 0.25)
+    means[60:] += apart * np.array([1.0, 0.0, 0.0, -1.0])
+    return means
+
+
+@pytest.mark.parametrize(
+    ("apart", "level"), [(0.0, "good"), (0.04, "good"), (0.07, "caution"), (0.2, "bad")]
+)
+def test_drift_is_the_total_variation_of_the_two_halves(apart: float, level: str) -> None:
+    record = record_of(moving(apart))
+    found = drift(record)
+    assert found is not None
+    assert found[0] == pytest.approx(apart)
+    assert found[1] == (40, 60, 80)
+    told = verdict(record, SETTLED)
+    assert told.level == level
+    assert f"{apart:.3f} apart" in told.figures
+    assert told.reason
+
+
+def test_a_short_run_is_not_judged() -> None:
+    record = record_of(moving(0.3)[:30])
+    assert drift(record) is None
+    assert verdict(record, SETTLED).level == "unknown"
+    assert drift(record_of()) is None
+    assert SETTLED not in [v.question for v in verdicts_of(record_of())]
+
+
+def test_where_the_average_begins() -> None:
+    config = {"search": {"average_from": 0.75}}
+    assert average_start(record_of(moving(0), config=config)) == 60
+    assert average_start(record_of(moving(0), config={"search": {"average_from": "x"}})) == 40
+    assert average_start(record_of(moving(0), metrics={"method": "doremi"})) == 0
+
+
+@pytest.mark.parametrize(("jitter", "level"), [(0.003, "good"), (0.01, "caution"), (0.03, "bad")])
+def test_jitter(jitter: float, level: str) -> None:
+    record = record_of(metrics=metrics_of(jitter_second_half=jitter))
+    assert verdict(record, CALM).level == level
+    assert f"{jitter:.4f}" in verdict(record, CALM).figures
+
+
+def test_what_is_decided() -> None:
+    record = record_of()
+    assert list(decisions(record).values()) == ["above", "undecided", "below", "below"]
+    told = verdict(record, DECIDED)
+    assert (told.level, told.answer) == ("good", "3 of 4 domains")
+    assert "3 of 4 domains lies clear of the uniform share 0.250; they hold 72 %" in told.figures
+    assert "Of the others" in told.figures
+    noted = dataclasses.replace(record, noted_verdicts={**dict.fromkeys(NAMES, "undecided")})
+    assert verdict(noted, DECIDED).level == "bad"
+    assert "every domain holds the uniform share" in verdict(noted, DECIDED).figures
+    bare = record_of(mixture=Mixture(names=NAMES, weights=(0.25,) * 4))
+    assert decisions(bare) == {}
+    assert DECIDED not in [v.question for v in verdicts_of(bare)]
+
+
+def test_the_prior_reaches_far() -> None:
+    # The flat Dirichlet's 94 % HDI of one of four weights is [0, 1 - 0.06^(1/3)] = [0, 0.609].
+    hdi = ((0.62, 0.9), (0.6, 0.7), (0.0, 0.2), (0.0, 0.1))
+    mixture = dataclasses.replace(mixture_with_intervals(), hdi=hdi)
+    assert clear_of_prior(record_of(mixture=mixture)) == {"code"}
+    assert clear_of_prior(record_of(mixture=None)) == set()
+    assert clear_of_prior(record_of(mixture=mixture, metrics={"method": "regmix"})) == set()
+
+
+@pytest.mark.parametrize(
+    ("khat", "level", "told"),
+    [
+        (-0.2, "good", "k-hat -0.20"),
+        (0.8, "caution", "k-hat 0.80"),
+        (4.5, "bad", "4.50"),
+        ("infinite", "bad", "k-hat infinite"),
+    ],
+)
+def test_the_posteriors_width(khat: object, level: str, told: str) -> None:
+    fit = {"khat": khat, "effective_draws": 3.4, "draws": 1000}
+    found = verdict(record_of(metrics=metrics_of(guide_fit=fit)), FITS)
+    assert found.level == level
+    assert told in found.figures
+    assert "3 effective of 1000 draws" in found.figures
+    assert ("stand in for the posterior" in found.figures) == (level == "good")
+
+
+def test_damaged_figures_are_not_judged() -> None:
+    for fit in ({"khat": "x"}, {"khat": None}, 3, None):
+        metrics = metrics_of(guide_fit=fit, jitter_second_half="x", run_epochs=[])
+        questions = [v.question for v in verdicts_of(record_of(metrics=metrics))]
+        assert not {FITS, CALM, REPEATS} & {*questions}
+
+
+def test_agreement_of_seeds(tmp_path: Path) -> None:
+    found = verdict(read_run(write_seeds(tmp_path / "seeds")), AGREES)
+    assert found.level == "caution"  # 88 % of the intervals hold, and one is overconfident
+    assert "88 %" in found.figures
+    assert "overconfident: law" in found.figures
+    assert verdict(record_of(moving(0)), AGREES).level == "unknown"
+
+
+def test_repetition() -> None:
+    epochs = {"code": 4.2, "law": 9.0, "prose": 4.0000001, "web": 1.0}
+    record = record_of(metrics=metrics_of(run_epochs=epochs))
+    assert repeated(record) == {"law": 9.0, "code": 4.2}
+    assert "law 9.0 times, code 4.2 times" in verdict(record, REPEATS).figures
+    assert verdict(record, REPEATS).level == "caution"
+    assert verdict(record_of(), REPEATS).level == "good"
+
+
+def test_a_stopped_run_says_so_first(tmp_path: Path) -> None:
+    record = record_of(metrics={"stopped": "disk full", "steps": 7})
+    first = verdicts_of(record)[0]
+    assert first.level == "bad"
+    assert "after 7 steps: disk full" in first.figures
+    assert verdicts_of(read_run(write_fit(tmp_path / "fit"))) == []
+
+
+def test_a_proxy_that_has_not_learned_says_so() -> None:
+    question = "Has the proxy learned?"
+    learning = {"learned": False, "warning": "The weights mean nothing: it has not learned"}
+    for metrics in ({"learning": learning}, {"details": {"learning": learning}}):
+        told = verdict(record_of(metrics=metrics_of(**metrics)), question)
+        assert (told.level, told.answer) == ("bad", "No")
+        assert told.figures == "The weights mean nothing: it has not learned."
+    for sound in ({"learned": True}, {}, [], None, {"warning": 3}):
+        record = record_of(metrics=metrics_of(learning=sound, details=sound))
+        assert question not in [v.question for v in verdicts_of(record)]
+        assert unlearned(record.metrics) == ""

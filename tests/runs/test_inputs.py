@@ -1,0 +1,71 @@
+"""Options become tokens, domains and caps; what is wrong shows before anything long starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.runs.inputs import (
+    domains_of,
+    largest_weights,
+    load_domains,
+    search_domains,
+    uniform_weights,
+)
+from bydore_pyro.runs.options import SMOKE
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.errors import DataError
+
+
+def options(store: Path, *more: str) -> SearchOptions:
+    given = ["--smoke", "--data", str(store), "--validation", "a", *more]
+    return parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+
+
+def test_options_become_domains_and_their_caps(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
+    domains = load_domains(capped)
+    most = largest_weights(capped, domains)
+    assert most is not None
+    for name, count in domains.sequences().items():
+        assert most[name] == pytest.approx(2 * count * 32 / 9000)
+    assert sum(uniform_weights(domains).values()) == pytest.approx(1)
+    other = domains_of(capped, domains.corpus, seed=1)
+    assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
+    assert "without effect on the token store" in capsys.readouterr().err, "--smoke's cap"
+    assert largest_weights(options(store), domains) is None
+
+
+def test_a_search_keeps_what_it_measures(store: Path) -> None:
+    """By gradient matching; Algorithm 1, and all other methods, train on everything."""
+    matching = options(store)
+    domains = load_domains(matching)
+    most = matching.search.measured_sequences(3)
+    total = domains_of(matching, domains.corpus, 0).sequences()
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    for name in domains.names:
+        assert kept[name] == min(most, total[name] // 3)
+        assert domains.sequences()[name] == total[name], "a run reads all of it"
+    linear = search_domains(options(store, "--evidence", "linear"), domains.corpus, 0)
+    assert linear.sequences() == total
+    of_two = search_domains(options(store, "--domains", "a", "b"), domains.corpus, 0)
+    assert of_two.names == ("a", "b")
+    assert of_two.measurable().max() <= matching.search.measured_sequences(2)
+
+
+def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="Expected sequence_length <= "):
+        load_domains(options(store, "--sequence_length", "100000"))
+    with pytest.raises(ValueError, match="Expected a device of this machine, found 'tpu'"):
+        load_domains(options(store, "--device", "tpu"))
+    with pytest.raises(DataError, match="within the cap"):
+        load_domains(options(store, "--max_epochs", "1", "--target_tokens", "1e12"))
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(DataError, match="package tensorboard, found none"):
+        load_domains(options(store, "--log", "tensorboard"))

@@ -1,0 +1,61 @@
+"""The options of a search: out of a run's config and back, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bydore_pyro.runs.options import SMOKE, Options, RunConfig
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.config_checks import number_of_tokens
+
+
+def parse(*arguments: str) -> Options:
+    return parse_options(arguments, "test", "About.", Options, presets={"--smoke": SMOKE})
+
+
+def test_options_survive_their_file() -> None:
+    options = parse(
+        "--smoke", "--validation", "a=0.5", "b=0.5", "--max_epochs", "3", "--steps", "9"
+    )
+    content = json.loads(json.dumps(options.as_dict()))
+    assert Options.from_dict(content) == options
+    content["search"]["speed"] = 3
+    with pytest.raises(ValueError, match="unexpected keyword argument 'speed'"):
+        Options.from_dict(content)
+    with pytest.raises(ValueError, match="Expected the options of a search"):
+        Options.from_dict({})
+    with pytest.raises(ValueError, match="unknown parts"):
+        Options.from_dict({**options.as_dict(), "magic": {}})
+
+
+def test_tokens_decide_the_steps() -> None:
+    options = parse("--tokens", "0.1M", "--sequence_length", "100", "--batch_sequences", "10")
+    assert options.resolved().search.steps == 100
+    assert options.resolved().resolved() == options.resolved()
+    assert options.resolved().run_tokens == 100_000
+    assert parse("--target_tokens", "5e6").run_tokens == 5e6
+    assert parse().resolved().search.steps == parse().search.steps
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("4e6", 4e6), ("0.4B", 4e8), ("12k", 12e3), ("1T", 1e12), ("7", 7)]
+)
+def test_numbers_of_tokens(text: str, number: float) -> None:
+    assert number_of_tokens(text) == pytest.approx(number)
+
+
+@pytest.mark.parametrize("text", ["", "B", "-1", "0", "many", "1e30", "nan", "1 B B"])
+def test_bad_numbers_of_tokens(text: str) -> None:
+    with pytest.raises(ValueError, match="Expected tokens such as"):
+        number_of_tokens(text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"checkpoint_every": -1}, {"log": "paper"}, {"max_epochs": 0.0}, {"seed": -1}, {"data": ""}],
+)
+def test_bad_run_options_are_refused(options: dict) -> None:
+    with pytest.raises(ValueError, match="Expected"):
+        RunConfig(**options)

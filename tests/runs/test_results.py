@@ -1,0 +1,118 @@
+"""A finished search as files and figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from searches import LINEAR, MATCHING, state_of
+
+from bydore_pyro.analysis.diagnostics import jitter
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.runs.results import (
+    Found,
+    learning_of,
+    peak_memory_megabytes,
+    run_epochs,
+    search_metrics,
+    write_search,
+)
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import run_search, search_step
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.run_folder import RunFolder
+
+
+@pytest.mark.parametrize("learner", ["bayesian", "point"])
+@pytest.mark.parametrize("evidence", ["linear", "matching"])
+def test_what_was_found_is_written_and_told(
+    evidence: str, learner: str, corpus: TokenStore, tmp_path: Path
+) -> None:
+    config = LINEAR if evidence == "linear" else MATCHING
+    state = state_of(corpus, dataclasses.replace(config, learner=learner))
+    list(run_search(state))
+    given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
+    options = parse_options(given, "test", "", SearchOptions)
+    found = write_search(state, options, RunFolder(tmp_path / "run"))
+    assert isinstance(found, Found)
+    assert (found.summary is None) == (learner == "point")
+    assert Mixture.from_json(tmp_path / "run" / "mixture.json") == found.mixture
+    assert (tmp_path / "run" / "posterior.nc").exists() == (learner == "bayesian")
+
+    metrics = search_metrics(options, found)
+    means = np.stack([record.mean for record in state.records])
+    assert metrics["steps"] == config.trained_steps
+    assert metrics["jitter_second_half"] == jitter(means[len(means) // 2 :])
+    assert (tmp_path / "run" / "rounds.nc").exists() == (evidence == "matching")
+    assert ("matching" in metrics) == (evidence == "matching")
+    if isinstance(state, MatchingSearch):
+        told = metrics["matching"]
+        assert [one["step"] for one in told["rounds"]] == [3, 6]
+        assert told["unexplained"] == state.matching.unexplained
+        assert told["by_document_over_by_sequence"] > 0
+        assert set(told["check"]) == {"slopes", "errors", "failing"}
+        assert list(told["rounds"][-1]["weights"]) == list(corpus.names)
+        if learner == "bayesian":
+            assert metrics["guide_fit"]["corrected"] in (True, False)
+            np.testing.assert_allclose(found.mixture.weights, state.matching.weights, atol=1e-9)
+    assert list(metrics["last_weights"].values()) == means[-1].tolist()
+    assert ("guide_fit" in metrics) == (learner == "bayesian")
+    assert metrics["search"]["tokens"] == sum(state.proxy.cost.tokens.values())
+    assert {"versions", "commit", "seed", "device"} <= set(metrics)
+    json.dumps(metrics, allow_nan=False)
+
+    tokens = {
+        name: n * state.domains.sequence_length for name, n in state.domains.sequences().items()
+    }
+    for name, times in run_epochs(options, state.domains, found.mixture).items():
+        assert times == pytest.approx(found.mixture.as_dict()[name] * 5000 / tokens[name])
+
+
+def test_a_search_that_broke_off_before_its_first_round_leaves_what_it_did(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    state = state_of(corpus, MATCHING)
+    search_step(state)
+    given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
+    options = parse_options(given, "test", "", SearchOptions)
+    found = write_search(state, options, RunFolder(tmp_path / "run"))
+    assert found.posterior is None
+    np.testing.assert_allclose(found.mixture.weights, 0.25)
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        *("mixture.json", "trajectory.nc", "trajectory.png", "losses.png"),
+    }
+
+
+def test_memory_is_counted_in_megabytes() -> None:
+    held = np.ones(20_000_000)
+    assert peak_memory_megabytes() > held.nbytes / 2**20
+
+
+@pytest.mark.parametrize("evidence", ["linear", "matching"])
+@pytest.mark.parametrize(("gained", "learned"), [(0.0, False), (0.09, False), (0.11, True)])
+def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
+    corpus: TokenStore, evidence: str, gained: float, learned: bool
+) -> None:
+    """A search by linear evidence notes noisy losses, of which the last ten are averaged."""
+    config = LINEAR if evidence == "linear" else MATCHING
+    state = state_of(corpus, config)
+    assert learning_of(state) == {}
+    search_step(state)
+    noise = 0.5 * (-1.0) ** np.arange(10) if evidence == "linear" else np.zeros(10)
+    uniform = math.log(corpus.vocabulary)
+    state.records = [
+        dataclasses.replace(state.records[0], validation_loss=loss)
+        for loss in [9.0, *(uniform - gained + noise)]
+    ]
+    found = learning_of(state)
+    assert found["validation_loss"] == pytest.approx(uniform - gained)
+    assert (found["uniform_loss"], found["margin"]) == (uniform, 0.1)
+    assert found["learned"] == learned
+    assert ("warning" in found) != learned
+    assert json.loads(json.dumps(found)) == found

@@ -1,0 +1,413 @@
+"""A search from its options to its run folder: kills, Ctrl-C, damage and other data."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import xarray
+from tiny import folder_content
+
+import bydore_pyro.search.search
+from bydore_pyro.cli.main import main
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.options import SMOKE
+from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
+from bydore_pyro.search.checkpoint import save_checkpoint
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.utils.arviz_import import import_arviz
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.utils.tensor_tree import write_tree
+
+KILLS = 20
+
+
+def arguments(store: Path, out: Path, *more: str) -> list[str]:
+    given = ["search", "--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
+    return [*given, "--checkpoint_every", "1", *more]
+
+
+def results(folder: Path) -> dict[str, object]:
+    """What must be the same, whatever happened; `search_metrics` holds times too."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    arviz = import_arviz()
+    return {
+        "mixture": (folder / "mixture.json").read_text(),
+        "summary": (folder / "summary.csv").read_text(),
+        "tokens": metrics["search"]["tokens"],
+        "jitter": metrics["jitter_second_half"],
+        "matching": metrics.get("matching"),
+        "trajectory": xarray.load_dataset(folder / "trajectory.nc", engine="h5netcdf"),
+        "posterior": arviz.from_netcdf(folder / "posterior.nc")["posterior"].load(),
+    }
+
+
+def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
+    for name, value in left.items():
+        if isinstance(value, xarray.Dataset):
+            xarray.testing.assert_equal(value, right[name])
+        else:
+            assert value == right[name], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("evidence", ["matching", "linear"])
+def test_killed_twenty_times(store: Path, tmp_path: Path, evidence: str) -> None:
+    """`kill -9` at 20 random moments, each time resumed: bit-identical to a run left alone."""
+    steps = ("--evidence", evidence, "--steps", "60", "--guide_warmup", "10")
+    main(arguments(store, tmp_path / "whole", *steps))
+    program = tmp_path / "program.py"
+    # Forked, so that the imports are paid once; it kills itself where it is told to.
+    program.write_text(
+        """
+import os, signal, sys, threading, time
+from bydore_pyro.cli.main import main
+import bydore_pyro.runs.run, bydore_pyro.analysis.plots, arviz, transformers, h5netcdf  # noqa
+
+bydore_pyro.analysis.diagnostics.MOVES = 20  # as in all tests
+arguments, out, moments = sys.argv[3:], sys.argv[2], [float(x) for x in sys.argv[1].split(",")]
+for number, moment in enumerate([*moments, None]):
+    child = os.fork()
+    if child == 0:
+        if moment is not None:
+            def kill():
+                while not os.path.exists(out + "/config.json"):
+                    time.sleep(0.001)
+                time.sleep(moment)
+                os.kill(os.getpid(), signal.SIGKILL)
+            threading.Thread(target=kill, daemon=True).start()
+        begun = os.path.exists(out + "/config.json")
+        main(["search", "--resume", out] if begun else arguments)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+    )
+    rng = random.Random(0)
+    moments = [rng.uniform(0.05, 1.2) for _ in range(KILLS)]
+    out = tmp_path / "killed"
+    run = [sys.executable, str(program), ",".join(map(str, moments)), str(out)]
+    done = subprocess.run(
+        [*run, *arguments(store, out, *steps)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    codes = [int(line) for line in done.stdout.splitlines() if line.lstrip("-").isdigit()]
+    assert codes[-1] == 0, done.stderr[-2000:]
+    assert codes.count(-signal.SIGKILL) >= 10, codes
+    assert set(codes) <= {0, -signal.SIGKILL}, done.stderr[-2000:]
+    assert "going on from" in done.stderr
+    assert_same(results(tmp_path / "whole"), results(out))
+    assert not list(out.rglob(".*")), "nothing half-written is left"
+
+
+def broken_off(
+    arguments: list[str], number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> object:
+    """Runs a search whose checkpoint of that number raises an error; returns the exit code."""
+    saved = []
+
+    def save(*given: object) -> Path:
+        saved.append(given)
+        if len(saved) == number:
+            raise error
+        return save_checkpoint(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bydore_pyro.runs.run.save_checkpoint", save)
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+    return exit_.value.code
+
+
+@pytest.fixture
+def _heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test run in the background may have been started with the signals ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def signalled(
+    arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
+) -> object:
+    """Runs a search that gets a signal twice within a step, and again while it saves."""
+    taken, asked = bydore_pyro.search.search.search_step, False
+
+    def ask() -> None:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+
+    def take(state: SearchState) -> StepRecord:
+        nonlocal asked
+        if len(state.records) + 1 == step:
+            asked = True
+            ask()
+        return taken(state)
+
+    def write(*given: object) -> None:
+        if asked:
+            ask()
+        write_tree(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bydore_pyro.search.search.search_step", take)
+        patch.setattr("bydore_pyro.search.checkpoint.write_tree", write)
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+    return exit_.value.code
+
+
+@pytest.mark.usefixtures("_heard")
+@pytest.mark.parametrize(
+    ("evidence", "step", "number", "code", "last"),
+    [
+        ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP"),
+        ("matching", 3, signal.SIGINT, 130, "interrupted"),
+    ],
+)
+def test_a_signal_saves_once_and_says_where(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    evidence: str,
+    step: int,
+    number: int,
+    code: int,
+    last: str,
+) -> None:
+    """Within any step, before the first checkpoint, again and again: nothing is lost."""
+    kind = ("--evidence", evidence, "--steps", "10", "--checkpoint_every", "50")
+    main(arguments(store, tmp_path / "whole", *kind))
+    out = tmp_path / "out"
+    assert signalled(arguments(store, out, *kind), step, number, monkeypatch) == code
+    saved = out / "checkpoints" / f"step-{step:06d}"
+    assert max(saved.parent.iterdir()) == saved
+    stderr = capfd.readouterr().err
+    assert stderr.count("saving after this step") == 1
+    assert stderr.count(f"Saved {saved}. Go on with --resume {out}") == 1
+    assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
+    assert not is_finished(out)
+    by_hand = number == signal.SIGINT
+    assert (out / "mixture.json").exists() == by_hand, "a scheduler kills soon"
+    main(["search", "--resume", str(out)])
+    assert f"going on from {saved}" in capfd.readouterr().err
+    assert is_finished(out)
+    assert_same(results(tmp_path / "whole"), results(out))
+
+
+def test_a_kill_within_a_round_loses_that_round_alone(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MatchingSearch, "_round", full)
+    with pytest.raises(SystemExit):
+        main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
+    saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
+    assert saved == ["step-000001"], "the first of two rounds follows step 2"
+
+
+def edited(folder: Path, part: str, **fields: object) -> None:
+    """Edits the options of a run."""
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    content[part] |= fields
+    path.write_text(json.dumps(content))
+
+
+def test_a_run_with_edited_options_is_refused_by_the_field(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    full = OSError(28, "No space left on device", str(out))
+    assert broken_off(arguments(store, out), 3, full, monkeypatch) == 2
+    begun, before = (out / "config.json").read_text(), folder_content(out / "checkpoints")
+    for part, field, value in (
+        ("run", "seed", 7),
+        ("search", "inference_steps", 16),
+        ("proxy", "learning_rate", 0.5),
+        ("network", "width", 16),
+    ):
+        was = json.loads(begun)[part][field]
+        edited(out, part, **{field: value})
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main(["search", "--resume", str(out)])
+        assert exit_.value.code == 2
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith(f"bydore search: error: Expected {part}.{field} {was}, with which")
+        assert f"found {value}" in last
+        (out / "config.json").write_text(begun)
+        assert folder_content(out / "checkpoints") == before
+    edited(out, "run", log="tensorboard", checkpoint_every=2)  # how it is told may change
+    monkeypatch.setattr("bydore_pyro.runs.run.versions", lambda: {"torch": "1.0"})
+    main(["search", "--resume", str(out)])
+    stderr = capsys.readouterr().err
+    assert "was saved with torch" in stderr
+    assert "this is 1.0: the result may differ" in stderr
+    assert is_finished(out)
+
+
+def test_the_options_of_a_seed_are_those_of_all(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search below another's folder has options of its own, which nobody may have edited."""
+    given = arguments(store, tmp_path / "unused", "--checkpoint_every", "0")[1:]
+    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    write_inputs(RunFolder(tmp_path / "a"), options, load_domains(options).corpus, "test")
+    edited(tmp_path / "a", "search", sketch_size=7)
+    with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 7, with .*config"):
+        search_in(options, tmp_path / "a", "test")
+    capsys.readouterr()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    full = OSError(28, "No space left on device", str(out))
+    assert broken_off(arguments(store, out), 2, full, monkeypatch) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"bydore search: error: No space left on device: {out}"
+    main(["search", "--resume", str(out)])
+    assert "going on from" in capsys.readouterr().err
+    main(arguments(store, tmp_path / "whole"))
+    assert_same(results(tmp_path / "whole"), results(out))
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(arguments(store, tmp_path / "whole"))
+    before = results(tmp_path / "whole")
+    newest = sorted((tmp_path / "whole" / "checkpoints").iterdir())[-1]
+    (newest / "tree.json").write_text("{")
+    main(["search", "--resume", str(tmp_path / "whole")])
+    stderr = capsys.readouterr().err
+    assert f"checkpoint {newest} is refused and set aside as refused-{newest.name}: " in stderr
+    assert "going on from" in stderr
+    assert_same(before, results(tmp_path / "whole"))
+
+
+def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused ones, of later steps, do not count among the kept."""
+    out = tmp_path / "out"
+    main(arguments(store, out))
+    checkpoints = out / "checkpoints"
+    whole, last = results(out), sorted(path.name for path in checkpoints.iterdir())
+    for name in last:  # a stored position, which gave another mixture without a word
+        text = (checkpoints / name / "tree.json").read_text()
+        changed = re.sub(r'(?<=\["train", "a", )\d+', lambda m: str(int(m[0]) + 1), text)
+        assert changed != text
+        (checkpoints / name / "tree.json").write_text(changed)
+    main(["search", "--resume", str(out)])
+    assert "no sound checkpoint: beginning anew" in capsys.readouterr().err
+    found = sorted(path.name for path in checkpoints.iterdir())
+    assert found == [*(f"refused-{name}" for name in last), *last]
+    assert_same(whole, results(out))
+
+
+def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path) -> None:
+    given = arguments(store, tmp_path / "unused")[1:]
+    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
+    assert len(found.state.records) == options.search.trained_steps == 3
+    whole = search_in(options, tmp_path / "whole", "test")
+    assert whole.mixture == found.mixture
+    assert is_finished(tmp_path / "whole")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+    assert (tmp_path / "run" / "rounds.nc").is_file()
+    assert not is_finished(tmp_path / "run"), "its metrics are its caller's"
+
+
+def test_a_run_goes_on_with_its_own_data(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    main(arguments(store, out))
+    content = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps({**content, "sha256": "0" * 64}))
+    untouched = folder_content(out)
+    with pytest.raises(SystemExit) as exit_:
+        main(["search", "--resume", str(out)])
+    assert exit_.value.code == 2
+    assert "Expected the data that" in capsys.readouterr().err
+    assert folder_content(out) == untouched
+    for wrong in (["--resume", str(tmp_path)], ["--resume"], ["--resume", str(out), "--seed", "3"]):
+        with pytest.raises(SystemExit) as exit_:
+            main(["search", *wrong])
+        assert exit_.value.code == 2
+    (out / "manifest.json").unlink()
+    with pytest.raises(SystemExit):
+        main(["search", "--resume", str(out)])
+    assert "Expected the run's manifest" in capsys.readouterr().err
+
+
+def logged_tags(folder: Path) -> set[str]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder))
+    found.Reload()
+    return set(found.Tags()["scalars"])
+
+
+def test_seeds_agree_and_go_on(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    main(arguments(store, out, "--seeds", "3", "--seed", "5", "--log", "tensorboard"))
+    shown = capsys.readouterr().out
+    assert "3 seeds: the largest standard deviation" in shown
+    folders = sorted(p.name for p in out.iterdir() if p.is_dir())
+    assert folders == ["seed-5", "seed-6", "seed-7"]
+    logged = logged_tags(out / "seed-5" / "tensorboard")
+    assert {"round/unexplained", "round/scale", "nats_per_token/train_loss"} <= logged
+    assert "nats_per_token/loss" not in logged, "the negative ELBO is in nats"
+    for seed in ("seed-6", "seed-7"):  # as if killed: one half done, one not begun
+        (out / seed / "metrics.json").unlink()
+    start = time.time()
+    main(["search", "--resume", str(out)])
+    assert capsys.readouterr().out == shown
+    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the others"
+    main(["report", str(out / "seed-5")])
+    assert "In " in capsys.readouterr().out
+
+
+def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
+    given = arguments(store, tmp_path / "unused")[1:]
+    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    corpus = load_domains(options).corpus
+    write_inputs(RunFolder(tmp_path / "run"), options, corpus, "test")
+    before = folder_content(tmp_path / "run")
+    assert set(before) == {"config.json", "manifest.json", "tokenizer.json"}
+    write_inputs(RunFolder(tmp_path / "run", resume=True), options, corpus, "test")
+    assert folder_content(tmp_path / "run") == before

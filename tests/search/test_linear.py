@@ -1,0 +1,256 @@
+"""Algorithm 1: it finds a planted mixture, learns in the units of g, and stops where it must."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from searches import LINEAR, means, state_of
+from tiny import ALPHABETS, Bigram, random_store
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig
+
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.linear import LinearSearch, _measure
+from bydore_pyro.search.linear_evidence import Evidence
+from bydore_pyro.search.search import init_search, run_search, search_step
+from bydore_pyro.utils.errors import NonFiniteError
+
+MODELS = Path(__file__).parents[2] / "models"
+
+
+def test_the_planted_mixture_is_found(corpus: TokenStore) -> None:
+    """Two of four disjoint languages make up the validation text; the others cannot help."""
+    planted = {"birds": 0.6, "greek": 0.4}
+    config = SearchConfig(evidence="linear", steps=150, batch_sequences=16, guide_warmup=10)
+    state = state_of(corpus, config, proxy=ProxyConfig(learning_rate=0.03), validation=planted)
+    for _ in run_search(state):
+        pass
+    mean = means(state)[state.average_start :].mean(0)
+    weights = dict(zip(ALPHABETS, mean, strict=True))
+    truth = np.array([planted.get(name, 0.0) for name in ALPHABETS])
+    assert 0.5 * np.abs(mean - truth).sum() < 0.25, weights
+    assert min(weights["birds"], weights["greek"]) > 2 * max(weights["digits"], weights["upper"])
+
+
+def test_weights_are_those_of_before_there_was_other_evidence() -> None:
+    """Random tokens and a table of bigrams: the last step's numbers, from the search as it was when
+    Algorithm 1 was the only one (torch 2.13.0 on a CPU with AVX-512, one thread)."""
+    domains = Domains(
+        random_store(), {"a": 0.7, "b": 0.3}, sequence_length=32, validation_sequences=64
+    )
+    config = dataclasses.replace(LINEAR, steps=20, kl_weight=0.01)
+    state = init_search(domains, Proxy(Bigram(24), ProxyConfig()), config)
+    assert isinstance(state, LinearSearch)
+    records = list(run_search(state))
+    pinned = {
+        "mean": ["0x1.85d95p-3", "0x1.23667ep-1", "0x1.0a1dcap-3", "0x1.c4ddd8p-4"],
+        "weights": ["0x1.00b63p-24", "0x1.536b86p-3", "0x1.86fcdp-1", "0x1.214264p-4"],
+    }
+    for name, numbers in pinned.items():
+        expected = np.array([float.fromhex(number) for number in numbers], np.float32)
+        if (torch.__version__, torch.backends.cpu.get_cpu_capability()) == ("2.13.0+cpu", "AVX512"):
+            np.testing.assert_array_equal(getattr(records[-1], name), expected)
+        else:  # other kernels add in another order
+            np.testing.assert_allclose(getattr(records[-1], name), expected, rtol=0, atol=1e-3)
+
+
+class CountReads(TorchDispatchMode):
+    """Counts the values that Python reads from tensors: on a GPU it waits for each of them."""
+
+    reads = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.reads += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_a_step_reads_from_the_device_does_not_grow_with_the_model(
+    corpus: TokenStore,
+) -> None:
+    counts = []
+    for layers in (1, 4):
+        shape = AutoConfig.from_pretrained(MODELS / "proxy-tiny")
+        shape.num_hidden_layers = layers
+        domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+        # On a CPU Adam reads the count of steps of each parameter.
+        proxy = Proxy(build_language_model(shape, corpus.vocabulary), ProxyConfig(optimizer="sgd"))
+        state = init_search(domains, proxy, LINEAR)
+        search_step(state)
+        with CountReads() as counter:
+            search_step(state)
+        counts.append(counter.reads)
+    assert counts[0] == counts[1] > 0
+
+
+def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
+    """It sees g and the KL's weight without a unit; the record holds nats per token."""
+    state, seen = state_of(corpus), []
+    plain = state.learner.update
+
+    def update(signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
+        loss = plain(signals, g, kl_weight, learn=learn)
+        seen.append((g.clone(), kl_weight, loss))
+        return loss
+
+    state.learner.update = update  # type: ignore[method-assign]
+    for record in run_search(state):
+        g, kl_weight, loss = seen[-1]
+        spread = state.g_spread
+        assert spread is not None
+        np.testing.assert_allclose(g * spread, record.g, rtol=1e-5)
+        assert record.kl_weight == pytest.approx(kl_weight * spread)
+        assert kl_weight == pytest.approx(state.config.kl_weight)
+        assert record.loss == pytest.approx(loss * spread)
+
+
+def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
+    state = state_of(corpus, dataclasses.replace(LINEAR, guide_warmup=5))
+    list(run_search(state))
+    moved = np.abs(means(state) - 0.25).max(1) > 1e-5
+    assert moved.tolist() == [False] * 6 + [True] * 6
+
+
+def test_counts_of_the_batch_follow_the_sample(corpus: TokenStore) -> None:
+    state = state_of(corpus)
+    record = search_step(state)
+    drawn = {n: e * state.domains.sequences()[n] for n, e in state.domains.epochs().items()}
+    assert sum(drawn.values()) == pytest.approx(8)
+    for name, weight in zip(state.domains.names, record.weights, strict=True):
+        assert abs(drawn[name] - 8 * weight) < 1 + 1e-6
+
+
+def test_relative_kl_weight_does_not_depend_on_eta(corpus: TokenStore) -> None:
+    """g scales with eta: so must a relative lam, and an absolute one must not."""
+    lams = {}
+    for scale in ("relative", "absolute"):
+        for eta in (1e-4, 1e-3):
+            config = dataclasses.replace(LINEAR, kl_scale=scale, kl_weight=0.02)
+            proxy = ProxyConfig(optimizer="sgd", learning_rate=eta, warmup_steps=0)
+            record = search_step(state_of(corpus, config, proxy=proxy))
+            lams[scale, eta] = record.kl_weight
+            if scale == "relative":
+                assert record.kl_weight == pytest.approx(0.02 * record.g.std(ddof=1), rel=1e-5)
+    assert lams["relative", 1e-3] == pytest.approx(10 * lams["relative", 1e-4], rel=1e-3)
+    assert lams["absolute", 1e-3] == lams["absolute", 1e-4] == 0.02
+
+
+def test_tolerance_ends_the_search(corpus: TokenStore) -> None:
+    config = dataclasses.replace(LINEAR, steps=60, tolerance=0.9, tolerance_window=4)
+    state = state_of(corpus, config)
+    list(run_search(state))
+    assert len(state.records) == 8
+
+
+@pytest.mark.parametrize(("optimizer", "eta"), [("adamw", 1e12), ("sgd", 1e20)])
+def test_a_loss_that_explodes_names_step_and_domain(
+    corpus: TokenStore, optimizer: str, eta: float
+) -> None:
+    config = ProxyConfig(optimizer=optimizer, learning_rate=eta, warmup_steps=0)
+    model = build_language_model(MODELS / "proxy-tiny", corpus.vocabulary)
+    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    state = init_search(domains, Proxy(model, config), LINEAR)
+    with pytest.raises(NonFiniteError, match=r"Step \d+: the .+ of domain '\w+' is (nan|inf|-inf)"):
+        list(run_search(state))
+    assert len(state.records) < LINEAR.steps
+    assert all(np.isfinite(record.g).all() for record in state.records)
+
+
+def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenStore) -> None:
+    state = state_of(corpus)
+    search_step(state)
+    greek = int(state.domains._streams["signal", "greek"].read(0, 1)[0, 5])
+    with torch.no_grad():
+        state.proxy.model.table[greek] = float("nan")  # tokens of one alphabet only
+    with pytest.raises(NonFiniteError, match=r"Step \d+: the signal of domain 'greek' is nan"):
+        list(run_search(state))
+
+
+def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
+    state = state_of(corpus)
+    with torch.no_grad():
+        state.learner.guide.network.domain_bias[2, 1] = float("nan")
+    with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
+        search_step(state)
+
+
+def test_the_bound_serves_too(corpus: TokenStore) -> None:
+    records = list(run_search(state_of(corpus, dataclasses.replace(LINEAR, kl="bound"))))
+    default = list(run_search(state_of(corpus)))
+    assert np.isfinite([record.loss for record in records]).all()
+    assert not np.array_equal(records[-1].mean, default[-1].mean)
+
+
+def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:
+    """The estimate's mean over many subsets is what measuring every domain gives."""
+    config = dataclasses.replace(LINEAR, signal_domains=2)
+    state = state_of(corpus, config)
+    exact = torch.tensor([0.3, -0.1, 0.2, 0.05])
+    memory = torch.tensor([0.1, 0.1, 0.0, -0.2])
+    asked = []
+
+    def measure(names: list[str], theta: object, eta: float) -> Evidence:
+        asked.append(tuple(names))
+        chosen = [state.domains.names.index(name) for name in names]
+        return Evidence(torch.ones(len(names)), exact[chosen], 1.0)
+
+    state.measure = measure  # type: ignore[assignment]
+    estimates = []
+    for _ in range(3000):
+        state.g = memory.clone()
+        estimates.append(_measure(state, torch.zeros(4), {}, 0.1)[0])
+        chosen = [state.domains.names.index(name) for name in asked[-1]]
+        assert torch.equal(state.g[chosen], exact[chosen])
+    mean = torch.stack(estimates).mean(0)
+    torch.testing.assert_close(mean, exact, rtol=0, atol=0.02)
+    assert len(set(asked)) == 6, "all pairs of four"
+
+
+def test_fewer_updates_cost_less(corpus: TokenStore) -> None:
+    state = state_of(corpus, dataclasses.replace(LINEAR, update_every=3))
+    list(run_search(state))
+    tokens = state.proxy.cost.tokens
+    full = state_of(corpus)
+    list(run_search(full))
+    assert tokens["train"] == full.proxy.cost.tokens["train"]
+    assert tokens["hypergradient"] < full.proxy.cost.tokens["hypergradient"] / 2
+    assert state.records[-1].mean.max() > state.records[0].mean.max()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_strategies_reach_the_proxy(
+    corpus: TokenStore, strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of one domain or of all, and factors where the weights weigh losses."""
+    seen: list[tuple[int, torch.Tensor | None]] = []
+    step, draw = Proxy.step, Domains.train_batch
+
+    def drawn(self: Domains, counts: dict[str, int]) -> torch.Tensor:
+        seen.append((sum(count > 0 for count in counts.values()), None))
+        return draw(self, counts)
+
+    def trained(self: Proxy, batch: torch.Tensor, factors: torch.Tensor | None) -> torch.Tensor:
+        seen[-1] = (seen[-1][0], factors)
+        return step(self, batch, factors)
+
+    monkeypatch.setattr(Domains, "train_batch", drawn)
+    monkeypatch.setattr(Proxy, "step", trained)
+    list(run_search(state_of(corpus, dataclasses.replace(LINEAR, strategy=strategy))))
+    assert len(seen) == LINEAR.steps
+    for _, factors in seen:
+        assert (factors is None) == strategy.endswith("sampling")
+        if factors is not None:
+            assert factors.shape == (LINEAR.batch_sequences,)
+    if strategy == "intra_weighting":
+        assert {domains for domains, _ in seen} == {4}, "uniform, whatever the weights"
+    if strategy.startswith("inter"):
+        assert {domains for domains, _ in seen} == {1}

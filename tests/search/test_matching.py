@@ -1,0 +1,268 @@
+"""A search by gradient matching: it finds what was planted, on sequences it never trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from searches import MATCHING, means, state_of
+from tiny import Bigram, random_store
+
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.matching import MatchingSearch, RoundRecord
+from bydore_pyro.search.search import init_search, run_search, search_step
+from bydore_pyro.utils.errors import NonFiniteError
+
+PLANTED = {"a": 0.6, "b": 0.4}
+TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
+CONFIG = dataclasses.replace(MATCHING, round_sequences=40, sketch_size=4096, inference_steps=20)
+
+
+def search_of(
+    config: SearchConfig = CONFIG,
+    corpus: TokenStore | None = None,
+    seed: int = 0,
+    **proxy: float,
+) -> MatchingSearch:
+    domains = Domains(
+        corpus or random_store(tokens=12800, documents=100),
+        PLANTED,
+        sequence_length=32,
+        validation_sequences=200,
+        measured=config.measured_sequences(4),
+        seed=seed,
+    )
+    given = ProxyConfig(**{"learning_rate": 0.01, "warmup_steps": 0, **proxy})
+    state = init_search(domains, Proxy(Bigram(24, seed), given), config, seed=seed)
+    assert isinstance(state, MatchingSearch)
+    return state
+
+
+def finished(config: SearchConfig = CONFIG, *more: object, **options: object) -> MatchingSearch:
+    state = search_of(config, *more, **options)
+    list(run_search(state))
+    return state
+
+
+def distance(weights: torch.Tensor | np.ndarray) -> float:
+    return 0.5 * float(np.abs(np.asarray(weights) - TRUTH).sum())
+
+
+def test_the_planted_mixture_is_found() -> None:
+    """Two of four kinds of tokens make up the validation text."""
+    state = finished()
+    assert distance(state.matching.weights) < 0.08, state.matching.weights
+    assert state.matching.scale == pytest.approx(1, abs=0.15)
+    assert state.matching.unexplained < 0.1
+    assert state.check is not None
+    assert not state.check.failing.any()
+
+
+def test_the_planted_mixture_is_found_in_text(corpus: TokenStore) -> None:
+    """Disjoint alphabets, few documents: the posterior's mean has the two that matter in front."""
+    config = dataclasses.replace(CONFIG, round_sequences=64)
+    state = state_of(corpus, config, validation={"birds": 0.6, "greek": 0.4})
+    list(run_search(state))
+    weights = dict(zip(state.domains.names, state.matching.weights.tolist(), strict=True))
+    assert abs(weights["birds"] - 0.6) + abs(weights["greek"] - 0.4) < 0.3, weights
+    assert weights["digits"] + weights["upper"] < 0.1, weights
+
+
+def test_rounds_are_measured_where_they_are_due() -> None:
+    config = dataclasses.replace(CONFIG, steps=20, train_share=0.5, rounds=3)
+    assert config.measured_steps == (3, 7, 10)
+    state, rounds = search_of(config), []
+    for number in range(1, 11):
+        record = search_step(state)
+        rounds.append(len(state.rounds))
+        assert np.isnan(record.validation_loss) == (number < 3)
+    assert rounds == [0, 0, 1, 1, 1, 1, 2, 2, 2, 3]
+    assert state.is_done
+    assert state.average_start == 9
+    assert [one.step for one in state.rounds] == [3, 7, 10]
+    assert all(type(one) is RoundRecord for one in state.rounds)
+
+
+def test_weights_stay_uniform_before_the_first_round_and_are_trained_on_after() -> None:
+    state = finished(dataclasses.replace(CONFIG, steps=20))
+    uniform = np.full(4, 0.25, np.float32)
+    first, second = state.config.measured_steps
+    for number, record in enumerate(state.records, 1):
+        assert (record.weights == uniform).all() == (number <= first), number
+        assert (record.mean == uniform).all() == (number < first), number
+    np.testing.assert_array_equal(state.records[first].weights, state.records[first - 1].mean)
+    assert not np.array_equal(means(state)[-1], means(state)[second - 2])
+
+
+def test_half_of_a_later_round_follows_the_weights() -> None:
+    state = finished(dataclasses.replace(CONFIG, rounds=3))
+    first, *later = [one.sequences for one in state.rounds]
+    assert first.tolist() == [40] * 4
+    for number, one in enumerate(later):
+        assert abs(int(one.sum()) - 160) <= 4
+        belief = state.records[state.config.measured_steps[number]].weights
+        expected = 160 * (0.5 / 4 + 0.5 * belief)
+        np.testing.assert_allclose(one, expected, atol=1)
+    for one in state.measured:
+        assert [len(p) for p in one.products] == [len(d) for d in one.documents]
+    assert [len(p) for p in state.measured[0].products] == [40] * 4
+
+
+def test_no_domain_gives_more_than_it_has() -> None:
+    corpus = random_store(tokens=12800, documents=100)
+    ends = {**corpus.train_documents, "c": corpus.train_documents["c"][:5]}
+    short = dataclasses.replace(
+        corpus, train={**corpus.train, "c": corpus.train["c"][:640]}, train_documents=ends
+    )
+    state = finished(corpus=short)
+    assert state.domains.measurable()[2] == 6, "a third of twenty"
+    assert all(one.sequences[2] <= 6 for one in state.rounds)
+    assert distance(state.matching.weights) < 0.15
+
+
+@pytest.mark.parametrize("sequences", [1, 2, 3, 5])
+def test_a_domain_of_hardly_any_text_ends_no_search(sequences: int) -> None:
+    corpus = random_store(tokens=6400)
+    train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}
+    ends = {**corpus.train_documents, "c": np.array([32 * sequences])}
+    state = finished(corpus=dataclasses.replace(corpus, train=train, train_documents=ends))
+    assert state.matching.weights.isfinite().all()
+    assert state.rounds[0].sequences[2] == (sequences if sequences < 3 else 1)
+
+
+def test_what_is_measured_is_never_trained_on() -> None:
+    """Over many epochs: the rows of training and those of measuring have none in common."""
+    config = dataclasses.replace(CONFIG, steps=120, batch_sequences=32)
+    state = search_of(config, corpus=random_store(tokens=3200))
+    trained, measured = {}, {}
+    for (kind, name), stream in state.domains._streams.items():
+        seen = trained if kind == "train" else measured
+        if kind == "signal":
+            continue
+        plain = stream.rows
+
+        def rows(position: int, count: int, plain=plain, seen=seen, name=name) -> np.ndarray:
+            found = plain(position, count)
+            seen.setdefault(name, set()).update(found.tolist())
+            return found
+
+        stream.rows = rows
+    list(run_search(state))
+    assert max(state.domains.epochs().values()) > 2
+    for name in state.domains.names:
+        assert measured[name]
+        assert not trained[name] & measured[name]
+
+
+def test_a_domain_that_was_learned_by_heart_gains_no_weight() -> None:
+    """Few sequences, read dozens of times: measured on these, their gradients are so small that
+    noise alone gives the domain weight. On those that were kept aside it has none."""
+    corpus = random_store(tokens=12800, documents=100)
+    ends = {**corpus.train_documents, "c": corpus.train_documents["c"][:3]}
+    short = dataclasses.replace(
+        corpus, train={**corpus.train, "c": corpus.train["c"][:384]}, train_documents=ends
+    )
+    config = dataclasses.replace(CONFIG, steps=200, batch_sequences=16, rounds=1)
+    found = {}
+    for kind in ("measure", "train"):
+        state = search_of(config, corpus=short, learning_rate=0.1)
+        streams = state.domains._streams
+        streams["measure", "c"] = streams[kind, "c"]
+        list(run_search(state))
+        assert state.domains.epochs()["c"] > 40
+        batch, _ = state.domains.measure_batch("c", 4)
+        found[kind] = state.proxy.evaluate(batch, "x"), state.matching.weights
+    assert found["train"][0] < found["measure"][0] - 0.2, "it was learned by heart"
+    weights = found["measure"][1]
+    assert float(weights[2]) < 0.02
+    assert distance(weights) < 0.1, weights
+    assert float(found["train"][1][2]) > 0.05, "the trap is one"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_finds_it(strategy: Strategy) -> None:
+    state = finished(dataclasses.replace(CONFIG, strategy=strategy))
+    assert distance(state.matching.weights) < 0.1
+
+
+def test_the_learners_agree() -> None:
+    """The points are where the evidence is largest; the posterior's mean is not far."""
+    found = {
+        learner: finished(dataclasses.replace(CONFIG, learner=learner, rounds=1))
+        for learner in ("bayesian", "point", "exponentiated")
+    }
+    best = found["bayesian"].matching.weights.numpy()
+    for learner in ("point", "exponentiated"):
+        state = found[learner]
+        np.testing.assert_allclose(state.matching.weights, best, atol=1e-9)
+        np.testing.assert_allclose(means(state)[-1], best, atol=0.02)
+        assert not state.records[-1].standard_deviation.any()
+    assert 0.5 * np.abs(means(found["bayesian"])[-1] - best).sum() < 0.15
+
+
+def test_no_check_is_made_where_none_is_asked_for() -> None:
+    state = finished(dataclasses.replace(CONFIG, check_sequences=0))
+    assert state.check is None
+    assert "check" not in state.proxy.cost.tokens
+
+
+def test_what_was_measured_is_charged() -> None:
+    state = finished()
+    counted = sum(int(one.sequences.sum()) for one in state.rounds) + 2 * 200
+    assert state.proxy.cost.tokens["gradients"] == 32 * counted
+    assert state.proxy.cost.tokens["train"] == 32 * 8 * 6
+    for part in ("gradients", "matching", "guide", "check"):
+        assert state.proxy.cost.seconds[part] > 0, part
+
+
+def test_before_the_first_round_there_is_no_evidence() -> None:
+    state = search_of()
+    search_step(state)
+    with pytest.raises(ValueError, match="at least one round"):
+        _ = state.matching
+
+
+def test_a_broken_domain_is_the_one_that_is_named() -> None:
+    """Where its own sequences alone have what breaks the proxy."""
+    corpus = random_store(vocabulary=25)
+    for name in "abcd":
+        corpus.train[name][corpus.train[name] == 24] = 0
+        corpus.validation[name][corpus.validation[name] == 24] = 0
+    corpus.train["c"][::3] = 24
+    state = search_of(corpus=corpus)
+    state.proxy = Proxy(Bigram(25), ProxyConfig())
+    state.sketch.proxy = state.proxy
+    state.sketch.__init__(state.proxy, 64)
+    with torch.no_grad():
+        state.proxy.model.table[24] = float("nan")
+    state.train = lambda counts, factors: 1.0
+    with pytest.raises(NonFiniteError, match=r"Step 3: the signal of domain 'c' is nan"):
+        list(run_search(state))
+    assert len(state.records) == 2
+
+
+def test_an_infinite_gradient_of_a_finite_loss_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = search_of()
+
+    def sketched(batch: torch.Tensor, part: str) -> tuple[torch.Tensor, torch.Tensor]:
+        sketches = torch.ones(len(batch), 8)
+        sketches[0, 3] = float("inf")
+        return sketches, torch.ones(len(batch))
+
+    monkeypatch.setattr(GradientSketch, "__call__", lambda self, b, p: sketched(b, p))
+    with pytest.raises(NonFiniteError, match=r"Step 3: the gradient of domain 'a' is inf"):
+        list(run_search(state))
+
+
+def test_domains_that_keep_nothing_are_refused(corpus: TokenStore) -> None:
+    plain = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
+    proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig())
+    with pytest.raises(ValueError, match="measured > 0 for gradient matching, actual 0"):
+        init_search(plain, proxy, SearchConfig(steps=20))

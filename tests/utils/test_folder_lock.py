@@ -1,0 +1,119 @@
+"""One writer a folder: the lock is the system's, ends with its process, and follows the folder."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.folder_lock import (
+    FolderLock,
+    folders_released,
+    hold_folder,
+    lock_if_free,
+    unlock,
+)
+
+
+def is_free(path: Path) -> bool:
+    handle = lock_if_free(path)
+    if handle is not None:
+        unlock(handle)
+    return handle is not None
+
+
+def test_a_lock_is_there_until_it_is_released(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "run"
+    with FolderLock(path) as lock:
+        assert not is_free(path)
+        with pytest.raises(RunFolderError, match="no other process writes to, found one at work"):
+            FolderLock(path)
+        assert not lock.is_lost
+    assert list(tmp_path.iterdir()) == [], "what was made for it goes with it"
+    (tmp_path / "empty").mkdir()
+    FolderLock(tmp_path / "empty").release()
+    assert is_free(tmp_path / "empty"), "a folder that was there stays"
+
+
+def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
+    with FolderLock(tmp_path / "a") as lock:
+        (tmp_path / "a").rename(tmp_path / "b")
+        assert lock.is_lost
+        with pytest.raises(RunFolderError, match="a to stay, found that it was deleted, moved"):
+            lock.require()
+        assert not is_free(tmp_path / "b")
+        assert is_free(tmp_path)
+
+
+def test_a_process_shares_its_own_lock(tmp_path: Path) -> None:
+    with folders_released():
+        first = hold_folder(tmp_path)
+        assert hold_folder(tmp_path) is first
+        assert not is_free(tmp_path)
+    assert is_free(tmp_path)
+    assert not first.is_lost, "what was released is no more watched"
+
+
+def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Path) -> None:
+    """The workers that read for a training outlive it by seconds."""
+    program = (
+        "import os, sys, time; from pathlib import Path;"
+        "from bydore_pyro.utils.folder_lock import FolderLock;"
+        "lock = FolderLock(Path(sys.argv[1]));"
+        "child = os.fork();"
+        "print(child, flush=True) if child else time.sleep(60); time.sleep(60)"
+    )
+    run = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        assert not is_free(tmp_path)
+        holder.kill()
+        holder.wait()
+        assert is_free(tmp_path)
+        os.kill(child, 9)
+
+
+def _hold(path: Path, begun: multiprocessing.synchronize.Event) -> None:
+    with FolderLock(path):
+        begun.set()
+        time.sleep(0.5)
+
+
+def test_who_waits_is_told_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    begun, told = context.Event(), []
+    process = context.Process(target=_hold, args=(tmp_path / "a", begun))
+    process.start()
+    assert begun.wait(60)
+    with FolderLock(tmp_path / "a", waiting=lambda: told.append(time.monotonic())):
+        assert len(told) == 1
+        assert (tmp_path / "a").is_dir()
+    process.join()
+
+
+def test_a_file_system_without_locks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.warns(UserWarning, match="cannot be locked .*one process writes"):
+        FolderLock(tmp_path).release()
+
+
+def test_a_folder_that_is_gone_is_the_reason_of_what_fails(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="run to stay"), folders_released():
+        lock = hold_folder(tmp_path / "run")
+        lock.path.rmdir()
+        (lock.path / "a").write_text("x")
+    with pytest.raises(FileNotFoundError), folders_released():
+        lock = hold_folder(tmp_path / "run")
+        (lock.path / "b" / "c").write_text("x")

@@ -1,0 +1,86 @@
+"""What libraries raise for want of disk or memory is one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bydore_pyro.utils.files import appearing_folder
+from bydore_pyro.utils.foreign_errors import familiar_errors
+from bydore_pyro.utils.tensor_tree import write_tree
+
+MUCH = 10**15
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda: torch.empty(MUCH), lambda: np.empty(MUCH), lambda: bytearray(MUCH)]
+)
+def test_memory_that_is_not_there(ask: Callable[[], object]) -> None:
+    expected = "Expected enough memory, found too little: "
+    with pytest.raises(OSError, match=expected), familiar_errors():
+        ask()
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    for error in (RuntimeError("a mistake"), ValueError("(os error 28)"), OSError(28, "full")):
+        with pytest.raises(type(error)) as raised, familiar_errors():
+            raise error
+        assert raised.value is error
+
+
+def test_what_the_libraries_say() -> None:
+    class SafetensorError(Exception):
+        pass
+
+    for error, number, message in (
+        (SafetensorError("I/O error: No space left on device (os error 28)"), 28, "No space left"),
+        (Exception("No space left on device (os error 28)"), 28, "No space left"),
+        (RuntimeError("unable to close file, errno = 28, error message = 'x'"), 28, "No space"),
+        (RuntimeError("Symlink loop from '/x'"), 40, "Symlink loop"),
+        (SafetensorError("header too small"), None, "Expected a whole file of tensors"),
+        (RuntimeError("PytorchStreamWriter failed writing file"), None, "Expected room for"),
+        (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."), None, "died"),
+    ):
+        with pytest.raises(OSError, match=message) as raised, familiar_errors():
+            raise error
+        assert raised.value.errno == number
+
+
+def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does; safetensors' error is no
+    `OSError`."""
+    program = (
+        "import resource, sys, torch; from pathlib import Path;"
+        "from bydore_pyro.utils.files import appearing_folder;"
+        "from bydore_pyro.utils.tensor_tree import write_tree;"
+        "from bydore_pyro.utils.command_line import one_line_errors;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n"
+        "with one_line_errors('test'), appearing_folder(Path(sys.argv[1])) as aside:\n"
+        "    write_tree(aside, {'a': torch.zeros(100_000)}, {})"
+    )
+    run = [sys.executable, "-c", program, str(tmp_path / "step-1")]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("test: error: File too large (")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+    with appearing_folder(tmp_path / "step-1") as aside:
+        write_tree(aside, {"a": torch.zeros(2)}, {})
+
+
+def test_a_thread_that_cannot_write_tells_it_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with familiar_errors():
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+    assert capsys.readouterr().err == "a thread ended: [Errno 28] No space left on device\n"

@@ -1,0 +1,143 @@
+"""The run folder: refused where it is taken, files whole, provenance honest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from searches import state_of
+
+from bydore_pyro.analysis.diagnostics import posterior_of, trajectory_of
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.search.search import run_search
+from bydore_pyro.utils.arviz_import import import_arviz
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.folder_lock import lock_if_free, unlock
+from bydore_pyro.utils.run_folder import RunFolder, provenance
+
+
+def test_a_folder_that_is_a_run_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+    del folder
+    assert not (tmp_path / "deep").exists(), "nothing was written to it"
+    folder = RunFolder(tmp_path / "run")
+    folder.write_json("config.json", {})
+    with pytest.raises(RunFolderError, match=r"found a run in .*run"):
+        RunFolder(tmp_path / "run")
+
+
+def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="folder to write to"):
+        RunFolder(tmp_path / "file")
+    with pytest.raises(RunFolderError, match="folder to write to"):
+        RunFolder(tmp_path / "file" / "below")
+
+
+def test_json_refuses_what_is_not_json(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_json("a.json", {"x": 1})
+    with pytest.raises(ValueError, match="Out of range float"):
+        folder.write_json("a.json", {"x": float("nan")})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
+
+
+def test_arviz_and_xarray_read_what_is_written(tmp_path: Path, corpus: TokenStore) -> None:
+    import xarray
+
+    state = state_of(corpus)
+    list(run_search(state))
+    folder = RunFolder(tmp_path)
+    posterior, trajectory = posterior_of(state), trajectory_of(state)
+    folder.write_posterior("posterior.nc", posterior)
+    folder.write_dataset("trajectory.nc", trajectory)
+    az = import_arviz()
+    read = az.from_netcdf(tmp_path / "posterior.nc")
+    assert read["posterior"]["w"].equals(posterior["posterior"]["w"])
+    assert az.summary(read, var_names=["w"]).index.tolist() == [f"w[{n}]" for n in corpus.names]
+    with xarray.open_dataset(tmp_path / "trajectory.nc", engine="h5netcdf") as stored:
+        assert stored.equals(trajectory)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["posterior.nc", "trajectory.nc"]
+
+
+def test_provenance_states_what_is_installed() -> None:
+    stated = provenance()
+    assert stated["versions"]["torch"] == importlib.metadata.version("torch")
+    assert stated["commit"] is None or len(stated["commit"].rstrip("+")) == 40
+
+
+ANOTHER = """
+import sys
+from pathlib import Path
+from bydore_pyro.utils.command_line import one_line_errors
+from bydore_pyro.utils.folder_lock import lock_if_free, unlock
+from bydore_pyro.utils.run_folder import RunFolder
+with one_line_errors("bydore test"):
+    folder = RunFolder(Path(sys.argv[1]), resume=len(sys.argv) > 2)
+    print("begun", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def another(*arguments: object) -> subprocess.Popen[str]:
+    """Another process that writes to a run's folder until it is told to stop."""
+    run = [sys.executable, "-c", ANOTHER, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(run, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+@pytest.mark.parametrize("resume", [(), ("resume",)])
+def test_a_run_has_one_writer(tmp_path: Path, resume: tuple[str, ...]) -> None:
+    """Of two starts, and of two that go on, the second is refused; a killed one leaves no lock."""
+    path = tmp_path / "run"
+    if resume:
+        path.mkdir()
+        (path / "config.json").write_text("{}")
+    before = list(tmp_path.rglob("*"))
+    with another(path, *resume) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "begun\n"
+        _, told = another(path, *resume).communicate(timeout=60)
+        assert told.splitlines() == [
+            "bydore test: error: Expected a folder that no other process writes to, found one at "
+            f"work in {path}"
+        ]
+        first.kill()
+        first.wait()
+        second = another(path, *resume)
+        assert second.communicate("\n", timeout=60) == ("begun\n", "")
+    assert list(tmp_path.rglob("*")) == [path, *before[1:]], "a lock is no file"
+
+
+def test_one_process_may_look_at_its_own_run_again(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_json("config.json", {})
+        with RunFolder(tmp_path / "run", resume=True) as again:
+            again.write_text("a.txt", "x")
+        assert lock_if_free(tmp_path / "run") is None
+    handle = lock_if_free(tmp_path / "run")
+    assert handle is not None
+    unlock(handle)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_that_is_deleted_amid_a_run_is_not_made_again(
+    tmp_path: Path, replaced: bool
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.write_text("a.txt", "x")
+    folder.require()
+    shutil.rmtree(folder.path)
+    if replaced:
+        folder.path.mkdir()
+    assert folder.is_lost
+    for write in (folder.require, lambda: folder.write_json("metrics.json", {})):
+        with pytest.raises(RunFolderError, match="run to stay, found that it was deleted"):
+            write()
+    assert list(tmp_path.iterdir()) == ([folder.path] if replaced else [])
+    assert list(tmp_path.glob("run/*")) == []
