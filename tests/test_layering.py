@@ -153,6 +153,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     "baselines.autoscale": {
         *("baselines.power_laws", "baselines.problem", "baselines.proxy_runs"),
+    },
+    "baselines.autoscale_table": {
+        *("baselines.autoscale", "baselines.power_laws", "baselines.problem"),
         *("baselines.runs_table", "mixture"),
     },
     "baselines.doremi": {
@@ -279,7 +282,7 @@ ALLOWED: dict[str, set[str]] = {
         *("run_data",),
     },
     "commands.fit_command": {
-        *("baselines.autoscale", "baselines.gaussian_process", "baselines.problem"),
+        *("baselines.autoscale_table", "baselines.gaussian_process", "baselines.problem"),
         *("baselines.regmix", "baselines.runs_table", "command_line", "data.tokens"),
         *("cost", "diagnostics", "html_report", "methods", "options", "parallel", "report"),
         *("resuming", "run_data", "run_folder", "search_results", "weights_files"),

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 from tqdm import tqdm
 
-from bydore_pyro.baselines.autoscale import fit_table
+from bydore_pyro.baselines.autoscale_table import fit_table
 from bydore_pyro.baselines.gaussian_process import KERNEL_DRAWS
 from bydore_pyro.baselines.problem import Fit
 from bydore_pyro.baselines.regmix import fit_runs, prior_of
