@@ -165,6 +165,7 @@ def test_every_experiment_is_run_here() -> None:
         "common",
         "convergence_problems",
         "paper_scale",
+        "regmix_subsets",
     }
     assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS, ALL_OF_THEM}
 

@@ -1,6 +1,6 @@
 from .autoscale import AutoScaleConfig as AutoScaleConfig
 from .autoscale import fit_autoscale as fit_autoscale
-from .autoscale import fit_table as fit_table
+from .autoscale_table import fit_table as fit_table
 from .doremi import DoReMiConfig as DoReMiConfig
 from .doremi import fit_doremi as fit_doremi
 from .fastmix import FastMixConfig as FastMixConfig

@@ -252,7 +252,7 @@ class Mixture:
                 name: {"mean": mean, "standard_deviation": deviation}
                 for name, (mean, deviation) in self.predicted_loss.items()
             }
-        content: dict[str, Any] = {
+        content = {
             "format": FORMAT,
             "weights_are": "shares of training tokens",
             "weights": by_name(self.weights),
@@ -262,9 +262,10 @@ class Mixture:
             "hdi_probability": self.hdi_probability,
             "tokenizer_sha256": self.tokenizer,
             "data_sha256": self.data_sha256,
+            "prior": by_name(self.prior),
+            "predicted_loss": predicted,
+            "notes": list(self.notes),
         }
-        more = {"prior": by_name(self.prior), "predicted_loss": predicted, "notes": self.notes}
-        content |= {key: value for key, value in more.items() if value}
         return json.dumps(content, indent=2)
 
     @classmethod

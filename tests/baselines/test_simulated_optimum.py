@@ -186,7 +186,7 @@ def test_intervals_hold_the_planted_optimum_and_narrow_with_more_runs() -> None:
 
 def test_contenders_hold_the_best_of_each_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     weights, losses = planted(60, noise=0.05)
-    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
+    model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=0)
     whole = simulated_optimum(model, PRIOR, draws=2000, best=8)
     monkeypatch.setattr(module, "CONTENDERS", 400)
     part = simulated_optimum(model, PRIOR, draws=2000, best=8)
