@@ -51,7 +51,7 @@ def options_of(name: str) -> set[str]:
     """The options that a command's help lists."""
     out = StringIO()
     with redirect_stdout(out), suppress(SystemExit):
-        main([name, "--help"])
+        main([name, "--help-all" if name in ("search", "fit") else "--help"])
     return set(re.findall(r"--[a-z_]+", out.getvalue()))
 
 

@@ -41,7 +41,20 @@ from bydore_pyro.runs import (
 )
 from bydore_pyro.utils import DataError, RunFolder, one_line_errors, progress_bar, provenance, tell
 
-__all__ = ["FitConfig", "FitOptions", "fit_command"]
+__all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
+
+# What `--help` lists, and `--help-all` beside; all other settings stand in a file.
+COMMON = (
+    *("method", "runs", "target", "prior", "few_runs", "domain_tokens", "budget", "proxy_runs"),
+    *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies", "data", "domains"),
+    *("validation", "tokenizer", "domain_megabytes", "text_column", "domain_column", "proxy"),
+    *("learning_rate", "precision", "device", "sequence_length", "batch_sequences", "steps"),
+    *("tokens", "evidence", "seed", "max_epochs", "target_tokens", "out", "smoke"),
+)
+MORE = (
+    *("regmix_draws", "autoscale_growth", "unimax_epochs", "fastmix_rate", "evaluation_sequences"),
+    *("vocabulary", "on_error", "cache"),
+)
 
 DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
 FROM_RUNS = ("regmix", "autoscale")
@@ -115,7 +128,9 @@ def fit_command(arguments: Sequence[str]) -> None:
     quiet_unless_main()
     with one_line_errors(name):
         about = fit_command.__doc__ or ""
-        options, resume = options_or_resumed(arguments, name, about, FitOptions, {**SMOKE, **SMALL})
+        options, resume = options_or_resumed(
+            *(arguments, name, about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
+        )
         if options.fit.runs is not None:
             _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target))
             return

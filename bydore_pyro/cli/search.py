@@ -10,7 +10,19 @@ from bydore_pyro.proxy import number_of_processes, quiet_unless_main
 from bydore_pyro.runs import Options
 from bydore_pyro.utils import one_line_errors
 
-__all__ = ["RepetitionConfig", "SearchOptions", "search_command"]
+__all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
+
+# What `--help` lists, and `--help-all` beside; all other settings stand in a file.
+COMMON = (
+    *("data", "domains", "validation", "tokenizer", "domain_megabytes", "text_column"),
+    *("domain_column", "proxy", "learning_rate", "precision", "device", "sequence_length"),
+    *("batch_sequences", "steps", "tokens", "evidence", "seed", "seeds", "max_epochs"),
+    *("target_tokens", "out", "smoke"),
+)
+MORE = (
+    *("rounds", "train_share", "round_sequences", "strategy", "learner", "validation_sequences"),
+    *("vocabulary", "on_error", "cache", "checkpoint_every", "log"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +57,9 @@ def search_command(arguments: Sequence[str]) -> None:
     quiet_unless_main()
     with one_line_errors(name):
         about = search_command.__doc__ or ""
-        options, resume = options_or_resumed(arguments, name, about, SearchOptions)
+        options, resume = options_or_resumed(
+            arguments, name, about, SearchOptions, common=COMMON, more=MORE
+        )
         if options.repetition.seeds > 1:
             if number_of_processes() > 1:
                 raise ValueError("Expected --seeds 1 with several processes, found more")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,6 +54,8 @@ def options_or_resumed(
     about: str,
     kind: type[T],
     smoke: Mapping[str, Any] = SMOKE,
+    common: Collection[str] | None = None,
+    more: Collection[str] = (),
 ) -> tuple[T, Path | None]:
     """Returns the options of a command line, and the folder of the run that `--resume` names.
 
@@ -63,6 +65,8 @@ def options_or_resumed(
         about: The text of `--help`.
         kind: The class of the options.
         smoke: What `--smoke` presets.
+        common: Options that `--help` lists, see `parse_options`.
+        more: Options that `--help-all` lists too.
 
     Raises:
         RunFolderError: When `--resume` names no run.
@@ -71,5 +75,7 @@ def options_or_resumed(
     resume = resumed_run(arguments)
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume
-    options = parse_options(arguments, name, about, kind, presets={"--smoke": smoke})
+    options = parse_options(
+        arguments, name, about, kind, presets={"--smoke": smoke}, common=common, more=more
+    )
     return options.resolved(), None

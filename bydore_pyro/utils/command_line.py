@@ -40,6 +40,8 @@ def parse_options(
     kind: type[T],
     defaults: Mapping[str, Any] | None = None,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
+    common: Collection[str] | None = None,
+    more: Collection[str] = (),
 ) -> T:
     """Turns arguments into options.
 
@@ -52,6 +54,9 @@ def parse_options(
         presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
             `--option=value`). They apply as far as the command has such options; an option that is
             given wins.
+        common: Options that `--help` lists; all when None.
+        more: Options that `--help-all` lists too. What is in neither can stand in a file that
+            `--config` names, not on the command line.
 
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
@@ -78,6 +83,8 @@ def parse_options(
         "command line gives wins.",
     )
     known = {option.dest for option in parser._actions}
+    if common is not None:
+        _offer(parser, arguments, {"help", "config", *common}, more)
     arguments = _with_config(arguments, known)
     require_utf8(name, arguments)
     own = dict(defaults or {})
@@ -91,6 +98,30 @@ def parse_options(
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return kind(**dict(zip(configurations, parsed, strict=True)))
+
+
+def _offer(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    common: Collection[str],
+    more: Collection[str],
+) -> None:
+    """Leaves options out of the help, and refuses those that are for files alone."""
+    wants_all = "--help-all" in arguments
+    given = {argument.partition("=")[0] for argument in arguments}
+    for option in parser._actions:
+        if option.dest not in common and not (wants_all and option.dest in more):
+            option.help = argparse.SUPPRESS
+        found = sorted(given.intersection(option.option_strings))
+        if found and option.dest not in {*common, *more}:
+            parser.error(f"Expected {found[0]} in a file that --config names, found it here")
+    parser.epilog = (
+        "--help-all lists more options. Settings of the proxy, the guide and the methods that are "
+        "seldom changed stand in a file that --config names."
+    )
+    if wants_all:
+        parser.print_help()
+        raise SystemExit(0)
 
 
 def require_utf8(name: str, arguments: Sequence[str]) -> None:

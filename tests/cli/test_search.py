@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from tiny import write_domains
 
-from bydore_pyro.cli.search import RepetitionConfig, search_command
+from bydore_pyro.cli import fit, search
+from bydore_pyro.cli.fit import FitOptions
+from bydore_pyro.cli.search import RepetitionConfig, SearchOptions, search_command
 
 
 @pytest.fixture
@@ -49,3 +53,11 @@ def test_a_proxy_that_has_not_learned_is_told_everywhere(
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Has the proxy learned?" in page
     assert told in page
+
+
+def test_the_options_that_are_offered_exist_and_are_few() -> None:
+    for kind, module, most in ((SearchOptions, search, 35), (FitOptions, fit, 45)):
+        known = {f.name for part in get_type_hints(kind).values() for f in fields(part)}
+        offered = [*module.COMMON, *module.MORE]
+        assert set(offered) <= known
+        assert len(set(offered)) == len(offered) < most

@@ -115,11 +115,13 @@ def test_all_processes_have_one_run_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("evidence", ["matching", "linear"])
 def test_two_processes_find_what_one_finds(tmp_path: Path, evidence: str) -> None:
     text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("guide_warmup: 3\n")
 
     def search(out: str, *launcher: str) -> subprocess.CompletedProcess[str]:
         options = ["search", "--smoke", "--data", str(text), "--validation", "a", "--steps", "15"]
         options += ["--evidence", evidence, "--round_sequences", "7"]
-        options += ["--guide_warmup", "3", "--batch_sequences", "7", "--checkpoint_every", "5"]
+        options += ["--batch_sequences", "7", "--checkpoint_every", "5", "--config", str(settings)]
         options += ["--device", "cpu", "--cache", str(tmp_path / "cache")]
         return subprocess.run(
             [sys.executable, *launcher, "-m", "bydore_pyro", *options, "--out", out],

@@ -67,7 +67,9 @@ def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
 @pytest.mark.parametrize("evidence", ["matching", "linear"])
 def test_killed_twenty_times(store: Path, tmp_path: Path, evidence: str) -> None:
     """`kill -9` at 20 random moments, each time resumed: bit-identical to a run left alone."""
-    steps = ("--evidence", evidence, "--steps", "60", "--guide_warmup", "10")
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("guide_warmup: 10\n")
+    steps = ("--evidence", evidence, "--steps", "60", "--config", str(settings))
     main(arguments(store, tmp_path / "whole", *steps))
     program = tmp_path / "program.py"
     # Forked, so that the imports are paid once; it kills itself where it is told to.

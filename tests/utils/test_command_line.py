@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +119,29 @@ def test_the_bar_is_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
     with progress_bar() as show:
         show(5, 10, "5 MB")
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_seldom_changed_stands_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def offered(*arguments: str) -> BothOptions:
+        return parse_options(arguments, "test", "", BothOptions, common=["steps"], more=["name"])
+
+    for asked, listed in (("--help", ["--steps"]), ("--help-all", ["--steps", "--name"])):
+        with pytest.raises(SystemExit) as ended:
+            offered(asked)
+        assert ended.value.code == 0
+        told = capsys.readouterr().out
+        assert re.findall(r"^  (--(?!config)\w+)", told, re.M) == listed
+    assert offered("--name", "x", "--steps", "3").other.name == "x"
+    for given in (["--quick"], ["--quick=true"]):
+        with pytest.raises(SystemExit) as ended:
+            offered(*given)
+        assert ended.value.code == 2
+        told = capsys.readouterr().err
+        assert "Expected --quick in a file that --config names" in told
+    (tmp_path / "options.yaml").write_text("quick: true\n")
+    assert offered("--config", str(tmp_path / "options.yaml")).part.quick
 
 
 def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
