@@ -412,13 +412,6 @@ def test_paper_budget_benchmark() -> None:
     assert "aten::mm" in shown
 
 
-def test_stacked_benchmark() -> None:
-    sizes = ("--proxies", "2", "--sequences", "1", "--length", "8", "--vocabulary", "64")
-    shown = run_benchmark("stacked", *sizes, "--blocks", "1")
-    assert "2 proxies, 1 x 8 tokens each" in shown
-    assert "ratio" in shown
-
-
 @pytest.mark.slow
 def test_scale_benchmark() -> None:
     sizes = ("--domains", "3", "40", "--blocks", "1", "--vocabulary", "500", "--batch", "2", "16")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.export import FORMATS, ExportConfig
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.utils import (
     DataError,
     RunFolderError,
@@ -100,7 +100,7 @@ def _export(run: str, options: ExportOptions) -> None:
     config, files = options.export, options.files
     if files.out is not None:
         require_new_file(Path(files.out))
-    mixture, pruned = _mixture(run), []
+    mixture, pruned = mixture_from(run), []
     if files.prune:
         below = [name for name, verdict in mixture.verdicts().items() if verdict == "below"]
         against = "equal shares" if mixture.prior is None else "the prior"
@@ -142,17 +142,6 @@ def _export(run: str, options: ExportOptions) -> None:
     for note in (*pruned, *found.notes):
         tell(note)
     tell(f"Next: {FORMATS[config.to].use.replace('{file}', files.out or 'FILE')}")
-
-
-def _mixture(run: str) -> Mixture:
-    from bydore_pyro.mixture import mixture_from
-
-    path = Path(run)
-    if not path.is_dir():
-        return mixture_from(run)
-    if not (path / "mixture.json").is_file():
-        raise RunFolderError(f"Expected a finished run in {run}, found no mixture.json")
-    return mixture_from(str(path / "mixture.json"))
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:

@@ -81,6 +81,8 @@ def read_mixture(path: Path) -> Mixture:
         UserWarning: When the weights did not sum to 1 and were normalised.
     """
     if path.is_dir():
+        if not (path / "mixture.json").is_file():
+            raise DataError(f"Expected a finished run in {path}, found no mixture.json")
         path = path / "mixture.json"
     try:
         content = read_bytes(path, LARGEST + 1)

@@ -38,12 +38,15 @@ SMOKE = {
 }
 
 
+ENVIRONMENT = "environment"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """What is run, on what, and where the results go."""
 
     data: str = field(
-        default="environment",
+        default=ENVIRONMENT,
         metadata={
             "help": "'environment' (the text of the Python environment); a folder whose "
             "sub-folders or files are domains; a JSON or YAML file that lists domains; a token "
@@ -55,9 +58,10 @@ class RunConfig:
         default=None, metadata={"help": "Domains to train on; all of the data when not given."}
     )
     validation: list[str] = field(
-        default_factory=lambda: ["docstrings"],
+        default_factory=list,
         metadata={
-            "help": "Domains whose held-out text is the validation set, as NAME or NAME=SHARE."
+            "help": "Domains whose held-out text is the validation set, as NAME or NAME=SHARE; "
+            "with --data environment docstrings if not given."
         },
     )
     proxy: str = field(
@@ -131,9 +135,19 @@ class RunConfig:
                 raise ValueError(f"Expected {name} > 0, actual {value}")
 
     def validation_shares(self) -> dict[str, float]:
-        """Returns the validation set as shares by domain."""
+        """Returns the validation set as shares by domain.
+
+        Raises:
+            ValueError: When a share is no number, a domain stands twice, or there is none.
+        """
         shares: dict[str, float] = {}
-        for entry in self.validation:
+        given = self.validation or (["docstrings"] if self.data == ENVIRONMENT else [])
+        if not given:
+            raise ValueError(
+                "Expected --validation NAME, the domain whose held-out text is the target, found "
+                "none"
+            )
+        for entry in given:
             name, equals, share = entry.partition("=")
             try:
                 value = float(share) if equals else 1.0
