@@ -6,7 +6,7 @@ from bydore_pyro.report.matching_words import (
     check_told,
     covered,
     inference_told,
-    last_move,
+    last_alone,
     rounds_in,
     scale_told,
     width_told,
@@ -62,21 +62,22 @@ def judge_coverage(record: RunRecord) -> Verdict | None:
 
 
 def judge_rounds(record: RunRecord) -> Verdict | None:
-    """Judges whether inference settled, and how far the last round moved the weights."""
+    """Judges whether inference settled, and how far the last round alone is from all of them."""
     rounds = rounds_in(record.metrics)
     if not rounds:
         return None
-    moved, inferred = last_move(rounds), inference_told(rounds)
-    if moved is None:
+    apart, inferred = last_alone(rounds), inference_told(rounds)
+    if apart is None:
         level: Level = "unknown" if rounds[0].settled else "bad"
         answer, told = "One round cannot tell", "There was one round, and none to compare it with."
     else:
-        level = ROUNDS_AGREE.level(moved)
-        answer = {"good": "Yes", "caution": "It still moves", "bad": "No, it still moves"}[level]
+        level = ROUNDS_AGREE.level(apart)
+        answers = {"good": "Yes", "caution": "The rounds differ", "bad": "No, the rounds differ"}
+        answer = answers[level]
         told = (
-            f"The last of {len(rounds)} rounds moved the weights by {number(moved)} in total "
-            f"variation; settled is below {ROUNDS_AGREE.good:g}, moving from "
-            f"{ROUNDS_AGREE.bad:g} on."
+            f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
+            f"rounds by {number(apart)} in total variation; settled is below "
+            f"{ROUNDS_AGREE.good:g}, not settled from {ROUNDS_AGREE.bad:g} on."
         )
     if not rounds[-1].settled:
         level, answer = "bad", "No, inference ran out of steps"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.run_record import as_number
 from bydore_pyro.report.thresholds import COVERED
 from bydore_pyro.report.words import ABSENT, clean, number, percent
@@ -16,7 +17,7 @@ __all__ = [
     "check_told",
     "covered",
     "inference_told",
-    "last_move",
+    "last_alone",
     "round_rows",
     "rounds_in",
     "rows_by_round",
@@ -131,12 +132,12 @@ def check_told(metrics: Mapping[str, Any]) -> tuple[list[str], int, str] | None:
     )
 
 
-def last_move(rounds: list[Round]) -> float | None:
-    """Returns the total variation by which the last round moved the weights, None of one round."""
+def last_alone(rounds: list[Round]) -> float | None:
+    """Returns the total variation between the weights by the last round's evidence alone and those
+    by all rounds, None of one round."""
     if len(rounds) < 2:
         return None
-    before, after = rounds[-2].weights, rounds[-1].weights
-    return 0.5 * sum(abs(after.get(n, 0.0) - before.get(n, 0.0)) for n in {*before, *after})
+    return total_variation(rounds[-1].alone, rounds[-1].weights)
 
 
 def inference_told(rounds: list[Round]) -> str:

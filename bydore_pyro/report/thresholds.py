@@ -71,11 +71,12 @@ SETTLED = Limits(  # total variation between the halves of the averaged steps
     "that were planted, searches by linear evidence came within 0.12 to 0.46 of the truth: less "
     "than 0.05 is not what limits them.",
 )
-ROUNDS_AGREE = Limits(  # total variation by which the last round moved the weights
-    good=0.05,
+ROUNDS_AGREE = Limits(  # total variation between the last round alone and all rounds
+    good=0.08,
     bad=0.15,
-    reason="A total variation of 0.05 moves one token in twenty to another domain. Where rounds "
-    "differ, a model asks for other text late in its training than early.",
+    reason="On nine planted mixtures it was 0.01 to 0.08, and 0.12 on the one that was missed; "
+    "0.10 to 0.22 where no domain was of the target's kind (2026-11-22). Where rounds differ, a "
+    "model asks for other text late in its training than early.",
 )
 COVERED = Limits(  # share of the target's gradient that no mixture explains
     good=0.15,

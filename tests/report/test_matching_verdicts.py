@@ -62,11 +62,11 @@ def test_rounds_that_agree_or_do_not() -> None:
     found = judge_rounds(record_of())
     assert found is not None
     assert (found.level, found.answer) == ("good", "Yes")
-    assert "The last of 3 rounds moved the weights by 0.0" in found.figures
-    far = [{**rounds[0], "weights": {"web": 1.0}}, rounds[2]]
+    assert "The last of 3 rounds alone finds weights that differ from those of all" in found.figures
+    far = [rounds[0], {**rounds[2], "alone": {"web": 1.0}}]
     found = judge_rounds(record_of(rounds=far))
     assert found is not None
-    assert (found.level, found.answer) == ("bad", "No, it still moves")
+    assert (found.level, found.answer) == ("bad", "No, the rounds differ")
     late = [*rounds[:2], {**rounds[2], "settled": False}]
     found = judge_rounds(record_of(rounds=late))
     assert found is not None

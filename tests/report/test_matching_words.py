@@ -12,7 +12,7 @@ from bydore_pyro.report.matching_words import (
     check_told,
     covered,
     inference_told,
-    last_move,
+    last_alone,
     round_rows,
     rounds_in,
     rows_by_round,
@@ -75,13 +75,13 @@ def test_the_check_on_fresh_text() -> None:
     )
 
 
-def test_how_far_the_last_round_moved_the_weights() -> None:
+def test_how_far_the_last_round_alone_is_from_all_rounds() -> None:
     rounds = rounds_in(METRICS)
     last = rounds[-1].weights
-    # Rounds 1 to 2 lie a tenth of the way to the mixture turned round.
+    # The last of three lies a sixteenth of the way to the mixture turned round.
     apart = sum(abs(last[a] - last[b]) for a, b in zip(NAMES, NAMES[::-1], strict=True)) / 2
-    assert last_move(rounds) == pytest.approx(0.1 * apart)
-    assert last_move(rounds[:1]) is None
+    assert last_alone(rounds) == pytest.approx(apart / 16)
+    assert last_alone(rounds[:1]) is None
     assert inference_told(rounds) == "Inference settled in every round."
     assert inference_told(rounds[:1]) == "Inference settled."
     late = [Round(step=1, alone={}, weights={}, settled=False, figures={})] * 2
