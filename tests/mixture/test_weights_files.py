@@ -196,7 +196,9 @@ def test_our_own_format_is_as_strict_as_ever(tmp_path: Path, content: str) -> No
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "none.json", tmp_path, Path("a\0b")):
-        with pytest.raises(DataError, match=r"Expected a (mixture file|finished run in .*), found "):
+        with pytest.raises(
+            DataError, match=r"Expected a (mixture file|finished run in .*), found "
+        ):
             read_mixture(path)
     with pytest.raises(DataError, match=r"Expected a mixture file, found none\.json"):
         mixture_from("none.json")
