@@ -53,7 +53,7 @@ COMMON = (
 )
 MORE = (
     *("regmix_draws", "autoscale_growth", "unimax_epochs", "fastmix_rate", "evaluation_sequences"),
-    *("vocabulary", "on_error", "cache"),
+    *("vocabulary", "on_error", "cache", "checkpoint_every"),
 )
 
 DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
