@@ -120,9 +120,9 @@ class FitOptions(MethodOptions):
 
 
 def fit_command(arguments: Sequence[str]) -> None:
-    """Finds a mixture by --method uniform, natural, human, single, doremi, regmix, autoscale, mde
-    or bydore, within a budget of FLOPs. --resume RUN goes on with a run that was stopped: finished
-    proxies are not trained again."""
+    """Finds a mixture by --method uniform, natural, unimax, human, single, doremi, regmix,
+    autoscale, mde, mixmin, fastmix or bydore, within a budget of FLOPs. --resume RUN goes on with a
+    run that was stopped: finished proxies are not trained again."""
 
     name = "bydore fit"
     quiet_unless_main()
