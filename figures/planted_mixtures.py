@@ -62,7 +62,8 @@ def draw(content: Mapping[str, Any]) -> Any:
                     xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7,
                 )  # fmt: skip
     right.set_xticks(x, [str(row["plant"]) for row in results])
-    right.set_xlabel("plant; above the bars: gap in loss that is closed")
+    judged = any(row["gap_closed"] is not None for row in results)
+    right.set_xlabel("plant; above the bars: gap in loss that is closed" if judged else "plant")
     right.set_ylabel("total variation")
     right.margins(y=0.3)
     right.legend(loc="upper left")
