@@ -18,10 +18,12 @@ from torch import Tensor
 
 from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.utils import return_freed_memory
 
 __all__ = ["GradientSketch"]
 
 MOST_VALUES = 2**23  # of the gradients that are held at once; 32 MiB in float32
+TRIM_EVERY = 128  # sequences; what their gradients freed lies scattered
 
 
 class GradientSketch:
@@ -50,6 +52,7 @@ class GradientSketch:
         generator = torch.Generator().manual_seed(seed)
         signs = torch.randint(0, 2, (self._padded,), generator=generator, dtype=torch.int8)
         self._signs = (2 * signs - 1).to(next(iter(parameters)).device)
+        self._untrimmed = 0  # sequences since freed memory was given back
 
     @property
     def chunk(self) -> int:
@@ -63,8 +66,13 @@ class GradientSketch:
             batch: Token ids ``(B, T)``.
             part: The part of the cost counter to charge.
         """
-        each = self.chunk * self.proxy.parallel.count
-        pieces = [self._sketch(rows, part) for rows in batch.split(each)]
+        pieces = []
+        for rows in batch.split(self.chunk * self.proxy.parallel.count):
+            pieces.append(self._sketch(rows, part))
+            self._untrimmed += len(rows)
+            if self._untrimmed >= TRIM_EVERY:
+                self._untrimmed = 0
+                return_freed_memory()
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)
 

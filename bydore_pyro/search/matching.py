@@ -34,11 +34,8 @@ from bydore_pyro.search.learner import Weights
 from bydore_pyro.search.matching_learners import MatchingLearner, matching_learner
 from bydore_pyro.search.residual_check import ResidualCheck, check_residual
 from bydore_pyro.search.state import SearchState, StepRecord, check_finite
-from bydore_pyro.utils import return_freed_memory
 
 __all__ = ["MatchingSearch", "RoundRecord"]
-
-TRIM_EVERY = 512  # sequences; after every domain it would cost more than the gradients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +91,6 @@ class MatchingSearch(SearchState):
     rounds: list[RoundRecord] = field(default_factory=list)
     signals: Tensor | None = None
     check: ResidualCheck | None = None
-    _untrimmed: int = 0  # sequences measured since freed memory was given back
 
     @classmethod
     def begin(
@@ -241,10 +237,6 @@ class MatchingSearch(SearchState):
     ) -> tuple[Sample, float]:
         """Sketches the gradients of sequences; returns them and the sequences' mean loss."""
         sketches, losses = self.sketch(batch, "gradients")
-        self._untrimmed += len(batch)
-        if self._untrimmed >= TRIM_EVERY:
-            self._untrimmed = 0
-            return_freed_memory()
         check_finite("signal", losses, step, [name] * len(losses))
         check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
         return Sample(sketches, torch.from_numpy(documents)), float(losses.mean())

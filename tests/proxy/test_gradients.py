@@ -56,6 +56,20 @@ def test_gradients_are_those_of_autograd(kind: str, count: int) -> None:
     assert proxy.cost.tokens["gradients"] == batch.numel()
 
 
+def test_freed_memory_goes_back_while_a_batch_is_sketched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given_back = []
+    module = "bydore_pyro.proxy.gradients"
+    monkeypatch.setattr(f"{module}.return_freed_memory", lambda: given_back.append(1))
+    monkeypatch.setattr(f"{module}.TRIM_EVERY", 5)
+    monkeypatch.setattr(GradientSketch, "chunk", 1)
+    sketch = GradientSketch(proxy_of())
+    for count in (12, 3):
+        sketch(batch_of(count), "gradients")
+    assert len(given_back) == 3, "fifteen sequences, over both batches"
+
+
 def test_frozen_parameters_have_no_part_in_them() -> None:
     proxy = proxy_of("llama")
     proxy.model.model.embed_tokens.weight.requires_grad_(False)
