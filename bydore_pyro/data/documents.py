@@ -160,14 +160,15 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:
-        by_domain.setdefault(source.domain or "", []).append(replace(source, by_piece=False))
+        whole = replace(source, by_piece=False) if source.by_piece else source
+        by_domain.setdefault(source.domain or "", []).append(whole)
     shuffled: list[SourceFile] = []
     for domain in sorted(by_domain):
         ordered = sorted(by_domain[domain], key=lambda s: s.name)
         rng = np.random.default_rng([config.data_seed, *domain.encode()])
         shuffled += [ordered[i] for i in rng.permutation(len(ordered))]
     few = _of_few_files(shuffled, config)
-    dealt = [replace(s, by_piece=s.is_whole and s.domain in few) for s in shuffled]
+    dealt = [replace(s, by_piece=True) if s.is_whole and s.domain in few else s for s in shuffled]
 
     def place(source: SourceFile) -> int:
         if split_of_file(source, config) == "validation":

@@ -70,29 +70,34 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
     missing = []
     for distribution in DISTRIBUTIONS:
         try:
-            files = importlib.metadata.files(distribution) or []
+            found = importlib.metadata.distribution(distribution)
         except importlib.metadata.PackageNotFoundError:
             missing.append(distribution)
             continue
-        for file in files:
-            _add(sources, PurePosixPath(file.as_posix()), Path(str(file.locate())))
+        folder = Path(str(found.locate_file("")))
+        for file in found.files or []:
+            _add(sources, file, folder, file)
     library = Path(sysconfig.get_path("stdlib"))
-    for path in _standard_library(library):
-        _add(sources, PurePosixPath("stdlib", path.relative_to(library).as_posix()), path)
+    for file in _standard_library(library):
+        _add(sources, "stdlib" / file, library, file)
     return sources, missing
 
 
-def _standard_library(library: Path) -> Iterator[Path]:
+def _standard_library(library: Path) -> Iterator[PurePosixPath]:
     """Files of the standard library, without `test`, which several systems package apart."""
     for entry in sorted(library.iterdir()):
         if entry.name in ("site-packages", "dist-packages", "test", "__pycache__"):
             continue
-        yield from (p for p in sorted([entry, *entry.rglob("*")]) if p.is_file())
+        for path in sorted([entry, *entry.rglob("*")]):
+            yield PurePosixPath(path.relative_to(library).as_posix())
 
 
-def _add(sources: list[SourceFile], name: PurePosixPath, path: Path) -> None:
+def _add(
+    sources: list[SourceFile], name: PurePosixPath, folder: Path, file: PurePosixPath
+) -> None:
+    """Adds the file of a folder under a name; most files are none of the kinds, and not located."""
     kind = _kind(name)
-    if kind is None or ".." in name.parts or not path.is_file():
+    if kind is None or ".." in name.parts or not (path := folder / file).is_file():
         return
     size, version = size_and_time(path)
     kinds = {kind: read_whole}
