@@ -63,7 +63,7 @@ def log_density(
         NotImplementedError: Where a second derivative is asked for: there is none.
 
     References:
-        The density follows from Yuan et al., Bayesian Domain Reweighting, Eq. "sample", with
+        The density follows from Yuan et al., Bayesian Domain Reweighting, section 2.3, with
         ``Gamma(B) = int t^(B - 1) e^-t dt`` for the Dirichlet's normaliser.
     """
     log_w, a, b = torch.broadcast_tensors(log_w.double(), concentration.double(), rate.double())

@@ -84,7 +84,7 @@ class HypergradientELBO(ELBO):
             a `GammaDirichlet` guide; of a guide and a model of which one alone has a scale.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter": the first order.
+        Yuan et al., Bayesian Domain Reweighting, section 2.4: the first order.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class PointLearner:
         seed: Of its first weights.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Fig. "weight_sensitivity".
+        Yuan et al., Bayesian Domain Reweighting, Fig. 4a.
     """
 
     def __init__(
