@@ -9,8 +9,8 @@ from common import drawn_by, markdown, results_of, run_main, run_variants
 from bydore_pyro.proxy.scheduling import STRATEGIES
 from bydore_pyro.runs.options import Options
 
-ABOUT = """Runs the same search under each of the four scheduling strategies (the paper's Fig. 4b): the
-weights share out a batch's sequences, choose its one domain, or weigh the losses of uniform
+ABOUT = """Runs the same search under each of the four scheduling strategies (the paper's Fig. 4b):
+the weights share out a batch's sequences, choose its one domain, or weigh the losses of uniform
 batches. Compares the proxy's validation loss over the steps."""
 
 
