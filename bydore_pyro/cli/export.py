@@ -37,8 +37,8 @@ class FilesConfig:
     prune: bool = field(
         default=False,
         metadata={
-            "help": "Leave out the domains whose whole interval lies below the prior's share, the "
-            "uniform one of a search."
+            "help": "Leave out the domains whose whole interval lies below the prior's share (for "
+            "a search, the uniform share)."
         },
     )
     data: str | None = field(
@@ -50,7 +50,7 @@ class FilesConfig:
     )
     tokenizer: str | None = field(
         default=None,
-        metadata={"help": "Folder of the tokenizer to train with, where it is another one."},
+        metadata={"help": "Folder of the tokenizer that you train with, if it is another one."},
     )
     convert_tokens: bool = field(
         default=False,

@@ -53,15 +53,15 @@ class CorpusConfig:
     validation_fraction: float = field(
         default=0.1,
         metadata={
-            "help": "Share held out for validation: of text files file by file, of files of rows "
-            "row by row, and of large text files and domains of few files piece by piece."
+            "help": "Share held out for validation. Text files are held out file by file, rows row "
+            "by row, large text files and domains of few files piece by piece."
         },
     )
     shortest_document: int = field(
-        default=200, metadata={"help": "Characters; shorter documents are dropped."}
+        default=200, metadata={"help": "Fewest characters; shorter documents are dropped."}
     )
     longest_document: int = field(
-        default=20_000, metadata={"help": "Characters; longer documents are cut into pieces."}
+        default=20_000, metadata={"help": "Most characters; longer documents are cut into pieces."}
     )
 
     def __post_init__(self) -> None:
