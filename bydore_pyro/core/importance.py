@@ -1,4 +1,4 @@
-"""A guide's draws weighed by the model: whether they are to be believed, and put right."""
+"""Importance weights of a guide's draws: whether the draws can be believed, and their correction."""
 
 from __future__ import annotations
 

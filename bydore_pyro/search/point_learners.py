@@ -1,4 +1,4 @@
-"""The ablation: the same search without a distribution. Weights are points on the simplex."""
+"""The ablation: the same search without a distribution, where the weights are a point."""
 
 from __future__ import annotations
 
