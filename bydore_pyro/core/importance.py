@@ -1,4 +1,4 @@
-"""Importance weights of a guide's draws: whether the draws can be believed, and their correction."""
+"""Importance weights of a guide's draws: whether to believe the draws, and their correction."""
 
 from __future__ import annotations
 
