@@ -1,4 +1,4 @@
-"""MDE: the loss of a mixture of experts' probabilities tells that of a model on the mixture."""
+"""MDE: a mixture of experts' probabilities predicts the loss of a model trained on that mixture."""
 
 from __future__ import annotations
 

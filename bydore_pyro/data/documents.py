@@ -153,10 +153,10 @@ class Document(NamedTuple):
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
     """Returns the sources domain by domain, shuffled by the seed, validation files first.
 
-    Validation first: a document that stands on both sides is then dropped from training. Next come
-    the domains of few files, which are split piece by piece, for the same reason: what is held out
-    of them is known before the training files of other domains are read. Within one, as among rows,
-    a hash of the text draws the side, so that the same piece never lies on both.
+    Validation files come first, so that a document on both sides is dropped from training. For the
+    same reason the domains of few files come next: they are split piece by piece, and their
+    held-out text is known before the training files of other domains are read. Within a file, as
+    among rows, a hash of the text draws the side, so that the same piece never lies on both.
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:

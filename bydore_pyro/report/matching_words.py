@@ -52,7 +52,7 @@ class Round:
 
 
 def rounds_in(metrics: Mapping[str, Any]) -> list[Round]:
-    """Returns the rounds that a run's metrics tell of; none of other runs."""
+    """Returns the rounds in a run's metrics; an empty list for other kinds of runs."""
     matching = metrics.get("matching")
     rounds = matching.get("rounds") if isinstance(matching, dict) else None
     found = []

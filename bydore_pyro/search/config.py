@@ -31,7 +31,7 @@ class SearchConfig:
         default="matching",
         metadata={
             "help": "What the weights are learned from. 'matching' measures the gradients of all "
-            "domains in a few rounds and finds the mixture whose gradient is that of the "
+            "domains in a few rounds and finds the mixture whose gradient matches that of the "
             "validation set. 'linear' is the paper's Algorithm 1: one hypergradient per step. "
             "Options whose help begins with 'Matching' or 'Linear' apply only to that evidence."
         },
