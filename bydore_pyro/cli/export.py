@@ -37,8 +37,8 @@ class FilesConfig:
     prune: bool = field(
         default=False,
         metadata={
-            "help": "Leave out the domains whose whole interval lies below the prior's share, the "
-            "uniform one of a search."
+            "help": "Leave out the domains whose whole interval lies below the prior's share (for "
+            "a search, the uniform share)."
         },
     )
     data: str | None = field(
@@ -50,7 +50,7 @@ class FilesConfig:
     )
     tokenizer: str | None = field(
         default=None,
-        metadata={"help": "Folder of the tokenizer to train with, where it is another one."},
+        metadata={"help": "Folder of the tokenizer that you train with, if it is another one."},
     )
     convert_tokens: bool = field(
         default=False,
@@ -123,8 +123,8 @@ def _export(run: str, options: ExportOptions) -> None:
             lengths = tokens_per_document(index, mixture.as_dict())
         if files.tokenizer is not None:
             warnings.warn(
-                "tokenizer has no effect where documents are drawn: their shares mix the text on "
-                "which the weights were found, whatever its tokens",
+                "tokenizer has no effect where documents are drawn: shares of documents do not "
+                "depend on the tokenizer",
                 stacklevel=2,
             )
     elif files.tokenizer is not None:
@@ -181,8 +181,8 @@ def _carried(mixture: Mixture, run: str, files: FilesConfig, store: TokenStore |
             whose = f"another tokenizer ({mixture.tokenizer[:12]})"
         warnings.warn(
             f"{run}: the weights are shares of the tokens of {whose}, not of those of {folder} "
-            f"({sha256[:12]}), in which they are another mixture of text; --convert_tokens --data "
-            "STORE converts them",
+            f"({sha256[:12]}): for that tokenizer they are another mixture of text; "
+            "--convert_tokens --data STORE converts them",
             stacklevel=2,
         )
         return mixture

@@ -73,7 +73,7 @@ def _familiar(error: BaseException | None) -> OSError | None:
             f"Expected room for a file of tensors, found that it broke off: {text[:200]}"
         )
     if isinstance(error, RuntimeError) and WORKER.search(text):
-        return OSError(f"A process that reads died, most often for want of memory: {text[:200]}")
+        return OSError(f"A process that reads died, most often from lack of memory: {text[:200]}")
     if type(error).__name__ == "SafetensorError":
         return OSError(f"Expected a whole file of tensors, found: {text[:200]}")
     return None

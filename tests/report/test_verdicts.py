@@ -90,7 +90,7 @@ def test_what_is_decided() -> None:
     told = verdict(record, DECIDED)
     assert (told.level, told.answer) == ("good", "3 of 4 domains")
     assert "3 of 4 domains lies clear of the uniform share 0.250; they hold 72 %" in told.figures
-    assert "Of the others" in told.figures
+    assert "whether the others deserve" in told.figures
     noted = dataclasses.replace(record, noted_verdicts={**dict.fromkeys(NAMES, "undecided")})
     assert verdict(noted, DECIDED).level == "bad"
     assert "every domain holds the uniform share" in verdict(noted, DECIDED).figures
