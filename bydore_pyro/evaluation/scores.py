@@ -145,7 +145,8 @@ def standard_error(
             by_question = np.asarray(answers, dtype=float).mean(0)  # (n,)
         except (TypeError, ValueError):  # a metric that some questions do not have
             return None
-        return _finite(float(by_question.std(ddof=1)) / math.sqrt(n))
+        with np.errstate(invalid="ignore"):
+            return _finite(float(by_question.std(ddof=1)) / math.sqrt(n))
     generator = np.random.default_rng(seed)
     draws = []
     for _ in range(BOOTSTRAP_DRAWS):

@@ -64,8 +64,9 @@ def _plain_content(path: Path) -> Any:
         with path.open(encoding="utf-8") as file:
             return yaml.safe_load(file)
     except yaml.constructor.ConstructorError as error:
+        tag = str(error.problem).removeprefix("could not determine a constructor for ")
         raise DataError(
-            f"Expected task files without code, found {error.problem} in {path}: {REMEDY}"
+            f"Expected task files without code, found {tag} in {path}: {REMEDY}"
         ) from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -118,4 +119,4 @@ def _refuse_data(part: dict[Any, Any], path: Path, *, hub: bool) -> None:
                 f"Expected local data, found the hub's '{named}' in {path}: --hub fetches them"
             )
     if "://" in options or "::" in options:
-        raise DataError(f"Expected local files as data_files, found {options[:100]} in {path}")
+        raise DataError(f"Expected local files in dataset_kwargs, found {options[:100]} in {path}")
