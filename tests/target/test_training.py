@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.target.checkpoints import broken_seal, write_seal
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.trainer_checkpoints import last_checkpoint
 from bydore_pyro.target.training import TargetConfig, Trained, train_target
 from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
 from bydore_pyro.utils.interrupts import Interrupted
@@ -104,7 +103,7 @@ def test_the_metrics_tell_the_shares(whole: Trained) -> None:
     assert metrics["log"] == whole.log
 
 
-@pytest.mark.parametrize("stopped", [3, 6, 8, 11])
+@pytest.mark.parametrize("stopped", [3, 8, 11])
 def test_resumed_it_ends_with_the_same_bits(
     corpus: TokenStore,
     whole: Trained,
@@ -172,36 +171,22 @@ def test_edited_options_are_refused_by_the_field(
 def test_a_changed_checkpoint_is_set_aside(
     corpus: TokenStore, whole: Trained, tmp_path: Path
 ) -> None:
-    """One whose weights are sound, and others."""
+    """One whose weights are sound, and one that was not written to its end."""
     folder = tmp_path / "run"
     shutil.copytree(whole.folder, folder)
     shutil.rmtree(folder / "model")
-    for step in (8, 12):
-        path = folder / "checkpoints" / f"checkpoint-{step}"
-        change(path, "model.norm.weight", torch.zeros(32))
+    change(folder / "checkpoints" / "checkpoint-8", "model.norm.weight", torch.zeros(32))
+    (folder / "checkpoints" / "checkpoint-12" / "belongs.json").unlink()
     told: list[str] = []
     resumed = train(corpus, folder, resume=True, tell=told.append)
+    assert "checkpoint-12, which has no belongs.json: it was not written to its end" in told[0]
+    assert "checkpoint-8, whose model.safetensors was changed" in told[1]
     for line, step in zip(told, (12, 8), strict=False):
-        assert f"checkpoint-{step}, whose model.safetensors was changed" in line
         assert line.endswith(f"; it is set aside as refused-checkpoint-{step}")
     assert told[2] == "no checkpoint: beginning anew"
     assert same_bits(weights_in(resumed.model), weights_in(whole.model))
     kept = sorted(path.name for path in (folder / "checkpoints").iterdir())
     assert kept == [f"{p}checkpoint-{n}" for p in ("", "refused-") for n in (12, 8)]
-
-
-def test_a_half_written_checkpoint_is_passed_over(
-    corpus: TokenStore, whole: Trained, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "model")
-    (folder / "checkpoints" / "checkpoint-12" / "trainer_state.json").unlink()
-    told: list[str] = []
-    resumed = train(corpus, folder, resume=True, tell=told.append)
-    assert "checkpoint-12, which was not written to its end" in told[0]
-    assert "checkpoint-8" in told[1]
-    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
 
 
 def test_a_finished_run_is_finished(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
@@ -222,79 +207,27 @@ class Runs:
         return (open, (str(self.path), "w"))
 
 
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
-def test_a_checkpoint_cannot_run_code(
-    corpus: TokenStore, whole: Trained, tmp_path: Path, name: str
-) -> None:
-    folder, ran = tmp_path / "run", tmp_path / "ran"
-    shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "model")
-    torch.save({"state": Runs(ran)}, folder / "checkpoints" / "checkpoint-12" / name)
-    told: list[str] = []
-    resumed = train(corpus, folder, resume=True, tell=told.append)
-    assert not ran.exists()
-    assert f"whose {name} holds more than tensors, which is not read" in told[0]
-    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    """Not even one that is sealed anew; without its seal the one before is gone on from."""
+    ran = tmp_path / "ran"
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        folder = tmp_path / name
+        shutil.copytree(whole.folder, folder)
+        shutil.rmtree(folder / "model")
+        shutil.rmtree(folder / "checkpoints" / "checkpoint-12")
+        checkpoint = folder / "checkpoints" / "checkpoint-8"
+        belongs = json.loads((checkpoint / "belongs.json").read_text())["belongs"]
+        torch.save({"state": Runs(ran)}, checkpoint / name)
+        assert broken_seal(checkpoint) == f"whose {name} was changed"
+        write_seal(checkpoint, belongs)
+        with pytest.raises(RunFolderError, match=r"Expected a sound .*, found: Weights only load"):
+            train(corpus, folder, resume=True)
+        assert not ran.exists()
 
 
-def test_damaged_checkpoints_are_passed_over(
-    corpus: TokenStore, whole: Trained, tmp_path: Path
-) -> None:
-    """The one before is gone on from, and the end has the same bits."""
-    folder = tmp_path / "run"
-    shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "model")
-    path = folder / "checkpoints" / "checkpoint-12" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
-    told: list[str] = []
-    resumed = train(corpus, folder, resume=True, tell=told.append)
-    assert "checkpoint-12, whose weights cannot be read" in told[0]
-    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "which has no optimizer.pt": lambda p: (p / "optimizer.pt").unlink(),
-    "which has no scheduler.pt": lambda p: (p / "scheduler.pt").unlink(),
-    "whose optimizer.pt cannot be read": lambda p: (p / "optimizer.pt").write_bytes(
-        (p / "optimizer.pt").read_bytes()[:3000]
-    ),
-    "whose rng_state.pth cannot be read": lambda p: (p / "rng_state.pth").write_bytes(b""),
-    "whose optimizer.pt is another's": lambda p: torch.save({"a": 1}, p / "optimizer.pt"),
-    "which has no model.norm.weight of shape": lambda p: change(p, "model.norm.weight", None),
-    "which has no model.layers.0": lambda p: change(
-        p, "model.layers.0.mlp.down_proj.weight", torch.ones(3)
-    ),
-    "whose trainer_state.json has no log": lambda p: state(p, log_history="text"),
-    "which was not written to its end": lambda p: state(p, more=3),
-    "whose trainer_state.json is another's": lambda p: state(p, global_step=3),
-    "whose weights cannot be read": lambda p: (p / "config.json").write_text("{}"),
-}
-
-
-def change(path: Path, name: str, value: torch.Tensor | None) -> None:
+def change(path: Path, name: str, value: torch.Tensor) -> None:
     weights = load_file(path / "model.safetensors")
-    weights.pop(name)
-    if value is not None:
-        weights[name] = value
-    save_file(weights, path / "model.safetensors", {"format": "pt"})
-
-
-def state(path: Path, **more: object) -> None:
-    content = json.loads((path / "trainer_state.json").read_text())
-    (path / "trainer_state.json").write_text(json.dumps({**content, **more}))
-
-
-@pytest.mark.parametrize("reason", DAMAGES)
-def test_every_damage_is_named(
-    corpus: TokenStore, whole: Trained, tmp_path: Path, reason: str
-) -> None:
-    shutil.copytree(whole.folder / "checkpoints", tmp_path / "checkpoints")
-    DAMAGES[reason](tmp_path / "checkpoints" / "checkpoint-12")
-    told: list[str] = []
-    found = last_checkpoint(tmp_path / "checkpoints", corpus.vocabulary, told.append)
-    assert found == tmp_path / "checkpoints" / "checkpoint-8"
-    assert len(told) == 1
-    assert f"checkpoint-12, {reason}" in told[0]
+    save_file({**weights, name: value}, path / "model.safetensors", {"format": "pt"})
 
 
 def test_other_sizes_of_a_device_see_the_same(
@@ -349,6 +282,7 @@ import os, sys, time
 from pathlib import Path
 import torch
 from bydore_pyro.data.store import open_store
+from bydore_pyro.target.checkpoints import broken_seal, write_seal
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from target_runs import train
 
@@ -365,7 +299,6 @@ Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
 # Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
 SHARDED = """
 import sys
-from collections.abc import Callable
 from pathlib import Path
 import accelerate.state, torch
 from accelerate.utils import DistributedType
