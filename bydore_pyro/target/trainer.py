@@ -161,12 +161,12 @@ def build_trainer(
         model=model,
         args=training_arguments(plan, folder.path / CHECKPOINTS),
         train_dataset=plan.dataset,
-        callbacks=[*_tensorboard(plan, folder), *callbacks],
     )
     wait = trainer.accelerator.wait_for_everyone
     largest = trainer.largest
     own = RunCallback(plan, store, folder, asked=asked, largest=largest, wait=wait)
-    trainer.add_callback(own)
+    for callback in (own, *_tensorboard(plan, folder), *callbacks):
+        trainer.add_callback(callback)
     if trainer.is_fsdp_enabled:
         # The sharded kind has an index that is unpickled, and no `from_pretrained` reads it.
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
