@@ -276,24 +276,30 @@ def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
 
 
 # Every process writes down the numbers of the sequences that it reads. The second is so late that
-# it finds what the first has written.
+# it finds what the first has written. Then a signal reaches the second process alone.
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 import torch
 from bydore_pyro.data.store import open_store
-from bydore_pyro.target.checkpoints import broken_seal, write_seal
 from bydore_pyro.target.mixture_dataset import MixtureDataset
-from target_runs import train
+from bydore_pyro.utils.interrupts import Interrupted
+from target_runs import SignalAt, train
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 plain, seen = MixtureDataset.__getitem__, []
 MixtureDataset.__getitem__ = lambda self, n: (seen.append(n), plain(self, n))[1]
-run = Path(sys.argv[2])
-while os.environ["RANK"] == "1" and not (run / "config.json").exists():
+store, run, stopped = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
+rank = os.environ["RANK"]
+while rank == "1" and not (run / "config.json").exists():
     time.sleep(0.05)
-train(open_store(Path(sys.argv[1])), run)
-Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
+train(store, run)
+Path(f"seen-{rank}").write_text(" ".join(map(str, seen)))
+try:
+    train(store, stopped, callbacks=[SignalAt(6, signal.SIGTERM)] if rank == "1" else [])
+except Interrupted as error:
+    Path(f"code-{rank}").write_text(str(error.exit_code))
 """
 
 # Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
@@ -327,25 +333,6 @@ train(store, killed, fsdp=True, resume=True)
 """
 
 
-# The signal reaches the second process alone.
-SIGNALLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from bydore_pyro.data.store import open_store
-from bydore_pyro.utils.interrupts import Interrupted
-from target_runs import SignalAt, train
-
-torch.set_num_threads(1)
-signal.signal(signal.SIGTERM, signal.default_int_handler)
-asking = [SignalAt(6, signal.SIGTERM)] if os.environ["RANK"] == "1" else []
-try:
-    train(open_store(Path(sys.argv[1])), Path(sys.argv[2]), callbacks=asking)
-except Interrupted as error:
-    Path(f"code-{os.environ['RANK']}").write_text(str(error.exit_code))
-"""
-
-
 def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     (folder / "script.py").write_text(script)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -365,13 +352,20 @@ def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.fixture(scope="module")
+def pair(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes' training, and another that a signal stopped."""
+    folder = tmp_path_factory.mktemp("pair")
+    on_two_processes(folder, SCRIPT, corpus.folder, folder / "run", folder / "stopped")
+    return folder
+
+
 @pytest.mark.slow
 def test_two_processes_train_what_one_trains(
-    corpus: TokenStore, whole: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: TokenStore, whole: Trained, pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tmp_path / "run"
-    on_two_processes(tmp_path, SCRIPT, corpus.folder, run)
-    written = [(tmp_path / f"seen-{rank}").read_text().split() for rank in (0, 1)]
+    run = pair / "run"
+    written = [(pair / f"seen-{rank}").read_text().split() for rank in (0, 1)]
     seen = [[int(n) for n in share] for share in written]
     assert not set(seen[0]) & set(seen[1]), "every process gets its own"
     for step in range(12):  # four sequences of each process make up a step
@@ -394,11 +388,10 @@ def test_two_processes_train_what_one_trains(
 
 
 @pytest.mark.slow
-def test_processes_save_together(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+def test_processes_save_together(corpus: TokenStore, whole: Trained, pair: Path) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
-    run = tmp_path / "run"
-    on_two_processes(tmp_path, SIGNALLED, corpus.folder, run)
-    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+    run = pair / "stopped"
+    assert [(pair / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
     saved = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert saved == ["checkpoint-4", "checkpoint-6"]
     told: list[str] = []
