@@ -58,8 +58,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     tokens = tokenizer(texts, padding=False)["input_ids"]
     length = max(map(len, tokens))
     batch = torch.tensor([row + [0] * (length - len(row)) for row in tokens])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(250):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(120):
         optimizer.zero_grad()
         model(input_ids=batch, labels=batch).loss.backward()
         optimizer.step()
