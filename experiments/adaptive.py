@@ -22,10 +22,10 @@ from bydore_pyro.utils.command_line import tell
 from bydore_pyro.utils.run_folder import RunFolder, provenance
 
 ABOUT = """Hold the adaptive design of bydore fit --adaptive against the fixed one. The measured
-runs of a table are the pool: a design may only pick among them, and sees the losses of those that it
-picked. Both begin with the same random runs. The fixed design goes on in random order, the adaptive
-one by expected improvement. What each recommends is the pool's run of least predicted loss; its
-regret is that run's loss less the least of the pool."""
+runs of a table are the pool: a design may only pick among them, and sees the losses of those that
+it picked. Both begin with the same random runs. The fixed design goes on in random order, the
+adaptive one by expected improvement. What each recommends is the pool's run of least predicted
+loss; its regret is that run's loss less the least of the pool."""
 
 FIXED = (24, 32, 48, 64, 96, 128)  # runs after which the fixed design is asked
 LEVELS = (0.05, 0.02, 0.01)  # regrets, nats per token
@@ -61,9 +61,8 @@ class AdaptiveConfig:
         if self.seeds < 1:
             raise ValueError(f"Expected seeds >= 1, actual {self.seeds}")
         if not 2 <= self.first <= min(self.most, FIXED[-1]):
-            raise ValueError(
-                f"Expected 2 <= first <= most and <= {FIXED[-1]}, actual {self.first} of {self.most}"
-            )
+            highest = min(self.most, FIXED[-1])
+            raise ValueError(f"Expected first in [2, {highest}], actual {self.first}")
 
 
 @dataclass(frozen=True, kw_only=True)

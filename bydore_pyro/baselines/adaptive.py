@@ -83,6 +83,17 @@ class NextMixtures:
         """Whether it is not yet sure that a run gains less than its noise."""
         return self.below_noise < SURE
 
+    def details(self) -> dict[str, Any]:
+        """Returns all of it as plain values, with a sentence."""
+        advice = "worth training" if self.worthwhile else "no further run is needed"
+        return {
+            "mixtures": self.weights.tolist(),
+            "expected_gains": self.expected_gain.tolist(),
+            "noise": self.noise,
+            "below_noise": self.below_noise,
+            "told": f"--adaptive: {advice}: {self.told()}",
+        }
+
     def told(self) -> str:
         """Returns what is expected of the next run, as the end of a sentence."""
         return (
@@ -93,7 +104,11 @@ class NextMixtures:
 
 
 def next_mixtures(
-    model: GaussianProcess, measured: np.ndarray, candidates: np.ndarray, count: int
+    model: GaussianProcess,
+    measured: np.ndarray,
+    candidates: np.ndarray,
+    count: int,
+    progress: Callable[[], object] = int,
 ) -> NextMixtures:
     """Chooses the candidates whose expected improvement is largest, one after the other.
 
@@ -108,6 +123,7 @@ def next_mixtures(
         measured: Their mixtures ``(N, K)``.
         candidates: Mixtures ``(S, K)``.
         count: How many are chosen, in [1, S].
+        progress: Is called after each choice.
 
     Raises:
         ValueError: When the count is out of range.
@@ -130,6 +146,7 @@ def next_mixtures(
         chosen.append(place)
         gains.append(float(gain[place]))
         best = [min(low, float(mean[place])) for low, (mean, _) in zip(best, moments, strict=True)]
+        progress()
         if len(chosen) < count:
             model = model.believing(candidates[[place]])
     return NextMixtures(
@@ -181,6 +198,7 @@ def propose(
     *,
     seed: int = 0,
     caps: np.ndarray | None = None,
+    progress: Callable[[], object] = int,
 ) -> NextMixtures:
     """Returns the mixtures to train next, out of candidates that seed and number of runs decide.
 
@@ -191,13 +209,14 @@ def propose(
         count: How many, >= 1.
         seed: Of the candidates.
         caps: Largest weights ``(K,)``, none if not given.
+        progress: Is called after each choice.
     """
     best = measured[np.argsort(model.predict(measured), kind="stable")[:CENTRES]]
     best = best / best.sum(1, keepdims=True)
     candidates = candidate_mixtures(
         *(prior / prior.sum(), best, [seed, len(measured)]), count=max(CANDIDATES, count), caps=caps
     )
-    return next_mixtures(model, measured, candidates, count)
+    return next_mixtures(model, measured, candidates, count, progress)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,7 +245,7 @@ class AdaptiveRuns:
         done = f"stopped after {trained} of" if trained < self.most else "trained all"
         return {
             "runs": trained,
-            "expected_gain": float(self.ahead.expected_gain[0]),
+            "expected_gains": self.ahead.expected_gain.tolist(),
             "noise": self.ahead.noise,
             "below_noise": self.ahead.below_noise,
             "told": f"--adaptive {done} {self.most} runs: {self.ahead.told()}",
@@ -246,8 +265,8 @@ def adaptive_runs(
 
     It ends after so many runs, or when the largest expected improvement is below the noise of one
     run, as the process estimates both: under nine in ten of its kernels, for with few runs these
-    disagree, and the mean noise is that of the noisiest. Losses and seed decide every mixture, so that a search that
-    was broken off proposes the same ones again.
+    disagree, and the mean noise is that of the noisiest. Losses and seed decide every mixture, so
+    that a search that was broken off proposes the same ones again.
 
     Args:
         measure: Trains on mixtures ``(n, K)`` and returns their losses ``(n,)``, nats per token.
