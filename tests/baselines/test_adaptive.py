@@ -99,17 +99,16 @@ def test_the_optimum_of_a_quadratic_is_found_with_fewer_runs_than_by_the_fixed_d
     def measure(weights: np.ndarray) -> np.ndarray:
         return quadratic(weights) + 0.005 * rng.standard_normal(len(weights))
 
-    found = adaptive_runs(measure, sample_mixtures(PRIOR, 12, 0), PRIOR, 20)
+    found = adaptive_runs(measure, sample_mixtures(PRIOR, 8, 0), PRIOR, 24)
     assert isinstance(found, AdaptiveRuns)
     assert len(found.losses) == len(found.weights) <= 32
-    np.testing.assert_array_equal(found.weights[:12], sample_mixtures(PRIOR, 12, 0))
+    np.testing.assert_array_equal(found.weights[:8], sample_mixtures(PRIOR, 8, 0))
     chosen = found.weights[found.model.predict(found.weights).argmin()]
     fixed = sample_mixtures(PRIOR, 96, 0)
     regression = fit_gaussian_process(fixed, measure(fixed), length_scales="shared", kernel_draws=0)
     by_fixed = fixed[regression.predict(fixed).argmin()]
     regrets = quadratic(np.stack([chosen, by_fixed])) - 3
-    assert regrets[0] < 0.05
-    assert regrets[0] < regrets[1] / 2, "with a third of its runs"
+    assert regrets[0] < regrets[1] / 4, "with a third of its runs"
 
 
 def test_it_stops_where_a_run_gains_less_than_its_noise_and_says_so() -> None:
