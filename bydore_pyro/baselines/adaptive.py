@@ -9,6 +9,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -181,7 +182,8 @@ def candidate_mixtures(
     design = sample_mixtures(prior, count // 2, rng, DESIGN)
     size = count - len(design)
     centres = (1 - PRIOR_SHARE) * best[rng.integers(len(best), size=size)] + PRIOR_SHARE * prior
-    strengths = np.exp(rng.uniform(*np.log(STRENGTHS), size=(size, 1)))
+    low, high = map(math.log, STRENGTHS)
+    strengths = np.exp(rng.uniform(low, high, size=(size, 1)))
     around = rng.gamma(strengths * centres)  # divided by its sum, a Dirichlet
     around /= around.sum(1, keepdims=True)
     around[around < DESIGN.least] = 0
