@@ -16,6 +16,7 @@ from .mde import MDEConfig as MDEConfig
 from .mde import fit_mde as fit_mde
 from .mixmin import MixMinConfig as MixMinConfig
 from .mixmin import fit_mixmin as fit_mixmin
+from .next_table import next_table as next_table
 from .problem import Fit as Fit
 from .problem import Problem as Problem
 from .regmix import RegMixConfig as RegMixConfig

@@ -35,7 +35,7 @@ from bydore_pyro.baselines import (
 )
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.runs.inputs import domains_of, largest_weights, search_domains
+from bydore_pyro.runs.inputs import largest_weights, search_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import is_finished, search_in
 
@@ -116,6 +116,7 @@ def problem_of(
         seed=options.run.seed,
         budget=options.budget.budget,
         runs=runs,
+        most=largest_weights(options, domains),
         held_out=held_out,
     )
 
@@ -193,11 +194,11 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
 
 
 def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
-    """Finds a mixture by the method of that name, capped where the options ask for it.
+    """Finds a mixture by the method of that name, capped where the problem asks for it.
 
     Args:
         method: One of `METHODS`.
-        problem: Data, target, proxy and budget; its cost counter is charged.
+        problem: Data, target, proxy, budget and caps; its cost counter is charged.
         options: The method's own settings.
         folder: Where a search leaves its run.
 
@@ -208,8 +209,8 @@ def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> 
     """
     if method not in METHODS:
         raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{method}'")
-    most = largest_weights(options, domains_of(options, problem.corpus, problem.seed))
     found = METHODS[method](problem, options, folder)
-    if most is None or found.mixture.free_weights is not None:  # a search has capped its own
+    # A search has capped its own.
+    if problem.most is None or found.mixture.free_weights is not None:
         return found
-    return dataclasses.replace(found, mixture=found.mixture.capped(most))
+    return dataclasses.replace(found, mixture=found.mixture.capped(problem.most))
