@@ -78,8 +78,8 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
         for file in found.files or []:
             _add(sources, file, folder, file)
     library = Path(sysconfig.get_path("stdlib"))
-    for file in _standard_library(library):
-        _add(sources, "stdlib" / file, library, file)
+    for path in _standard_library(library):
+        _add(sources, "stdlib" / path, library, path)
     return sources, missing
 
 
