@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.regmix import prior_of
-from bydore_pyro.baselines.regression import PointRegression, fit_regression
+from bydore_pyro.baselines.regression import AnyRegression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
 from bydore_pyro.baselines.simulated_optimum import BEST, SimulatedOptimum, simulated_optimum
 from bydore_pyro.utils.command_line import tell
@@ -135,7 +135,7 @@ def spearman(predicted: np.ndarray, measured: np.ndarray) -> float | None:
 
 def fit_all(
     train: RunsTable, test: RunsTable, target: str, run: RegMixPileConfig
-) -> dict[str, PointRegression | GaussianProcess]:
+) -> dict[str, AnyRegression]:
     """Fits every regression of a target, in the order of `REGRESSIONS`."""
     losses = train.losses_of(target)
     order = np.random.default_rng(run.seed).permutation(len(losses))
@@ -154,7 +154,7 @@ def fit_all(
     return dict(zip(REGRESSIONS, found, strict=True))
 
 
-def details(model: PointRegression | GaussianProcess, domains: Sequence[str]) -> dict[str, Any]:
+def details(model: AnyRegression, domains: Sequence[str]) -> dict[str, Any]:
     """Returns what a fit tells of itself."""
     if isinstance(model, GaussianProcess):
         return {
@@ -162,7 +162,8 @@ def details(model: PointRegression | GaussianProcess, domains: Sequence[str]) ->
             "without_influence": [domains[place] for place in model.without_influence],
             "notes": list(model.notes),
         }
-    return {} if model.trees is None else {"trees": model.trees}
+    trees = getattr(model, "trees", None)
+    return {} if trees is None else {"trees": trees}
 
 
 def correlations_table(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -211,7 +212,7 @@ def optimum_json(train: RunsTable, optimum: SimulatedOptimum) -> dict[str, Any]:
 
 def correlate(
     train: RunsTable, tests: Mapping[str, RunsTable], stopping: str, run: RegMixPileConfig
-) -> tuple[dict[str, dict[str, dict[str, Any]]], dict[str, PointRegression | GaussianProcess]]:
+) -> tuple[dict[str, dict[str, dict[str, Any]]], dict[str, AnyRegression]]:
     """Fits all targets and tests them on each scale.
 
     Args:
@@ -224,7 +225,7 @@ def correlate(
         The results by scale and target, and the fits of `run.simulated`.
     """
     results: dict[str, dict[str, dict[str, Any]]] = {scale: {} for scale in tests}
-    chosen: dict[str, PointRegression | GaussianProcess] = {}
+    chosen: dict[str, AnyRegression] = {}
     one = run.target is not None or run.smoke
     with tqdm(
         (run.simulated,) if one else train.targets, desc="fit", unit="target", mininterval=0.5

@@ -51,7 +51,7 @@ def coverage(
     The optimum is the simulated one, the mean of the best mixtures under all runs' Gaussian
     process; the intervals are those that `bydore fit --runs` writes.
     """
-    config = RegMixConfig(regmix_draws=draws)
+    config = RegMixConfig(regmix_regression="gaussian_process", regmix_draws=draws)
     every = fit_runs(table, target, prior, config).details["simulated_optimum"]
     optimum = np.array([every[name] for name in table.domains])
     found = []

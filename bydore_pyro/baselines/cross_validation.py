@@ -2,7 +2,7 @@
 
 The runs are dealt into folds, runs on one mixture into the same; each fold is predicted by a fit to
 the others. No regression wins on every table, so the one with the best rank correlation is chosen.
-Its intervals are as wide as its own errors ask for (split conformal prediction): the errors of left-out
+Its intervals are as wide as its own errors ask for (conformal prediction): the errors of left-out
 runs, in units of what the regression takes for their standard deviation, have a quantile, and
 intervals reach that far. Beyond where runs were measured no calibration holds.
 
@@ -17,7 +17,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 from scipy import stats
@@ -37,8 +37,6 @@ __all__ = ["FEWEST_RUNS", "CrossValidated", "best_of", "calibrated", "cross_vali
 
 FOLDS = 5
 FEWEST_RUNS = 20  # below, a fold's correlation and a 94 % quantile are chance
-
-Model = TypeVar("Model", bound=AnyRegression)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,10 +144,11 @@ def best_of(
     return tuple(sorted(found, key=lambda one: (-one.spearman_x100, one.rmse)))
 
 
-def calibrated(model: Model, by: CrossValidated) -> Model:
+def calibrated(model: AnyRegression, by: CrossValidated) -> AnyRegression:
     """Returns a regression, fitted to all runs, with intervals as wide as left-out runs ask for."""
-    field = "deviation" if isinstance(model, PointRegression) else "width"
-    return dataclasses.replace(model, **{field: by.width})
+    if isinstance(model, PointRegression):
+        return dataclasses.replace(model, deviation=by.width)
+    return dataclasses.replace(model, width=by.width)
 
 
 def _folds(weights: np.ndarray, seed: int) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The marginal likelihood of a Gaussian process and its gradient, quick for many domains.
 
-scikit-learn differentiates the covariance by every length scale, an array ``(N, N, K)``: 512 runs of
-64 domains took over 20 minutes. The gradient needs only sums over that array, which are products of
-``(N, N)`` and ``(N, K)``:
+scikit-learn differentiates the covariance by every length scale, an array ``(N, N, K)``: 512 runs
+of 64 domains took over 20 minutes. The gradient needs only sums over that array, which are products
+of ``(N, N)`` and ``(N, K)``:
 
     d L / d log l_k = sum_ij M_ij (z_ik - z_jk)^2 = 2 sum_i z_ik^2 m_i - 2 sum_ij z_ik M_ij z_jk,
     M = W * c 5/3 (1 + r) exp(-r),  W = (a a^T - C^-1) / 2,  a = C^-1 y,  m_i = sum_j M_ij,

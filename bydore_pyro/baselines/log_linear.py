@@ -98,9 +98,7 @@ class LogLinear:
         exponents = np.clip(drawn[:, 1:] @ weights.T, -LARGEST, LARGEST)
         return np.exp(np.minimum(drawn[:, :1], LARGEST)) + np.exp(exponents)
 
-    def optimum(
-        self, natural: np.ndarray, kl: float, caps: np.ndarray | None = None
-    ) -> np.ndarray:
+    def optimum(self, natural: np.ndarray, kl: float, caps: np.ndarray | None = None) -> np.ndarray:
         """Returns the mixture ``(K,)`` that minimises ``loss(w) + kl KL(w || natural)``.
 
         The problem is convex. Where its gradient vanishes, w_k ~ natural_k exp(-s t_k / kl) within
@@ -188,8 +186,7 @@ def _least_squares(
     weights: np.ndarray, losses: np.ndarray, shrinkage: float, before: np.ndarray | None
 ) -> np.ndarray:
     """Returns the parameters of the best start ``(1 + K,)``."""
-    count, domains = weights.shape
-    scale = losses.std()
+    domains, scale = weights.shape[1], losses.std()
     centred = np.sqrt(shrinkage) * (np.eye(domains) - 1 / domains)
     penalty = np.concatenate([np.zeros((domains, 1)), centred], axis=1)
 

@@ -45,11 +45,11 @@ def proposed(
 ) -> tuple[Mixture, dict[str, Any]]:
     """Returns the mixture to use, and what else is worth knowing of it.
 
-    Of the mean of the best simulated mixtures, which is RegMix's optimum, of the prior, with a
-    Gaussian process or a log-linear law of the one best simulated mixture, and with such a law and
-    `kl` of its exact optimum, it is the one whose own predicted loss is least, the cost of its
-    distance from the prior included. The mean of the posterior's optima is none of them: where these lie near different
-    vertices, their mean is a mixture that nobody found good.
+    Candidates are the mean of the best simulated mixtures, which is RegMix's optimum, and the
+    prior; with a Gaussian process or a log-linear law the one best simulated mixture; with such a
+    law and `kl` its exact optimum. That one is taken whose own predicted loss is least, the cost of
+    its distance from the prior included. The mean of the posterior's optima is none of them: where
+    these lie near different vertices, their mean is a mixture that nobody found good.
 
     Args:
         model: What predicts losses.
@@ -142,9 +142,7 @@ def _predicted(
     return dict(zip(compared, zip(means, told, strict=True), strict=True)), gain
 
 
-def gain_over(
-    model: Regression, weights: np.ndarray, other: np.ndarray
-) -> dict[str, float | None]:
+def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict[str, float | None]:
     """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
 
     A Gaussian process and a log-linear law know both losses jointly. Of another regression the

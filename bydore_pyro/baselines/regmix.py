@@ -39,7 +39,15 @@ from bydore_pyro.baselines.simulated_optimum import (
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.utils import DataError, require, require_finite
 
-__all__ = ["Regressed", "RegMixConfig", "check_runs", "fit_regmix", "fit_runs", "prior_of", "regress_runs"]
+__all__ = [
+    "RegMixConfig",
+    "Regressed",
+    "check_runs",
+    "fit_regmix",
+    "fit_runs",
+    "prior_of",
+    "regress_runs",
+]
 
 Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 
@@ -110,7 +118,9 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     model = fit_regression("gaussian_process" if chosen == "auto" else chosen, drawn, losses)
     kl = config.regmix_kl
     optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST, kl=kl)
-    mixture, details = proposed(model, optimum, problem.mixture(prior), prior, runs=len(runs), kl=kl)
+    mixture, details = proposed(
+        model, optimum, problem.mixture(prior), prior, runs=len(runs), kl=kl
+    )
     return Fit(
         mixture=mixture,
         details={"steps_of_each_proxy": steps, "proxies": len(runs), **details},

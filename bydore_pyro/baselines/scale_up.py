@@ -2,9 +2,9 @@
 
     loss_large = a + b predicted_small + error,
 
-by least squares. Intervals are those of a line's next observation, Student's t with N - 2 degrees of
-freedom, so they are wide where the large runs are few, and wider away from them. The regression is
-the small scale's; a line with b > 0 leaves its ranks, and so its optimum, where they were.
+by least squares. Intervals are those of a line's next observation, Student's t with N - 2 degrees
+of freedom, so they are wide where the large runs are few, and wider away from them. The regression
+is the small scale's; a line with b > 0 leaves its ranks, and so its optimum, where they were.
 
 References:
     Draper and Smith, Applied Regression Analysis, on the prediction interval of a line.

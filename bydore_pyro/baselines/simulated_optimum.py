@@ -244,7 +244,8 @@ def _own_best(
     means, optima = [], []
     most = CONTENDERS if len(model.members) == 1 else min(CONTENDERS, max(best, OF_A_KERNEL))
     shares = np.diff(np.linspace(0, POSTERIOR_DRAWS, len(model.members) + 1).astype(int))
-    for place, (member, share) in enumerate(zip(model.members, shares, strict=True)):
+    members: tuple[PosteriorRegression, ...] = model.members
+    for place, (member, share) in enumerate(zip(members, shares, strict=True)):
         mean, deviation = member.moments(mixtures)
         chosen = np.argsort(mean + cost - 2 * deviation, kind="stable")[:most]
         contenders = mixtures[chosen]
