@@ -72,7 +72,7 @@ def score_mixtures(
             elsewhere.
 
     Returns:
-        Rows of `COLUMNS`; `better_than_prior` is a probability, None if unknown.
+        Rows of `COLUMNS`; `better_than_prior` is a probability. What is unknown is None.
     """
     predicted, ends = model.predict(weights), interval_of_run(model, weights)
     rows: list[dict[str, Any]] = []
@@ -83,7 +83,8 @@ def score_mixtures(
             if isinstance(model, ScaledUp)
             else gain_over(model, one, prior).get("probability")
         )
-        values = (rank + 1, names[place], float(predicted[place]), *ends[place].tolist(), better,
+        known = [end if np.isfinite(end) else None for end in ends[place].tolist()]
+        values = (rank + 1, names[place], float(predicted[place]), *known, better,
                   distance_to_runs(one, runs).nearest)  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows

@@ -39,14 +39,17 @@ class Distance:
         Args:
             name: Of the nearest run.
         """
+        nearest, typical, farther = (
+            f"{100 * share:.0f} %" for share in (self.nearest, self.typical, self.farther_than)
+        )
         told = (
-            f"The nearest run ({name}) has {self.nearest:.0%} of its tokens elsewhere; the runs "
-            f"among themselves have {self.typical:.0%} (median)"
+            f"The nearest run ({name}) has {nearest} of its tokens elsewhere; the runs among "
+            f"themselves have {typical} (median)"
         )
         if self.far:
             return (
-                f"{told}, and {self.farther_than:.0%} of them lie nearer to another: nothing like "
-                "this mixture was run, so what is predicted of it was never checked."
+                f"{told}, and {farther} of them lie nearer to another: nothing like this mixture "
+                "was run, so what is predicted of it was never checked."
             )
         return f"{told}: mixtures like this one were run."
 
