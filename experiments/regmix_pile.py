@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import pandas
 from common import markdown, run_main
-from regmix_subsets import SIZES, coverage, coverage_json, coverage_table, joined
+from regmix_subsets import (
+    LARGE_SUBSETS,
+    SIZES,
+    coverage,
+    coverage_json,
+    coverage_table,
+    joined,
+    scale_up_coverage,
+    scale_up_table,
+)
 from tqdm import tqdm
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
@@ -244,6 +253,10 @@ def correlate(
                     }
                     for kind, model in models.items()
                 }
+                if scale != stopping:
+                    process = models["Gaussian process"].predict(test.weights)
+                    held = scale_up_coverage(process, measured)
+                    results[scale][target]["Gaussian process"]["scale_up_coverage"] = held
             if target == run.simulated:
                 chosen = models
     return results, chosen
@@ -314,6 +327,15 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         f"{correlations_table(row)}\n"
         for scale, row in by_scale.items()
     )
+    for scale in (scale for scale in by_scale if scale != own):
+        held = {
+            target: row["Gaussian process"]["scale_up_coverage"]
+            for target, row in by_scale[scale].items()
+        }
+        text += (
+            f"Share of the other runs of scale {scale} in the 94 % intervals of a line that a few "
+            f"calibrate, over {LARGE_SUBSETS} random choices:\n\n{scale_up_table(held)}\n"
+        )
     text += (
         f"Weights of least predicted loss of {run.simulated}, the mean of the best {best} of "
         f"{draws} mixtures; the prior is {source}:\n\n{optimum_table(prior, train, optima)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ from tqdm import tqdm
 
 from bydore_pyro.baselines.regmix import RegMixConfig, fit_runs
 from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.baselines.scale_up import scale_up
 
 SIZES = (24, 64, 256)
+LARGE_SIZES, LARGE_SUBSETS = (8, 16, 32), 20  # of the runs of another scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,3 +107,43 @@ def coverage_json(
             for part in found
         },
     }
+
+
+class _Remembered:
+    """Predictions ``(N,)`` that are there already; its mixtures ``(S, 1)`` are their places."""
+
+    def __init__(self, predicted: np.ndarray) -> None:
+        self.predicted = predicted
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        return self.predicted[weights[:, 0].astype(int)]
+
+
+def scale_up_coverage(predicted: np.ndarray, measured: np.ndarray) -> dict[int, float]:
+    """Returns how many of the other large runs lie in 94 % intervals, by calibrating runs.
+
+    Args:
+        predicted: Of the large runs by the small scale's regression ``(N,)``.
+        measured: Their losses ``(N,)``.
+    """
+    model, places = _Remembered(predicted), np.arange(len(measured))[:, None]
+    held: dict[int, float] = {}
+    for size in (one for one in LARGE_SIZES if 2 * one <= len(measured)):
+        inside = []
+        for seed in range(LARGE_SUBSETS):
+            rows = np.random.default_rng([size, seed]).permutation(len(measured))
+            few, rest = rows[:size], rows[size:]
+            found = scale_up(model, places[few], measured[few])
+            low, high = found.predict_interval(places[rest]).T
+            inside.append(((low <= measured[rest]) & (measured[rest] <= high)).mean())
+        held[size] = float(np.mean(inside))
+    return held
+
+
+def scale_up_table(targets: Mapping[str, Mapping[int, float]]) -> str:
+    """Returns the coverage of every target, and over all, as Markdown."""
+    sizes = list(next(iter(targets.values())))
+    rows = [[name, *(f"{held[size]:.3f}" for size in sizes)] for name, held in targets.items()]
+    means = [np.mean([held[size] for held in targets.values()]) for size in sizes]
+    rows.append(["all targets", *(f"{mean:.3f}" for mean in means)])
+    return markdown(["target", *(f"from {size} large runs" for size in sizes)], rows)

@@ -59,7 +59,7 @@ def judge_regression(record: RunRecord) -> Verdict | None:
     rows = details.get("regressions") if isinstance(details, dict) else None
     if not isinstance(rows, dict) or not rows:
         return None
-    chosen = str(details.get("regression"))
+    chosen = str(record.metrics["details"].get("regression"))
     rank = record.number("details", "regressions", chosen, "spearman_x100")
     if rank is None:
         return None

@@ -129,18 +129,8 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
         )
     else:
         judges = (
-            *(
-                _finished,
-                _learned,
-                _settled,
-                _calm,
-                judge_runs,
-                judge_regression,
-                judge_gain,
-                judge_distance,
-                _decided,
-            ),
-            *(_fits, _agrees, _repeats),
+            *(_finished, _learned, _settled, _calm, judge_runs, judge_regression),
+            *(judge_gain, judge_distance, _decided, _fits, _agrees, _repeats),
         )
     found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]
