@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -29,17 +31,25 @@ from bydore_pyro.utils.errors import DataError
 DOMAINS = ("web", "law", "code")
 
 
-def write_runs(folder: Path, runs: int = 48, seed: int = 0, scale: float = 1.0) -> Path:
+METRICS = ("exam:a", "exam:b", "program")
+
+
+def write_runs(
+    folder: Path,
+    runs: int = 48,
+    seed: int = 0,
+    scale: float = 1.0,
+    names: tuple[str, ...] = METRICS,
+) -> Path:
     """Writes runs of olmix's law: law helps the exam, code the programs, nothing the noise."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.ones(3), size=runs)
-    metrics = {
-        "exam:a": 1 + np.exp(weights @ [0.5, -2, 0.5]),
-        "exam:b": 1 + np.exp(weights @ [0.5, -1, 0.2]),
-        "program": 1 + np.exp(weights @ [0.5, 0.5, -2]),
+    laws = ([0.5, -2, 0.5], [0.5, -1, 0.2], [0.5, 0.5, -2])
+    losses = {
+        name: scale * (1 + np.exp(weights @ law) + 0.02 * rng.standard_normal(runs))
+        for name, law in zip(names, laws, strict=True)
     }
-    losses = {n: scale * (v + 0.02 * rng.standard_normal(runs)) for n, v in metrics.items()}
     for name, columns in (
         ("ratios", dict(zip(DOMAINS, weights.T, strict=True))),
         ("metrics", losses),
@@ -98,6 +108,35 @@ def test_a_mean_is_fitted_by_the_best_regression_and_all_is_told(
     asked = {verdict.question: verdict for verdict in verdicts_of(read_run(tmp_path / "out"))}
     assert asked["Does it predict runs that it has not seen?"].level == "good"
     assert "Was anything like it run?" in asked
+
+
+def test_the_pages_commands_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    commands = re.findall(r"```sh\nbydore fit (.*?)```", page, re.S)
+    assert len(commands) == 2
+    monkeypatch.chdir(tmp_path)
+    write_runs(tmp_path / "dclm", names=("minerva", "codex", "mbpp"))
+    (tmp_path / "dclm" / "natural.json").write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
+    for folder, split, scale, seed in (("regmix", "train", "1m", 0), ("large", "large", "60m", 1)):
+        write_runs(tmp_path / folder, 40 if seed == 0 else 12, seed)
+        for name, new, column in (
+            ("ratios", "mixture", "train_"),
+            ("metrics", "pile_loss", "metric/"),
+        ):
+            text = (tmp_path / folder / f"{name}.csv").read_text()
+            (tmp_path / folder / f"{name}.csv").unlink()
+            header, _, rows = text.partition("\n")
+            heads = [f"{column}{one}" for one in header.split(",")[1:]]
+            header = ",".join(["index", *heads]).replace("program", "pile_cc")
+            (tmp_path / folder / f"{split}_{new}_{scale}.csv").write_text(f"{header}\n{rows}")
+    (tmp_path / "mine.csv").write_text("name,web,law,code\nmine,0.2,0.2,0.6\n")
+    for text in commands:
+        fit_command([*shlex.split(text.replace("\\\n", " ")), "--regmix_draws", "500"])
+    shown = capsys.readouterr().out
+    for told in re.findall(r"```text\n(.*?)\n", page):
+        assert re.sub(r" +", " ", told) in re.sub(r" +", " ", shown)
 
 
 def test_kl_keeps_the_mixture_near_the_prior(tmp_path: Path) -> None:
