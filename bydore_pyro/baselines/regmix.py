@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -171,16 +172,21 @@ def regress_runs(
             return fit_gaussian_process(weights, losses, kernel_draws=0)
         return fit_regression(kind, weights, losses)
 
+    kinds: tuple[Kind, ...] = get_args(Kind) if choice == "auto" else (choice,)
+    kind, compared = kinds[-1], tuple[CrossValidated, ...]()  # the Gaussian process is the last
     # Threads of several processes that wait for one another cost more than they bring.
     with require("threadpoolctl", "baselines").threadpool_limits(1, user_api="blas"):
-        if len(losses) < FEWEST_RUNS:
-            kind: Kind = "gaussian_process" if choice == "auto" else choice
-            return Regressed(kind=kind, model=fit(kind, table.weights, losses), compared=())
-        kinds = get_args(Kind) if choice == "auto" else (choice,)
-        compared = best_of(table.weights, losses, kinds=kinds, fit=fit, progress=progress)
-        best = compared[0]
-        model = calibrated(fit(best.kind, table.weights, losses), best)
-    return Regressed(kind=best.kind, model=model, compared=compared)
+        if len(losses) >= FEWEST_RUNS:
+            # A regression may be content with all runs and not with four fifths of them.
+            with contextlib.suppress(DataError):
+                compared = best_of(table.weights, losses, kinds=kinds, fit=fit, progress=progress)
+                kind = compared[0].kind
+        model = fit(kind, table.weights, losses)
+    return Regressed(
+        kind=kind,
+        model=calibrated(model, compared[0]) if compared else model,
+        compared=compared,
+    )
 
 
 def fit_runs(

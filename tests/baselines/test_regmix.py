@@ -185,9 +185,9 @@ def test_bad_settings(field: str, value: Any) -> None:
 
 
 def test_auto_is_the_best_on_left_out_runs_and_the_process_for_few() -> None:
-    weights, losses = planted(45, noise=0.05)
+    weights, losses = planted(52, noise=0.05)
     table = RunsTable(
-        runs=tuple(map(str, range(45))),
+        runs=tuple(map(str, range(52))),
         domains=("a", "b", "c", "d"),
         weights=weights,
         targets=("exam",),
@@ -202,6 +202,8 @@ def test_auto_is_the_best_on_left_out_runs_and_the_process_for_few() -> None:
     assert found.model.width == found.compared[0].width  # type: ignore[union-attr]
     with pytest.raises(DataError, match="same weights"):
         check_runs(copies := _with_copy(table), "exam", fewer_than_domains=False)
+    some = regress_runs(_first(table, 45), "exam", "lightgbm")
+    assert some.compared == (), "40 runs are needed, and 36 are left where a fifth is left out"
     few = regress_runs(_first(copies, 10), "exam", "auto", quick=True)
     assert (few.kind, few.compared) == ("gaussian_process", ())
 

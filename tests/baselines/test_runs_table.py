@@ -187,7 +187,7 @@ def test_the_scale_chooses_and_a_missing_folder_is_told(tmp_path: Path) -> None:
     regmix(tmp_path)
     write(tmp_path, train_mixture_1B="broken", train_pile_loss_1B="broken")
     assert read_runs(tmp_path, "train", scale="1m").runs == ("7", "3")
-    for place in (tmp_path / "none", tmp_path / "train_mixture_1m.csv"):
+    for place in (tmp_path / "none", tmp_path / "train_pile_loss_1m.csv"):
         with pytest.raises(DataError, match="no folder"):
             read_runs(place, "train")
 
