@@ -10,7 +10,8 @@ import numpy as np
 from common import markdown
 from tqdm import tqdm
 
-from bydore_pyro.baselines.regmix import RegMixConfig, fit_runs
+from bydore_pyro.baselines.regmix import RegMixConfig, Regressed, fit_runs
+from bydore_pyro.baselines.regression import fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.baselines.scale_up import scale_up
 
@@ -54,7 +55,8 @@ def coverage(
     process; the intervals are those that `bydore fit --runs` writes.
     """
     config = RegMixConfig(regmix_regression="gaussian_process", regmix_draws=draws)
-    every = fit_runs(table, target, prior, config).details["simulated_optimum"]
+    of_all = _process(table, target)
+    every = fit_runs(table, target, prior, config, regressed=of_all).details["simulated_optimum"]
     optimum = np.array([every[name] for name in table.domains])
     found = []
     with tqdm(total=subsets * len(sizes), desc="subsets", unit="fit", mininterval=0.5) as bar:
@@ -69,7 +71,11 @@ def coverage(
                     targets=table.targets,
                     losses=table.losses[rows],
                 )
-                fit = fit_runs(part, target, prior, config, fewer_than_domains=True)
+                fit = fit_runs(
+                    *(part, target, prior, config),
+                    fewer_than_domains=True,
+                    regressed=_process(part, target),
+                )
                 intervals.append(fit.mixture.hdi)
                 bar.update()
             ends = np.array(intervals)  # (R, K, 2)
@@ -77,6 +83,12 @@ def coverage(
             widths = (ends[..., 1] - ends[..., 0]).mean(0)
             found.append(SubsetsCoverage(size=size, held=held, widths=widths))
     return optimum, found
+
+
+def _process(table: RunsTable, target: str) -> Regressed:
+    """Fits the Gaussian process; intervals of weights need no cross-validation."""
+    model = fit_regression("gaussian_process", table.weights, table.losses_of(target))
+    return Regressed(kind="gaussian_process", model=model, compared=())
 
 
 def coverage_table(
