@@ -61,8 +61,8 @@ class RegMixConfig:
     regmix_regression: Choice = field(
         default="auto",
         metadata={
-            "help": "Regression from weights to losses. auto: with --runs the one that ranks left-out "
-            "runs best, else the Gaussian process. LightGBM needs 40 runs."
+            "help": "Regression from weights to losses. auto: with --runs the one that ranks "
+            "left-out runs best, else the Gaussian process. LightGBM needs 40 runs."
         },
     )
     regmix_kl: float = field(
