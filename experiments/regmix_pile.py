@@ -12,12 +12,21 @@ from typing import Any
 import numpy as np
 import pandas
 from common import markdown, run_main
-from regmix_subsets import SIZES, coverage, coverage_json, coverage_table, joined
+from regmix_subsets import (
+    LARGE_SUBSETS,
+    SIZES,
+    coverage,
+    coverage_json,
+    coverage_table,
+    joined,
+    scale_up_coverage,
+    scale_up_table,
+)
 from tqdm import tqdm
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.regmix import prior_of
-from bydore_pyro.baselines.regression import PointRegression, fit_regression
+from bydore_pyro.baselines.regression import AnyRegression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
 from bydore_pyro.baselines.simulated_optimum import BEST, SimulatedOptimum, simulated_optimum
 from bydore_pyro.utils.command_line import tell
@@ -135,7 +144,7 @@ def spearman(predicted: np.ndarray, measured: np.ndarray) -> float | None:
 
 def fit_all(
     train: RunsTable, test: RunsTable, target: str, run: RegMixPileConfig
-) -> dict[str, PointRegression | GaussianProcess]:
+) -> dict[str, AnyRegression]:
     """Fits every regression of a target, in the order of `REGRESSIONS`."""
     losses = train.losses_of(target)
     order = np.random.default_rng(run.seed).permutation(len(losses))
@@ -154,7 +163,7 @@ def fit_all(
     return dict(zip(REGRESSIONS, found, strict=True))
 
 
-def details(model: PointRegression | GaussianProcess, domains: Sequence[str]) -> dict[str, Any]:
+def details(model: AnyRegression, domains: Sequence[str]) -> dict[str, Any]:
     """Returns what a fit tells of itself."""
     if isinstance(model, GaussianProcess):
         return {
@@ -162,7 +171,8 @@ def details(model: PointRegression | GaussianProcess, domains: Sequence[str]) ->
             "without_influence": [domains[place] for place in model.without_influence],
             "notes": list(model.notes),
         }
-    return {} if model.trees is None else {"trees": model.trees}
+    trees = getattr(model, "trees", None)
+    return {} if trees is None else {"trees": trees}
 
 
 def correlations_table(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -211,7 +221,7 @@ def optimum_json(train: RunsTable, optimum: SimulatedOptimum) -> dict[str, Any]:
 
 def correlate(
     train: RunsTable, tests: Mapping[str, RunsTable], stopping: str, run: RegMixPileConfig
-) -> tuple[dict[str, dict[str, dict[str, Any]]], dict[str, PointRegression | GaussianProcess]]:
+) -> tuple[dict[str, dict[str, dict[str, Any]]], dict[str, AnyRegression]]:
     """Fits all targets and tests them on each scale.
 
     Args:
@@ -224,7 +234,7 @@ def correlate(
         The results by scale and target, and the fits of `run.simulated`.
     """
     results: dict[str, dict[str, dict[str, Any]]] = {scale: {} for scale in tests}
-    chosen: dict[str, PointRegression | GaussianProcess] = {}
+    chosen: dict[str, AnyRegression] = {}
     one = run.target is not None or run.smoke
     with tqdm(
         (run.simulated,) if one else train.targets, desc="fit", unit="target", mininterval=0.5
@@ -243,6 +253,10 @@ def correlate(
                     }
                     for kind, model in models.items()
                 }
+                if scale != stopping:
+                    process = models["Gaussian process"].predict(test.weights)
+                    held = scale_up_coverage(process, measured)
+                    results[scale][target]["Gaussian process"]["scale_up_coverage"] = held
             if target == run.simulated:
                 chosen = models
     return results, chosen
@@ -313,6 +327,15 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         f"{correlations_table(row)}\n"
         for scale, row in by_scale.items()
     )
+    for scale in (scale for scale in by_scale if scale != own):
+        held = {
+            target: row["Gaussian process"]["scale_up_coverage"]
+            for target, row in by_scale[scale].items()
+        }
+        text += (
+            f"Share of the other runs of scale {scale} in the 94 % intervals of a line that a few "
+            f"calibrate, over {LARGE_SUBSETS} random choices:\n\n{scale_up_table(held)}\n"
+        )
     text += (
         f"Weights of least predicted loss of {run.simulated}, the mean of the best {best} of "
         f"{draws} mixtures; the prior is {source}:\n\n{optimum_table(prior, train, optima)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,13 @@ import numpy as np
 from common import markdown
 from tqdm import tqdm
 
-from bydore_pyro.baselines.regmix import RegMixConfig, fit_runs
+from bydore_pyro.baselines.regmix import RegMixConfig, Regressed, fit_runs
+from bydore_pyro.baselines.regression import fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.baselines.scale_up import scale_up
 
 SIZES = (24, 64, 256)
+LARGE_SIZES, LARGE_SUBSETS = (8, 16, 32), 20  # of the runs of another scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +54,9 @@ def coverage(
     The optimum is the simulated one, the mean of the best mixtures under all runs' Gaussian
     process; the intervals are those that `bydore fit --runs` writes.
     """
-    config = RegMixConfig(regmix_draws=draws)
-    every = fit_runs(table, target, prior, config).details["simulated_optimum"]
+    config = RegMixConfig(regmix_regression="gaussian_process", regmix_draws=draws)
+    of_all = _process(table, target)
+    every = fit_runs(table, target, prior, config, regressed=of_all).details["simulated_optimum"]
     optimum = np.array([every[name] for name in table.domains])
     found = []
     with tqdm(total=subsets * len(sizes), desc="subsets", unit="fit", mininterval=0.5) as bar:
@@ -67,7 +71,11 @@ def coverage(
                     targets=table.targets,
                     losses=table.losses[rows],
                 )
-                fit = fit_runs(part, target, prior, config, fewer_than_domains=True)
+                fit = fit_runs(
+                    *(part, target, prior, config),
+                    fewer_than_domains=True,
+                    regressed=_process(part, target),
+                )
                 intervals.append(fit.mixture.hdi)
                 bar.update()
             ends = np.array(intervals)  # (R, K, 2)
@@ -75,6 +83,12 @@ def coverage(
             widths = (ends[..., 1] - ends[..., 0]).mean(0)
             found.append(SubsetsCoverage(size=size, held=held, widths=widths))
     return optimum, found
+
+
+def _process(table: RunsTable, target: str) -> Regressed:
+    """Fits the Gaussian process; intervals of weights need no cross-validation."""
+    model = fit_regression("gaussian_process", table.weights, table.losses_of(target))
+    return Regressed(kind="gaussian_process", model=model, compared=())
 
 
 def coverage_table(
@@ -105,3 +119,43 @@ def coverage_json(
             for part in found
         },
     }
+
+
+class _Remembered:
+    """Predictions ``(N,)`` that are there already; its mixtures ``(S, 1)`` are their places."""
+
+    def __init__(self, predicted: np.ndarray) -> None:
+        self.predicted = predicted
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        return self.predicted[weights[:, 0].astype(int)]
+
+
+def scale_up_coverage(predicted: np.ndarray, measured: np.ndarray) -> dict[int, float]:
+    """Returns how many of the other large runs lie in 94 % intervals, by calibrating runs.
+
+    Args:
+        predicted: Of the large runs by the small scale's regression ``(N,)``.
+        measured: Their losses ``(N,)``.
+    """
+    model, places = _Remembered(predicted), np.arange(len(measured))[:, None]
+    held: dict[int, float] = {}
+    for size in (one for one in LARGE_SIZES if 2 * one <= len(measured)):
+        inside = []
+        for seed in range(LARGE_SUBSETS):
+            rows = np.random.default_rng([size, seed]).permutation(len(measured))
+            few, rest = rows[:size], rows[size:]
+            found = scale_up(model, places[few], measured[few])
+            low, high = found.predict_interval(places[rest]).T
+            inside.append(((low <= measured[rest]) & (measured[rest] <= high)).mean())
+        held[size] = float(np.mean(inside))
+    return held
+
+
+def scale_up_table(targets: Mapping[str, Mapping[int, float]]) -> str:
+    """Returns the coverage of every target, and over all, as Markdown."""
+    sizes = list(next(iter(targets.values())))
+    rows = [[name, *(f"{held[size]:.3f}" for size in sizes)] for name, held in targets.items()]
+    means = [np.mean([held[size] for held in targets.values()]) for size in sizes]
+    rows.append(["all targets", *(f"{mean:.3f}" for mean in means)])
+    return markdown(["target", *(f"from {size} large runs" for size in sizes)], rows)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bydore_pyro.baselines.kernel_gradient import quick_process
 from bydore_pyro.baselines.kernel_posterior import kernel_draws as draw_kernels
 from bydore_pyro.baselines.regression_input import (
     checked_mixtures,
@@ -48,6 +49,7 @@ class GaussianProcess:
         without_influence: Columns of the weights, from 0, of which no influence on the loss is
             seen: their length scales lie at the upper bound.
         notes: What the search for the kernel's parameters could not settle; () where all is well.
+        width: Factor of `standard_deviation` and of the intervals, which cross-validation finds.
     """
 
     estimator: Any
@@ -57,6 +59,7 @@ class GaussianProcess:
     others: tuple[Any, ...] = ()
     without_influence: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    width: float = 1.0
 
     @property
     def members(self) -> tuple[GaussianProcess, ...]:
@@ -87,7 +90,7 @@ class GaussianProcess:
                 mixture's own loss, the mean of many such runs.
         """
         deviation = self.moments(weights)[1]
-        return np.hypot(deviation, self.noise) if new_run else deviation
+        return self.width * (np.hypot(deviation, self.noise) if new_run else deviation)
 
     def predict_interval(
         self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = True
@@ -99,10 +102,8 @@ class GaussianProcess:
             probability: The mass of the intervals, in (0, 1).
             new_run: As for `standard_deviation`.
         """
-        mean, deviation = self.moments(weights)
-        if new_run:
-            deviation = np.hypot(deviation, self.noise)
-        half = normal_quantile(probability) * deviation
+        mean = self.predict(weights)
+        half = normal_quantile(probability) * self.standard_deviation(weights, new_run=new_run)
         return np.stack([mean - half, mean + half], axis=1)
 
     def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
@@ -193,7 +194,7 @@ def fit_gaussian_process(
     Args:
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N,)``, nats per token.
-        length_scales: "per_domain" finds out which domains matter; "shared" is K times faster.
+        length_scales: "per_domain" finds out which domains matter; "shared" does not ask.
         kernel_draws: So many kernels are drawn from their posterior (see
             `bydore_pyro.baselines.kernel_posterior`), and all predictions are their mixture; 0
             takes the most likely one for the truth, whose intervals are too narrow where there
@@ -234,7 +235,7 @@ def fit_gaussian_process(
 
 def _most_likely(kernel: Any, inputs: np.ndarray, outputs: np.ndarray) -> tuple[Any, list[str]]:
     """Fits a Gaussian process; returns it, and notes on the search for its kernel's parameters."""
-    process = require("sklearn.gaussian_process", "baselines").GaussianProcessRegressor
+    process = quick_process()
     unsettled = require("sklearn.exceptions", "baselines").ConvergenceWarning
     for _ in range(ATTEMPTS):
         with warnings.catch_warnings(record=True) as caught:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.utils import require
+from bydore_pyro.baselines.kernel_gradient import quick_process
 
 __all__ = ["kernel_draws"]
 
@@ -36,7 +36,7 @@ def kernel_draws(estimator: Any, draws: int, seed: int = 0) -> tuple[Any, ...]:
     Returns:
         As many processes on the same runs, each with parameters of its own.
     """
-    process = require("sklearn.gaussian_process", "baselines").GaussianProcessRegressor
+    process = quick_process()
     inputs, outputs = estimator.X_train_, estimator.y_train_
     count = len(estimator.kernel_.theta)
     priors = np.array([SIGNAL, *[LENGTH] * (count - 2), NOISE])

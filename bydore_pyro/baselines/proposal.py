@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from bydore_pyro.baselines.gaussian_process import GaussianProcess
-from bydore_pyro.baselines.regression import Regression
+from bydore_pyro.baselines.log_linear import LogLinear, relative_entropy
+from bydore_pyro.baselines.measured_distance import distance_to_runs
+from bydore_pyro.baselines.regression import PosteriorRegression, Regression, deviation_of_run
 from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError, hdi, inference_data
 
-__all__ = ["few_runs", "proposed", "with_intervals"]
+__all__ = ["few_runs", "gain_over", "proposed", "with_distance", "with_intervals"]
 
 DRAWS, SEED = 4000, 0  # of the difference between two predicted losses
 SURE = 0.97  # the probability of an improvement that is called one
@@ -39,13 +41,15 @@ def proposed(
     *,
     runs: int,
     caps: np.ndarray | None = None,
+    kl: float = 0.0,
 ) -> tuple[Mixture, dict[str, Any]]:
     """Returns the mixture to use, and what else is worth knowing of it.
 
-    Of the mean of the best simulated mixtures, which is RegMix's optimum, of the prior and, with a
-    Gaussian process, of the one best simulated mixture it is the one whose own predicted loss is
-    least. The mean of the posterior's optima is none of them: where these lie near different
-    vertices, their mean is a mixture that nobody found good.
+    Candidates are the mean of the best simulated mixtures, which is RegMix's optimum, and the
+    prior; with a Gaussian process or a log-linear law the one best simulated mixture; with such a
+    law and `kl` its exact optimum. That one is taken whose own predicted loss is least, the cost of
+    its distance from the prior included. The mean of the posterior's optima is none of them: where
+    these lie near different vertices, their mean is a mixture that nobody found good.
 
     Args:
         model: What predicts losses.
@@ -54,14 +58,20 @@ def proposed(
         prior: Shares ``(K,)`` around which mixtures were simulated.
         runs: How many the regression was fitted to.
         caps: Largest weights ``(K,)``, which the optimum keeps; a prior above them is no candidate.
+        kl: What a nat of relative entropy to the prior costs, in losses.
     """
-    process = model if isinstance(model, GaussianProcess) else None
+    process = model if isinstance(model, PosteriorRegression) else None
     candidates = {"the mean of the best simulated mixtures": optimum.weights}
     if process is not None:
         candidates["the best simulated mixture"] = optimum.single
+    if isinstance(model, LogLinear) and kl:
+        candidates["the law's exact optimum"] = model.optimum(prior / prior.sum(), kl, caps)
     if caps is None or (prior <= caps).all():
         candidates["the prior"] = prior
-    losses = model.predict(np.stack(list(candidates.values())))
+    stacked = np.stack(list(candidates.values()))
+    losses = model.predict(stacked)
+    if kl:
+        losses = losses + kl * relative_entropy(stacked, prior / prior.sum())
     chosen = list(candidates)[int(losses.argmin())]
     shares = candidates[chosen] / candidates[chosen].sum()
     mixture = dataclasses.replace(
@@ -126,19 +136,59 @@ def _predicted(
         compared["pruned"] = np.array(mixture.pruned().weights)
     stacked = np.stack(list(compared.values()))
     means = model.predict(stacked).tolist()
-    gain: dict[str, float | None] = {"nats_per_token": means[1] - means[0]}
-    if not isinstance(model, GaussianProcess):
-        return {name: (m, None) for name, m in zip(compared, means, strict=True)}, gain
-    deviations = model.standard_deviation(stacked).tolist()
-    if (stacked[0] == stacked[1]).all():
-        gain |= {"standard_deviation": 0.0, "probability": 0.0}
+    deviations = deviation_of_run(model, stacked)
+    told = [None] * len(means) if deviations is None else deviations.tolist()
+    gain = gain_over(model, stacked[0], stacked[1])
+    return dict(zip(compared, zip(means, told, strict=True), strict=True)), gain
+
+
+def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict[str, float | None]:
+    """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
+
+    A Gaussian process and a log-linear law know both losses jointly. Of another regression the
+    errors of two new runs count, as far as cross-validation told them: its probability is nearer to
+    a half. Without that none is told.
+    """
+    stacked = np.stack([weights, other])
+    own, others = model.predict(stacked)
+    gain: dict[str, float | None] = {"nats_per_token": float(others - own)}
+    deviation = deviation_of_run(model, stacked)
+    if deviation is None:
+        return gain
+    if (weights == other).all():
+        return gain | {"standard_deviation": 0.0, "probability": 0.0}
+    if isinstance(model, PosteriorRegression):
+        drawn = model.sample(stacked, DRAWS, SEED)
+        gaps = drawn[:, 1] - drawn[:, 0]
+        gaps = gaps.mean() + model.width * (gaps - gaps.mean())
+        sd, probability = float(gaps.std()), float((gaps > 0).mean())
     else:
-        own, others = model.sample(stacked[:2], DRAWS, SEED).T
-        gain |= {
-            "standard_deviation": float((others - own).std()),
-            "probability": float((others > own).mean()),
-        }
-    return dict(zip(compared, zip(means, deviations, strict=True), strict=True)), gain
+        sd = float(np.hypot(*deviation))
+        probability = NormalDist().cdf(float(others - own) / sd) if sd else float(others > own)
+    return gain | {"standard_deviation": sd, "probability": probability}
+
+
+def with_distance(
+    mixture: Mixture, table_runs: tuple[str, ...], runs: np.ndarray
+) -> tuple[Mixture, dict[str, Any]]:
+    """Returns the mixture, with a note where nothing like it was run, and its distance from runs.
+
+    Args:
+        mixture: The proposal.
+        table_runs: Names of the runs ``N``.
+        runs: Their weights ``(N, K)``, in the order of the mixture's names.
+    """
+    found = distance_to_runs(np.array(mixture.weights), runs)
+    words = found.words(table_runs[found.run])
+    if found.far:
+        mixture = dataclasses.replace(mixture, notes=(*mixture.notes, words))
+    return mixture, {
+        "nearest_run": table_runs[found.run],
+        "total_variation": found.nearest,
+        "median_among_runs": found.typical,
+        "farther_than": found.farther_than,
+        "words": words,
+    }
 
 
 def _gain_note(gain: Mapping[str, float | None]) -> str | None:
@@ -148,7 +198,7 @@ def _gain_note(gain: Mapping[str, float | None]) -> str | None:
         return "No mixture is predicted to be better than the prior: this is no improvement on it."
     if probability is not None and probability < SURE:
         return (
-            f"No sure improvement on the prior: {found:.4f} nats per token better, with a "
-            f"probability of {probability:.0%}."
+            f"No sure improvement on the prior: its predicted loss is {found:.4f} lower, better "
+            f"with a probability of {probability:.0%}."
         )
     return None

@@ -12,20 +12,27 @@ References:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from bydore_pyro.baselines.adaptive import adaptive_runs, propose
-from bydore_pyro.baselines.gaussian_process import GaussianProcess
+from bydore_pyro.baselines.cross_validation import (
+    FEWEST_RUNS,
+    CrossValidated,
+    best_of,
+    calibrated,
+)
+from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proposal import few_runs, proposed
+from bydore_pyro.baselines.proposal import few_runs, proposed, with_distance
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.baselines.regression import Kind, Regression, fit_regression
+from bydore_pyro.baselines.regression import AnyRegression, Kind, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.baselines.simulated_optimum import (
     BEST,
@@ -33,14 +40,19 @@ from bydore_pyro.baselines.simulated_optimum import (
     simulated_optimum,
 )
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, require, require_finite
 
 __all__ = [
     "RegMixConfig",
+    "Regressed",
+    "check_runs",
     "fit_regmix",
     "fit_runs",
     "prior_of",
+    "regress_runs",
 ]
+
+Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +67,18 @@ class RegMixConfig:
             "many are trained, or with --runs written for your own trainer."
         },
     )
-    regmix_regression: Kind = field(
-        default="gaussian_process",
+    regmix_regression: Choice = field(
+        default="auto",
         metadata={
-            "help": "Regression from weights to losses. LightGBM needs 40 proxies; only the "
-            "Gaussian process gives intervals."
+            "help": "Regression from weights to losses. auto: with --runs the one that ranks "
+            "left-out runs best, else the Gaussian process. LightGBM needs 40 runs."
+        },
+    )
+    regmix_kl: float = field(
+        default=0.0,
+        metadata={
+            "help": "What a nat of KL to the prior (the natural mixture) costs in losses; olmix: "
+            "0.05."
         },
     )
     regmix_draws: int = field(
@@ -70,16 +89,24 @@ class RegMixConfig:
         for name, least in (("regmix_proxies", 2), ("regmix_draws", BEST), ("adaptive", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
-        if self.regmix_regression not in get_args(Kind):
+        require_finite(self)
+        if self.regmix_kl < 0:
+            raise ValueError(f"Expected regmix_kl >= 0, actual {self.regmix_kl}")
+        if self.regmix_regression not in get_args(Choice):
             raise ValueError(
-                f"Expected regmix_regression one of {get_args(Kind)}, actual "
+                f"Expected regmix_regression one of {get_args(Choice)}, actual "
                 f"{self.regmix_regression!r}"
             )
-        if self.adaptive and self.regmix_regression != "gaussian_process":
+        if self.adaptive and self.regmix_regression not in ("auto", "gaussian_process"):
             raise ValueError(
                 "Expected --regmix_regression gaussian_process with --adaptive, found "
                 f"'{self.regmix_regression}'"
             )
+
+    @property
+    def choice(self) -> Choice:
+        """The regression of finished runs; expected improvement needs the Gaussian process."""
+        return "gaussian_process" if self.adaptive else self.regmix_regression
 
 
 def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
@@ -97,7 +124,7 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     prior = problem.token_shares
     drawn = sample_mixtures(prior, config.regmix_proxies, problem.seed)
     details: dict[str, Any] = {"steps_of_each_proxy": steps}
-    model: Regression
+    model: AnyRegression
     if config.adaptive:
         most = problem.most
         found = adaptive_runs(
@@ -109,10 +136,12 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
         model, count = found.model, len(found.losses)
         details["adaptive"] = found.details()
     else:
-        losses = _target_losses(problem, steps, drawn)
-        model, count = fit_regression(config.regmix_regression, drawn, losses), len(losses)
-    optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST)
-    mixture, more = proposed(model, optimum, problem.mixture(prior), prior, runs=count)
+        losses, chosen = _target_losses(problem, steps, drawn), config.regmix_regression
+        model = fit_regression("gaussian_process" if chosen == "auto" else chosen, drawn, losses)
+        count = len(losses)
+    kl = config.regmix_kl
+    optimum = simulated_optimum(model, prior, draws=config.regmix_draws, best=BEST, kl=kl)
+    mixture, more = proposed(model, optimum, problem.mixture(prior), prior, runs=count, kl=kl)
     return Fit(mixture=mixture, details={**details, "proxies": count, **more})
 
 
@@ -130,6 +159,67 @@ def _target_losses(problem: Problem, steps: int, mixtures: np.ndarray) -> np.nda
     return np.array([run.target_loss(problem.target) for run in runs])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Regressed:
+    """A regression of one target of a table of runs.
+
+    Args:
+        kind: Which one.
+        model: Fitted to all runs; its intervals are as wide as left-out runs ask for.
+        compared: What left-out runs told of each regression that was tried, best first; () where
+            there are too few runs to leave any out.
+    """
+
+    kind: Kind
+    model: AnyRegression
+    compared: tuple[CrossValidated, ...]
+
+
+def regress_runs(
+    table: RunsTable,
+    target: str,
+    choice: Choice,
+    *,
+    quick: bool = False,
+    progress: Callable[[], object] = int,
+) -> Regressed:
+    """Cross-validates regressions of a target, and fits the one that is asked for, or the best.
+
+    Args:
+        table: The runs.
+        target: The column of losses.
+        choice: "auto" for the best rank correlation of left-out runs, and for the Gaussian process
+            where there are fewer than 20 runs.
+        quick: Whether a Gaussian process takes its most likely kernel for the truth.
+        progress: Is called after each fold.
+
+    Raises:
+        DataError: When there is no such target, or the runs are too few for the regression.
+    """
+    losses = table.losses_of(target)
+
+    def fit(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRegression:
+        if quick and kind == "gaussian_process":
+            return fit_gaussian_process(weights, losses, kernel_draws=0)
+        return fit_regression(kind, weights, losses)
+
+    kinds: tuple[Kind, ...] = get_args(Kind) if choice == "auto" else (choice,)
+    kind, compared = kinds[-1], tuple[CrossValidated, ...]()  # the Gaussian process is the last
+    # Threads of several processes that wait for one another cost more than they bring.
+    with require("threadpoolctl", "baselines").threadpool_limits(1, user_api="blas"):
+        if len(losses) >= FEWEST_RUNS:
+            # A regression may be content with all runs and not with four fifths of them.
+            with contextlib.suppress(DataError):
+                compared = best_of(table.weights, losses, kinds=kinds, fit=fit, progress=progress)
+                kind = compared[0].kind
+        model = fit(kind, table.weights, losses)
+    return Regressed(
+        kind=kind,
+        model=calibrated(model, compared[0]) if compared else model,
+        compared=compared,
+    )
+
+
 def fit_runs(
     table: RunsTable,
     target: str,
@@ -138,6 +228,7 @@ def fit_runs(
     *,
     fewer_than_domains: bool = False,
     caps: np.ndarray | None = None,
+    regressed: Regressed | None = None,
     progress: Callable[[], object] = int,
 ) -> Fit:
     """Regresses the losses of finished runs and simulates the optimum; trains nothing.
@@ -147,42 +238,62 @@ def fit_runs(
     Args:
         table: The runs.
         target: The column of losses that is to fall.
-        prior: Shares ``(K,)`` in the table's order.
+        prior: Shares ``(K,)`` in the table's order: the natural mixture.
         config: The regression.
         fewer_than_domains: Whether fewer runs than domains are taken, with a note in the mixture.
         caps: Largest weights ``(K,)`` in the table's order, None without limits.
-        progress: Is called after the regression, as each kernel's optima are found, and for each
-            mixture that is proposed.
+        regressed: The target's regression, if it is there already.
+        progress: Is called as each kernel's optima are found, and for each mixture that is
+            proposed.
 
     Raises:
         DataError: When there is no such target, the runs are too few for the regression, or for
             the domains, copies of a run have conflicting losses, or the caps leave no mixture.
     """
-    losses, count = table.losses_of(target), len(table.runs)
+    check_runs(table, target, fewer_than_domains)
+    found = regressed or regress_runs(table, target, config.choice)
+    model, draws, kl = found.model, config.regmix_draws, config.regmix_kl
+    optimum = simulated_optimum(
+        model, prior, draws=draws, best=BEST, caps=caps, kl=kl, progress=progress
+    )
+    named = Mixture(names=table.domains, weights=tuple((prior / prior.sum()).tolist()))
+    count = len(table.runs)
+    mixture, details = proposed(model, optimum, named, prior, runs=count, caps=caps, kl=kl)
+    if caps is not None:
+        free = simulated_optimum(
+            model, prior, draws=draws, best=BEST, kl=kl, posterior=False
+        ).weights
+        mixture = dataclasses.replace(mixture, free_weights=tuple((free / free.sum()).tolist()))
+    mixture, distance = with_distance(mixture, table.runs, table.weights)
+    told: dict[str, Any] = {
+        "runs": count,
+        "target": target,
+        "regression": found.kind,
+        "regressions": {one.kind: one.row() for one in found.compared},
+        "distance": distance,
+    }
+    if config.adaptive and isinstance(model, GaussianProcess):
+        ahead = propose(
+            *(model, table.weights, prior, config.adaptive), caps=caps, progress=progress
+        )
+        details["adaptive"] = ahead.details()
+    return Fit(mixture=mixture, details={**told, **details})
+
+
+def check_runs(table: RunsTable, target: str, fewer_than_domains: bool) -> None:
+    """Refuses runs that a regression cannot be fitted to in earnest.
+
+    Raises:
+        DataError: When they are fewer than the domains, unless that is asked for, or copies of a
+            run have conflicting losses.
+    """
+    count = len(table.runs)
     if not fewer_than_domains and few_runs(count, len(table.domains)):
         raise DataError(
             f"Expected at least as many runs as domains ({len(table.domains)}), found {count}; "
             "--few_runs fits them all the same"
         )
     table.check_copies(target)
-    model = fit_regression(config.regmix_regression, table.weights, losses)
-    progress()
-    optimum = simulated_optimum(
-        model, prior, draws=config.regmix_draws, best=BEST, caps=caps, progress=progress
-    )
-    named = Mixture(names=table.domains, weights=tuple((prior / prior.sum()).tolist()))
-    mixture, details = proposed(model, optimum, named, prior, runs=count, caps=caps)
-    if caps is not None:
-        free = simulated_optimum(
-            model, prior, draws=config.regmix_draws, best=BEST, posterior=False
-        ).weights
-        mixture = dataclasses.replace(mixture, free_weights=tuple((free / free.sum()).tolist()))
-    if config.adaptive and isinstance(model, GaussianProcess):
-        ahead = propose(
-            *(model, table.weights, prior, config.adaptive), caps=caps, progress=progress
-        )
-        details["adaptive"] = ahead.details()
-    return Fit(mixture=mixture, details={"runs": count, "target": target, **details})
 
 
 def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:

@@ -1,4 +1,4 @@
-"""Regressions of a target's loss on the weights: linear, LightGBM, a Gaussian process."""
+"""Regressions of a target's loss on the weights: linear, LightGBM, log-linear, Gaussian process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
+from bydore_pyro.baselines.log_linear import LogLinear, fit_log_linear
 from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["Kind", "PointRegression", "Regression", "fit_regression"]
+__all__ = [
+    "AnyRegression",
+    "Kind",
+    "PointRegression",
+    "PosteriorRegression",
+    "Regression",
+    "deviation_of_run",
+    "fit_regression",
+]
 
-Kind = Literal["linear", "lightgbm", "gaussian_process"]
+Kind = Literal["linear", "lightgbm", "log_linear", "gaussian_process"]
+PosteriorRegression = GaussianProcess | LogLinear  # those that know how sure they are
 
 # The authors' settings, LightGBM's own for the rest, and what makes it the same everywhere. Early
 # stopping ends where either metric has not fallen for so many rounds.
@@ -47,16 +57,30 @@ class PointRegression:
         estimator: Of scikit-learn or LightGBM, fitted.
         domains: Number ``K`` of weights that it takes.
         trees: Trees that predict, of LightGBM; None otherwise.
+        deviation: Standard deviation of a new run's loss about the prediction, nats per token,
+            which cross-validation finds; None before.
     """
 
     kind: str
     estimator: Any
     domains: int
     trees: int | None = None
+    deviation: float | None = None
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, nats per token."""
         return self.estimator.predict(checked_mixtures(weights, self.domains))
+
+
+AnyRegression = PointRegression | GaussianProcess | LogLinear
+
+
+def deviation_of_run(model: Regression, weights: np.ndarray) -> np.ndarray | None:
+    """Returns how unsure the loss of one more run on each mixture is ``(S,)``, None if unknown."""
+    if isinstance(model, PosteriorRegression):
+        return model.standard_deviation(weights)
+    deviation = getattr(model, "deviation", None)
+    return None if deviation is None else np.full(len(weights), deviation)
 
 
 def fit_regression(
@@ -65,13 +89,13 @@ def fit_regression(
     losses: np.ndarray,
     *,
     evaluation: tuple[np.ndarray, np.ndarray] | None = None,
-) -> PointRegression | GaussianProcess:
+) -> AnyRegression:
     """Fits a regression of a target's loss on the weights.
 
     Args:
         kind: "linear": least squares. "lightgbm": 1000 trees, learning rate 0.01, seed 42, on one
-            thread, so that the same runs give the same trees. "gaussian_process": see
-            `fit_gaussian_process`.
+            thread, so that the same runs give the same trees. "log_linear": olmix's law, see
+            `fit_log_linear`. "gaussian_process": see `fit_gaussian_process`.
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N,)``, nats per token.
         evaluation: Weights and losses that stop LightGBM once its mean absolute or its mean squared
@@ -96,6 +120,8 @@ def fit_regression(
         warnings.warn(f"{kind} does not stop early: evaluation has no effect", stacklevel=2)
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
+    if kind == "log_linear":
+        return fit_log_linear(weights, losses)
     domains = weights.shape[1]
     if kind == "linear":
         estimator = (

@@ -13,7 +13,7 @@ import numpy as np
 from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
 from bydore_pyro.utils import DataError
 
-__all__ = ["RunsTable", "read_runs", "scales_of", "table_columns"]
+__all__ = ["RunsTable", "on_simplex", "read_runs", "scales_of", "table_columns"]
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
@@ -130,7 +130,7 @@ def read_runs(
     and columns in which nothing is a number.
 
     Args:
-        folder: Where the tables lie.
+        folder: Where the tables lie, or the table of weights itself.
         split: Such as "train"; None for olmix's tables, or where there is one split only.
         scale: Such as "1m"; None where there is one scale only.
         normalise: Whether every run's weights, which tables hold rounded, are divided by their sum.
@@ -156,7 +156,7 @@ def read_runs(
     return RunsTable(
         runs=tuple(weights.runs),
         domains=tuple(domains),
-        weights=_simplex(weights, list(domains.values()), normalise),
+        weights=on_simplex(weights, list(domains.values()), normalise),
         targets=tuple(targets),
         losses=losses.numbers(list(targets.values()))[[losses.row[run] for run in weights.runs]],
     )
@@ -220,6 +220,10 @@ def table_columns(folder: Path, split: str | None, scale: str | None = None) -> 
     Raises:
         DataError: When tables are missing or cannot be read.
     """
+    if match := REGMIX[0].fullmatch(folder.name):
+        folder, split, scale = folder.parent, match[1], match[2]
+    elif folder.name == OLMIX[0]:
+        folder, split, scale = folder.parent, None, None
     weights_path, losses_path = _find(folder, split, scale)
     columns = _olmix_columns if weights_path.name in OLMIX else _regmix_columns
     return columns(weights_path, losses_path)
@@ -268,8 +272,17 @@ def _named(
     return dict(zip(names, columns, strict=True))
 
 
-def _simplex(table: CsvTable, domains: Sequence[str], normalise: bool) -> np.ndarray:
-    """Returns the weights ``(N, K)``, checked."""
+def on_simplex(table: CsvTable, domains: Sequence[str], normalise: bool = True) -> np.ndarray:
+    """Returns the weights ``(N, K)`` of a table's columns, checked.
+
+    Args:
+        table: A mixture a row.
+        domains: Its columns of weights.
+        normalise: Whether each row is divided by its sum.
+
+    Raises:
+        DataError: When a weight is negative, or a row does not sum to 1 within 0.01.
+    """
     weights = table.numbers(domains)
     row, column = map(int, np.unravel_index(weights.argmin(), weights.shape))
     if weights[row, column] < 0:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.baselines.gaussian_process import GaussianProcess
-from bydore_pyro.baselines.regression import Regression
+from bydore_pyro.baselines.log_linear import relative_entropy
+from bydore_pyro.baselines.regression import PosteriorRegression, Regression
 from bydore_pyro.baselines.regression_input import normal_quantile
 from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
 from bydore_pyro.utils import DataError, require_finite
@@ -156,6 +156,7 @@ def simulated_optimum(
     seed: int = 42,
     probability: float = HDI_PROBABILITY,
     caps: np.ndarray | None = None,
+    kl: float = 0.0,
     posterior: bool = True,
     progress: Callable[[], object] = int,
 ) -> SimulatedOptimum:
@@ -183,6 +184,8 @@ def simulated_optimum(
         probability: The mass of the intervals, in (0, 1).
         caps: Largest weights ``(K,)``, into which each simulated mixture is brought (see
             `within_caps`); none if not given.
+        kl: What a nat of relative entropy to the prior costs, in losses; it is added to every
+            prediction before the best are chosen.
         posterior: Whether functions are drawn from a Gaussian process's posterior.
         progress: Is called as each kernel's functions are drawn.
 
@@ -193,7 +196,7 @@ def simulated_optimum(
     prior = _on_simplex(prior)
     if not 1 <= best <= draws:
         raise ValueError(f"Expected best in [1, draws], actual {best} of {draws}")
-    if isinstance(model, GaussianProcess) and best > CONTENDERS:
+    if isinstance(model, PosteriorRegression) and best > CONTENDERS:
         raise ValueError(f"Expected best <= {CONTENDERS} with a Gaussian process, actual {best}")
     normal_quantile(probability)
     mixtures = np.zeros((draws, len(prior)))
@@ -204,12 +207,13 @@ def simulated_optimum(
         if caps.sum() < 1:
             raise DataError(f"Expected caps that add up to 1 or more, found {caps.sum():.3f}")
         mixtures = within_caps(mixtures, caps)
+    cost = kl * relative_entropy(mixtures, prior) if kl else np.zeros(draws)  # (S,)
     optima = None
-    if isinstance(model, GaussianProcess) and posterior:
-        predicted, optima = _own_best(model, mixtures, best, seed, progress)
+    if isinstance(model, PosteriorRegression) and posterior:
+        predicted, optima = _own_best(model, mixtures, cost, best, seed, progress)
     else:
         predicted = model.predict(mixtures)  # (S,)
-    order = np.argsort(predicted, kind="stable")[:best]
+    order = np.argsort(predicted + cost, kind="stable")[:best]
     weights = mixtures[order].mean(0)
     found = SimulatedOptimum(
         weights=weights,
@@ -217,7 +221,7 @@ def simulated_optimum(
         single=mixtures[order[0]],
         probability=probability,
     )
-    if not isinstance(model, GaussianProcess) or optima is None:
+    if not isinstance(model, PosteriorRegression) or optima is None:
         return found
     tails = [(1 - probability) / 2, (1 + probability) / 2]
     return dataclasses.replace(
@@ -229,8 +233,9 @@ def simulated_optimum(
 
 
 def _own_best(
-    model: GaussianProcess,
+    model: PosteriorRegression,
     mixtures: np.ndarray,
+    cost: np.ndarray,
     best: int,
     seed: int,
     progress: Callable[[], object],
@@ -239,10 +244,12 @@ def _own_best(
     means, optima = [], []
     most = CONTENDERS if len(model.members) == 1 else min(CONTENDERS, max(best, OF_A_KERNEL))
     shares = np.diff(np.linspace(0, POSTERIOR_DRAWS, len(model.members) + 1).astype(int))
-    for place, (member, share) in enumerate(zip(model.members, shares, strict=True)):
+    members: tuple[PosteriorRegression, ...] = model.members
+    for place, (member, share) in enumerate(zip(members, shares, strict=True)):
         mean, deviation = member.moments(mixtures)
-        contenders = mixtures[np.argsort(mean - 2 * deviation, kind="stable")[:most]]
-        losses = member.sample(contenders, int(share), seed + place)  # (share, S)
+        chosen = np.argsort(mean + cost - 2 * deviation, kind="stable")[:most]
+        contenders = mixtures[chosen]
+        losses = member.sample(contenders, int(share), seed + place) + cost[chosen]  # (share, S)
         own = np.argsort(losses, axis=1, kind="stable")[:, :best]
         means.append(mean)
         optima.append(contenders[own].mean(1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,28 +12,30 @@ from typing import Any
 
 import numpy as np
 import xarray
-from tqdm import tqdm
 
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import (
-    KERNEL_DRAWS,
+    ALL,
     Fit,
-    RunsTable,
-    fit_runs,
     fit_table,
+    metric_shares,
     next_table,
     prior_of,
     read_runs,
+    with_mean,
 )
-from bydore_pyro.data import load_tokens
-from bydore_pyro.mixture import numbers_of
+from bydore_pyro.cli.fit_tables import (
+    DEFAULT_DATA,
+    caps_of,
+    domain_tokens,
+    fit_table_of_runs,
+)
 from bydore_pyro.proxy import Cost, quiet_unless_main
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
     METHODS,
     SMOKE,
     MethodOptions,
-    RunConfig,
     begin_run,
     fit,
     load_domains,
@@ -40,16 +44,16 @@ from bydore_pyro.runs import (
     problem_of,
     run_epochs,
 )
-from bydore_pyro.utils import DataError, RunFolder, one_line_errors, progress_bar, provenance, tell
+from bydore_pyro.utils import RunFolder, one_line_errors, provenance, tell
 
 __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 
 # What `--help` lists, and `--help-all` beside; all other settings stand in a file.
 COMMON = (
-    *("method", "runs", "target", "prior", "few_runs", "domain_tokens", "budget", "proxy_runs"),
-    *("human", "single", "regmix_regression", "regmix_proxies", "adaptive", "mde_proxies"),
-    *("data", "domains", "validation", "tokenizer", "domain_megabytes", "text_column"),
-    *("domain_column", "proxy"),
+    *("method", "runs", "target", "prior", "predict", "scale_up", "few_runs", "domain_tokens"),
+    *("budget", "proxy_runs", "regmix_kl", "adaptive"),
+    *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies", "data", "domains"),
+    *("validation", "tokenizer", "domain_megabytes", "text_column", "domain_column", "proxy"),
     *("learning_rate", "precision", "device", "sequence_length", "batch_sequences", "steps"),
     *("tokens", "evidence", "seed", "max_epochs", "target_tokens", "out", "smoke"),
 )
@@ -58,7 +62,6 @@ MORE = (
     *("vocabulary", "on_error", "cache", "checkpoint_every"),
 )
 
-DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
 FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
 SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500}
@@ -76,8 +79,13 @@ class FitConfig:
             "write them): regmix or autoscale is fitted on them and trains nothing."
         },
     )
-    target: str | None = field(
-        default=None, metadata={"help": "With --runs: the column of losses that is to fall."}
+    target: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "With --runs: the metric that is to fall, or several, whose mean is: names, * "
+            "in them for anything, each with =WEIGHT if it is not 1; or a file of weights; all for "
+            "every metric of the table, each of which then has a row of its own."
+        },
     )
     prior: str | None = field(
         default=None,
@@ -85,6 +93,20 @@ class FitConfig:
             "help": "With --runs: weights around which mixtures are simulated, a file; if not "
             "given, the shares of --domain_tokens or --data, the Pile's token shares, or the mean "
             "of the runs for other domains. Intervals are held against it."
+        },
+    )
+    predict: str | None = field(
+        default=None,
+        metadata={
+            "help": "With --runs: CSV of mixtures, a row each, that are scored and ranked, with "
+            "intervals."
+        },
+    )
+    scale_up: str | None = field(
+        default=None,
+        metadata={
+            "help": "With --runs: table of a few runs of a larger model, to which predictions are "
+            "calibrated."
         },
     )
     few_runs: bool = field(
@@ -106,9 +128,12 @@ class FitConfig:
             raise ValueError(
                 f"Expected --method {' or '.join(FROM_RUNS)} with --runs, found '{self.method}'"
             )
-        if (self.runs is None) != (self.target is None):
+        if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
-        for name in ("prior", "few_runs", "domain_tokens"):
+        for name in ("predict", "scale_up"):
+            if getattr(self, name) and self.method == "autoscale":
+                raise ValueError(f"Expected --{name} with --method regmix, found autoscale")
+        for name in ("prior", "predict", "scale_up", "few_runs", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it alone")
             if getattr(self, name) == "":
@@ -139,7 +164,7 @@ def fit_command(arguments: Sequence[str]) -> None:
             *(arguments, name, about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
         )
         if options.fit.runs is not None:
-            _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target))
+            _fit_on_runs(options, Path(options.fit.runs))
             return
         folder = begin_run(options, "fit", resume)
         domains = load_domains(options)
@@ -157,19 +182,20 @@ def fit_command(arguments: Sequence[str]) -> None:
             print(report_text(folder.path))
 
 
-def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
+def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     """Fits RegMix's regression or AutoScale's laws to tables of finished runs; trains nothing."""
     folder, asked = begin_run(options, "fit", None), options.fit
     # RegMix keeps runs to fit on and runs to test on.
     split = "train" if any(runs.glob("train_mixture_*.csv")) else None
     table = read_runs(runs, split)
-    tokens = _domain_tokens(options, table)
-    caps = None if tokens is None else _caps(options, tokens)
+    metrics = metric_shares(table, asked.target or [])
+    tokens = domain_tokens(options, asked.domain_tokens, table)
+    caps = None if tokens is None else caps_of(options, tokens)
     told = f"{len(table.runs)} runs of {len(table.domains)} domains"
     settings: dict[str, dict[str, Any]] = {"fit": vars(asked), "run": _used_of_run(options)}
     if asked.method == "autoscale":
         tell(told)
-        found = fit_table(table, target)
+        found = fit_table(*with_mean(table, metrics))
         if caps is not None:
             most = dict(zip(table.domains, caps.tolist(), strict=True))
             found = dataclasses.replace(found, mixture=found.mixture.capped(most))
@@ -180,19 +206,16 @@ def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
             prior, source = prior_of(table, asked.prior)
         tell(f"{told}; prior: {source}")
         config = options.regmix
-        settings["regmix"] = {
-            name: getattr(config, name)
-            for name in ("regmix_regression", "regmix_draws", "adaptive")
-        }
-        process = config.regmix_regression == "gaussian_process"
-        stages = 1 + (KERNEL_DRAWS if process else 0) + config.adaptive
-        with tqdm(total=stages, desc="fit and optima", unit="stage", mininterval=0.5) as bar:
-            found = fit_runs(
-                *(table, target, prior, config),
-                fewer_than_domains=asked.few_runs,
-                caps=caps,
-                progress=bar.update,
-            )
+        used = ("regmix_regression", "regmix_draws", "regmix_kl", "adaptive")
+        settings["regmix"] = {name: getattr(config, name) for name in used}
+        found = fit_table_of_runs(
+            *(table, metrics, prior, config),
+            caps=caps,
+            few_runs=asked.few_runs,
+            predict=asked.predict,
+            scale_up_to=asked.scale_up,
+            each=asked.target == [ALL],
+        )
     for note in found.mixture.notes:
         tell(f"bydore fit: warning: {note}")
     folder.write_config("fit", settings, tell)
@@ -217,59 +240,6 @@ def _used_of_run(options: FitOptions) -> dict[str, Any]:
     run = options.run
     used: dict[str, Any] = {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens}
     return used | ({} if run.data == DEFAULT_DATA else {"data": run.data})
-
-
-def _domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
-    """Returns the tokens of the table's domains ``(K,)``, None where they are not named.
-
-    Raises:
-        DataError: When they are needed and not named, or are other domains'.
-    """
-    asked, run = options.fit, options.run
-    limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
-    if asked.domain_tokens is not None:
-        place, found = asked.domain_tokens, numbers_of(Path(asked.domain_tokens))
-    elif run.data != DEFAULT_DATA:
-        with progress_bar() as bar:
-            corpus = load_tokens(
-                *(run.data, options.corpus, options.tokenizer, options.rows),
-                cache=Path(run.cache) if run.cache else None,
-                progress=tell,
-                bar=bar,
-            )
-        place, found = run.data, {name: float(len(t)) for name, t in corpus.train.items()}
-    elif limits:
-        raise DataError(
-            f"Expected --domain_tokens FILE or --data with {' and '.join(limits)}: how many tokens "
-            "the domains hold; found neither"
-        )
-    else:
-        return None
-    missing = sorted(set(table.domains) - set(found))
-    if missing or not any(found.values()):
-        told = f"none of '{missing[0]}'" if missing else "none"
-        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {told}")
-    return np.array([found[name] for name in table.domains])
-
-
-def _caps(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
-    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
-
-    Raises:
-        DataError: When the run's length is not told, or the domains hold too little for it.
-    """
-    run = options.run
-    if run.max_epochs is None:
-        return None
-    if run.target_tokens is None:
-        raise DataError("Expected --target_tokens with --max_epochs and --runs, found none")
-    caps = np.minimum(run.max_epochs * tokens / run.target_tokens, 1.0)
-    if caps.sum() < 1:
-        raise DataError(
-            f"Expected domains that hold the whole run within {run.max_epochs:g} epochs, found "
-            f"text for {caps.sum():.3f} of it"
-        )
-    return caps
 
 
 def _write_fit(
@@ -302,4 +272,9 @@ def _write_fit(
         "peak_memory_megabytes": peak_memory_megabytes(),
         **made_by,
     }
+    if rows := found.details.get("predictions"):
+        lines = [list(rows[0]), *(row.values() for row in rows)]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        folder.write_text("predictions.csv", text.getvalue())
     folder.write_json("metrics.json", metrics)

@@ -6,8 +6,17 @@ from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.thresholds import Verdict
 from bydore_pyro.report.words import number, percent
 
-__all__ = ["compared_with", "judge_gain", "judge_runs", "too_few_runs"]
+__all__ = [
+    "compared_with",
+    "judge_distance",
+    "judge_gain",
+    "judge_regression",
+    "judge_runs",
+    "too_few_runs",
+]
 
+RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
+FAR = 0.94  # share of the runs that lie nearer to another: beyond, nothing like it was run
 SURE = 0.97  # the probability of an improvement that is called one
 
 
@@ -44,6 +53,44 @@ def judge_runs(record: RunRecord) -> Verdict | None:
     )
 
 
+def judge_regression(record: RunRecord) -> Verdict | None:
+    """Judges whether the regression ranks runs that it was not fitted to."""
+    details = record.metrics.get("details")
+    rows = details.get("regressions") if isinstance(details, dict) else None
+    if not isinstance(rows, dict) or not rows:
+        return None
+    chosen = str(record.metrics["details"].get("regression"))
+    rank = record.number("details", "regressions", chosen, "spearman_x100")
+    if rank is None:
+        return None
+    told = "; ".join(
+        f"{kind} {number(record.number(*place, 'spearman_x100'), 1)}, error "
+        f"{number(record.number(*place, 'rmse'), 4)}, "
+        f"{percent(record.number(*place, 'coverage'))} in their 94 % intervals"
+        for kind in rows
+        for place in [("details", "regressions", str(kind))]
+    )
+    return Verdict(
+        level="good" if rank >= RANKS else "caution",
+        question="Does it predict runs that it has not seen?",
+        answer="It ranks them" if rank >= RANKS else "Roughly",
+        figures=f"Rank correlation x 100 of left-out runs: {told}. {chosen} was taken.",
+    )
+
+
+def judge_distance(record: RunRecord) -> Verdict | None:
+    """Judges whether mixtures like the proposal were measured."""
+    farther = record.number("details", "distance", "farther_than")
+    if farther is None:
+        return None
+    return Verdict(
+        level="caution" if farther > FAR else "good",
+        question="Was anything like it run?",
+        answer="No" if farther > FAR else "Yes",
+        figures=str(record.metrics["details"]["distance"].get("words", "")),
+    )
+
+
 def judge_gain(record: RunRecord) -> Verdict | None:
     """Judges whether the mixture is predicted to be better than the prior."""
     mixture = record.mixture
@@ -55,7 +102,7 @@ def judge_gain(record: RunRecord) -> Verdict | None:
         for name, (mean, sd) in mixture.predicted_loss.items()
     )
     probability = record.number("details", "gain_over_prior", "probability")
-    figures = f"Predicted loss of a run on each, nats per token: {told}."
+    figures = f"Predicted loss of a run on each: {told}."
     if probability is not None:
         figures += " These weights are better than the prior with probability "
         figures += f"{percent(probability)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from bydore_pyro.report.matching_words import (
     scale_told,
     width_told,
 )
+from bydore_pyro.report.regression_tables import columns, regression_parts
 from bydore_pyro.report.run_record import as_number, unlearned
 from bydore_pyro.utils import RunFolderError, visible
 
@@ -64,6 +65,7 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
     parts = [weights_table(mixture, verdicts, metrics["run_epochs"])]
     if mixture.predicted_loss:
         parts.append(predictions_table(mixture.predicted_loss))
+    parts += regression_parts(metrics.get("details") or {})
     parts += [f"\n{note}" for note in mixture.notes]
     by_matching = isinstance(metrics.get("matching"), dict)
     if by_matching:
@@ -148,7 +150,7 @@ def rounds_text(metrics: Mapping[str, Any]) -> str:
     header, rows = rows_by_round(rounds)
     header = [title.removeprefix("rounds ").removeprefix("round ") for title in header]
     header[:2] = ["most likely, by rounds", "1"] if rows else []
-    parts = [_columns(header, rows)] if rows else []
+    parts = [columns(header, rows)] if rows else []
     for place, step, sequences, loss, share, scale, inference in round_rows(rounds):
         parts.append(
             f"round {place}, after step {step}: {sequences} sequences, validation loss {loss}, "
@@ -164,20 +166,9 @@ def rounds_text(metrics: Mapping[str, Any]) -> str:
     return "\n".join([*parts, "", *filter(None, told)])
 
 
-def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table as text, its first column to the left."""
-    table = [[visible(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for first, *cells in table:
-        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([f"{first:<{widths[0]}}", *right]))
-    return "\n" + "\n".join(lines)
-
-
 def predictions_table(predicted: Mapping[str, tuple[float, float | None]]) -> str:
-    """Returns the losses that a regression predicts, nats per token, as text."""
-    lines = [f"\n{'a run on':<22}  predicted loss (nats per token, with its standard deviation)"]
+    """Returns the losses that a regression predicts, in its runs' unit, as text."""
+    lines = [f"\n{'a run on':<22}  predicted loss (with its standard deviation)"]
     for name, (mean, deviation) in predicted.items():
         label = {"weights": "these weights"}.get(name, name)
         lines.append(

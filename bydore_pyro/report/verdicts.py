@@ -17,7 +17,9 @@ from bydore_pyro.report.matching_verdicts import (
 )
 from bydore_pyro.report.regression_verdicts import (
     compared_with,
+    judge_distance,
     judge_gain,
+    judge_regression,
     judge_runs,
     too_few_runs,
 )
@@ -127,8 +129,8 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
         )
     else:
         judges = (
-            *(_finished, _learned, _settled, _calm, judge_runs, judge_gain, _decided),
-            *(_fits, _agrees, _repeats),
+            *(_finished, _learned, _settled, _calm, judge_runs, judge_regression),
+            *(judge_gain, judge_distance, _decided, _fits, _agrees, _repeats),
         )
     found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]

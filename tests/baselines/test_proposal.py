@@ -11,7 +11,13 @@ import pytest
 from planted_tables import planted
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.baselines.proposal import few_runs, proposed, with_intervals
+from bydore_pyro.baselines.proposal import (
+    few_runs,
+    gain_over,
+    proposed,
+    with_distance,
+    with_intervals,
+)
 from bydore_pyro.baselines.regression import fit_regression
 from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum, simulated_optimum
 from bydore_pyro.mixture.mixture import Mixture
@@ -113,3 +119,31 @@ def test_a_prune_that_is_predicted_to_hurt_is_told() -> None:
     pruned = np.array([mixture.pruned().weights])
     assert mixture.predicted_loss["pruned"][0] == pytest.approx(model.predict(pruned)[0])
     assert "Pruned, these weights are predicted to be worse" in mixture.notes[-1]
+
+
+def test_a_gain_is_as_sure_as_left_out_runs_allow() -> None:
+    weights, losses = planted(60, noise=0.02)
+    good = np.array([0.7, 0.1, 0.1, 0.1])
+    point = fit_regression("linear", weights, losses)
+    assert "probability" not in gain_over(point, good, PRIOR)
+    told = []
+    for deviation in (0.01, 1.0):
+        known = dataclasses.replace(point, deviation=deviation)  # type: ignore[type-var]
+        told.append(gain_over(known, good, PRIOR)["probability"])
+    assert told[0] > 0.99 > told[1] > 0.5  # type: ignore[operator]
+    wide = dataclasses.replace(process(), width=20.0)
+    narrow, wider = gain_over(process(), good, PRIOR), gain_over(wide, good, PRIOR)
+    assert wider["nats_per_token"] == narrow["nats_per_token"]
+    assert wider["standard_deviation"] == pytest.approx(20 * narrow["standard_deviation"])  # type: ignore[operator]
+    assert gain_over(process(), PRIOR, PRIOR)["probability"] == 0
+
+
+def test_a_mixture_that_nothing_was_run_like_says_so() -> None:
+    runs = np.random.default_rng(0).dirichlet(np.full(4, 30.0), 40)
+    names = tuple(f"r{i}" for i in range(40))
+    near, told = with_distance(NAMES, names, runs)
+    assert near == NAMES
+    vertex = dataclasses.replace(NAMES, weights=(1.0, 0.0, 0.0, 0.0))
+    far, told = with_distance(vertex, names, runs)
+    assert "nothing like this mixture was run" in far.notes[0]
+    assert told["nearest_run"] == names[int(np.abs(runs - np.eye(4)[0]).sum(1).argmin())]

@@ -16,9 +16,12 @@ from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.regmix import (
     RegMixConfig,
+    Regressed,
+    check_runs,
     fit_regmix,
     fit_runs,
     prior_of,
+    regress_runs,
 )
 from bydore_pyro.baselines.regression import Regression, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs
@@ -192,3 +195,42 @@ def test_priors_of_tables(tmp_path: Path) -> None:
 def test_bad_settings(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=field):
         RegMixConfig(**{field: value})
+
+
+def test_auto_is_the_best_on_left_out_runs_and_the_process_for_few() -> None:
+    weights, losses = planted(52, noise=0.05)
+    table = RunsTable(
+        runs=tuple(map(str, range(52))),
+        domains=("a", "b", "c", "d"),
+        weights=weights,
+        targets=("exam",),
+        losses=losses[:, None],
+    )
+    steps: list[int] = []
+    found = regress_runs(table, "exam", "auto", quick=True, progress=lambda: steps.append(1))
+    assert isinstance(found, Regressed)
+    assert found.kind == found.compared[0].kind == "gaussian_process"
+    assert len(found.compared) == 4
+    assert len(steps) == 20
+    assert found.model.width == found.compared[0].width  # type: ignore[union-attr]
+    with pytest.raises(DataError, match="same weights"):
+        check_runs(copies := _with_copy(table), "exam", fewer_than_domains=False)
+    some = regress_runs(_first(table, 45), "exam", "lightgbm")
+    assert some.compared == (), "40 runs are needed, and 36 are left where a fifth is left out"
+    few = regress_runs(_first(copies, 10), "exam", "auto", quick=True)
+    assert (few.kind, few.compared) == ("gaussian_process", ())
+
+
+def _with_copy(table: RunsTable) -> RunsTable:
+    losses = np.append(table.losses, table.losses[:1] + 10 * table.losses.std(), axis=0)
+    weights = np.append(table.weights, table.weights[:1], axis=0)
+    return dataclasses.replace(table, runs=(*table.runs, "copy"), weights=weights, losses=losses)
+
+
+def _first(table: RunsTable, count: int) -> RunsTable:
+    return dataclasses.replace(
+        table,
+        runs=table.runs[:count],
+        weights=table.weights[:count],
+        losses=table.losses[:count],
+    )

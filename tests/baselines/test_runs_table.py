@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
+from bydore_pyro.baselines.csv_table import CsvTable
+from bydore_pyro.baselines.runs_table import RunsTable, on_simplex, read_runs, scales_of
 from bydore_pyro.utils.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "regmix"
@@ -186,7 +187,7 @@ def test_the_scale_chooses_and_a_missing_folder_is_told(tmp_path: Path) -> None:
     regmix(tmp_path)
     write(tmp_path, train_mixture_1B="broken", train_pile_loss_1B="broken")
     assert read_runs(tmp_path, "train", scale="1m").runs == ("7", "3")
-    for place in (tmp_path / "none", tmp_path / "train_mixture_1m.csv"):
+    for place in (tmp_path / "none", tmp_path / "train_pile_loss_1m.csv"):
         with pytest.raises(DataError, match="no folder"):
             read_runs(place, "train")
 
@@ -262,3 +263,17 @@ def test_scales_that_lie_there(tmp_path: Path) -> None:
     write(tmp_path, **dict.fromkeys(names, "x"))
     assert scales_of(tmp_path, "test") == ("1B",)
     assert scales_of(tmp_path, "train") == ()
+
+
+def test_a_table_may_be_named_itself(tmp_path: Path) -> None:
+    for split, loss in (("train", 1.0), ("test", 2.0)):
+        (tmp_path / f"{split}_mixture_1m.csv").write_text("index,train_a,train_b\n0,0.25,0.75\n")
+        text = f"index,metric/exam\n0,{loss}\n"
+        (tmp_path / f"{split}_pile_loss_1m.csv").write_text(text)
+    found = read_runs(tmp_path / "test_mixture_1m.csv", None)
+    assert found.losses.tolist() == [[2.0]]
+    (tmp_path / "ratios.csv").write_text("run,a,b\nr,0.2,0.8\n")
+    (tmp_path / "metrics.csv").write_text("run,exam\nr,3\n")
+    assert read_runs(tmp_path / "ratios.csv", "train").losses.tolist() == [[3.0]]
+    rows = on_simplex(CsvTable(tmp_path / "ratios.csv", "run"), ("b", "a"))
+    assert rows.tolist() == [[0.8, 0.2]]

@@ -164,7 +164,7 @@ def test_only_settings_that_matter_are_told_and_what_fitted(
 ) -> None:
     fit_command(write_table(tmp_path))
     shown = capsys.readouterr().err
-    assert "regmix: regmix_regression=gaussian_process, regmix_draws=500" in shown
+    assert "regmix: regmix_regression=auto, regmix_draws=500, regmix_kl=0.0" in shown
     for idle in ("learning_rate", "vocabulary", "guide_warmup", "regmix_proxies"):
         assert idle not in shown
         assert idle not in (tmp_path / "out" / "config.json").read_text()

@@ -10,7 +10,9 @@ import pytest
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.regression_verdicts import (
     compared_with,
+    judge_distance,
     judge_gain,
+    judge_regression,
     judge_runs,
     too_few_runs,
 )
@@ -66,3 +68,22 @@ def test_intervals_are_held_against_the_prior() -> None:
     assert "its share of the prior" in decided.figures
     assert record().mixture.verdicts() == {"a": "below", "b": "above"}  # type: ignore[union-attr]
     assert compared_with(record(prior=None))[1] == "the uniform share 0.500"
+
+
+@pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (40.0, "caution")])
+def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> None:
+    one = record()
+    assert judge_regression(one) is judge_distance(one) is None
+    row = {"spearman_x100": rank, "rmse": 0.1, "coverage": 0.94}
+    one.metrics["details"].update(  # type: ignore[index]
+        regression="linear",
+        regressions={"linear": row},
+        distance={"farther_than": rank / 100, "words": "The nearest run."},
+    )
+    found, far = judge_regression(one), judge_distance(one)
+    assert found is not None
+    assert far is not None
+    assert found.level == level
+    assert "94 % in their 94 % intervals" in found.figures
+    assert far.level == ("caution" if rank > 94 else "good")
+    assert far.figures == "The nearest run."
