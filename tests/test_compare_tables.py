@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind, ttest_rel
+from scipy.stats import spearmanr, ttest_ind, ttest_rel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables
+from scales import of_methods, rank_correlation, ranks
 
 
 def test_the_standard_error_is_that_of_pairs_or_of_two_samples() -> None:
@@ -74,3 +75,28 @@ def test_ranks_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     assert tables.worst_of(singles["uniform"]) == [2.5, 2.4]
     alone = tables.standings({"first": result({"uniform": [1.0]})})
     assert tables.standings_table(alone).count("##") == 1
+
+
+def test_the_rank_correlation_is_scipys_and_its_interval_holds_what_many_samples_find() -> None:
+    rng = np.random.default_rng(1)
+    shared = rng.normal(size=12)
+    first, second = (shared + rng.normal(scale=0.5, size=12).round(1) for _ in range(2))
+    value, low, high = rank_correlation(first, second)
+    assert value == pytest.approx(spearmanr(first, second).statistic)
+    samples = rng.integers(12, size=(400, 12))
+    found = [spearmanr(first[own], second[own]).statistic for own in samples]
+    np.testing.assert_allclose([low, high], np.quantile(found, [0.03, 0.97]), atol=0.06)
+    assert rank_correlation([1, 2, 3, 4], [8, 6, 4, 2])[0] == pytest.approx(-1)
+    assert rank_correlation([1, 2], [1, 2]) == (None, None, None)
+    assert rank_correlation([1, 1, 1], [1, 2, 3]) == (None, None, None)
+
+
+def test_scales_tell_what_the_small_models_choice_costs_on_the_large_one() -> None:
+    losses = {"t": {"small": {"a": [1.0], "b": [2.0], "c": [3.0]},
+                    "large": {"a": [2.5], "b": [2.0], "c": [3.0]}}}  # fmt: skip
+    found = ranks(losses, "small")["t"]["large"]
+    assert (found["best_small"], found["best_large"], found["behind"]) == ("a", "b", 0.5)
+    assert found["spearman"] == pytest.approx(0.5)
+    methods = {"a": {"weights": {"x": 1}}, "b": {"weights": {"x": 1}}, "c": {"weights": {"x": 2}}}
+    own = {"methods": methods, "losses": {"a": [1.0], "b": [1.0], "c": [2.0]}}
+    assert of_methods(own) == {"a": [1.0], "c": [2.0]}, "of equal mixtures one"
