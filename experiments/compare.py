@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from common import FRESH_SEED, drawn_by, pruned, results_of, run_main
 from compare_tables import LINEAR, PRUNED, standings, standings_table, target_table
-from compare_targets import HELD_OUT, TARGETS, Target, load_corpus, posed, target_named
+from compare_targets import HELD_OUT, TARGETS, Target, posed, target_named, text_of_targets
 
 from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.baselines.fixed import SingleConfig
@@ -89,7 +89,7 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
     steps = max(2, round(options.search.steps * options.compare.scale))
     scaled = dataclasses.replace(options.search, steps=steps)
     options = dataclasses.replace(options, search=scaled)
-    corpus = load_corpus(options, options.compare.targets)
+    corpus = text_of_targets(options, options.compare.targets)
     if resume is None:
         folder.write_config("compare", options.as_dict(), tell)
     results: dict[str, Any] = {}

@@ -73,7 +73,7 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
-def load_corpus(options: Options, names: Sequence[str]) -> TokenStore:
+def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
     """Checks what can be checked before anything long starts, and loads the text of all targets.
 
     Raises:

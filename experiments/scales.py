@@ -13,7 +13,7 @@ import numpy as np
 from common import markdown, run_main
 from compare import CompareOptions, judge
 from compare_tables import mean_and_spread
-from compare_targets import load_corpus, posed, target_named
+from compare_targets import posed, target_named, text_of_targets
 from scipy.stats import rankdata
 
 from bydore_pyro.baselines.proxy_runs import FinishedRun
@@ -90,7 +90,7 @@ def scales(options: ScalesOptions) -> None:
     path = Path(config.out or source / "scales")
     base = judging(compared, found["steps"], config, path)
     folder = RunFolder(path, writes=base.parallel().is_main)
-    corpus = load_corpus(base, config.targets)
+    corpus = text_of_targets(base, config.targets)
     small, targets = compared.run.proxy, found["targets"]
     sizes = {small: size_of(replace(base, search=compared.search), base, corpus, found["steps"])}
     losses = {name: {small: of_methods(targets[name])} for name in config.targets}
