@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FRESH_SEED, drawn_by, markdown, pruned, results_of, run_main
+from common import FRESH_SEED, drawn_by, pruned, results_of, run_main
+from compare_tables import LINEAR, PRUNED, standings, standings_table, target_table
+from compare_targets import HELD_OUT, TARGETS, Target, posed, target_named, text_of_targets
 
 from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.baselines.fixed import SingleConfig
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.published import average_score, benchmark_scores
-from bydore_pyro.runs.inputs import domains_of, load_domains
+from bydore_pyro.runs.inputs import domains_of
 from bydore_pyro.runs.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.runs.resuming import begin_run
 from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.run_folder import RunFolder
 
-ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1
+ABOUT = """Find a mixture by every method for each target, and train fresh models on it: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
 the planted mixture (validation in known shares), a target of three domains that are scarce in
-training, and three targets whose own domain is withheld from training. All methods have the same
+training, three targets whose own domain is withheld from training, three such at once (judged by
+their mean and by the worst of them), and the text of benchmark questions. With text of your own in
+--data, a target is a domain that is withheld: --targets withheld:NAME. All methods have the same
 text, proxy, batches, seed and most FLOPs (--budget plain trainings of the proxy). Finished proxies
 are shared among the methods that can use them, and charged to each; `torchrun --nproc_per_node N`
 trains them on N processes."""
 
-LINEAR = "bydore_linear"
 COMPARED = (*METHODS, LINEAR)
-PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
-         "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +50,8 @@ class CompareConfig:
         },
     )
     targets: list[str] = field(
-        default_factory=lambda: list(TARGETS), metadata={"help": "The targets."}
+        default_factory=lambda: list(TARGETS),
+        metadata={"help": "The targets; withheld:DOMAIN is a domain that is not trained on."},
     )
     target_seeds: int = field(default=3, metadata={"help": "Fresh models a mixture."})
     scale: float = field(
@@ -61,10 +59,12 @@ class CompareConfig:
     )
 
     def __post_init__(self) -> None:
-        for given, known in ((self.methods, COMPARED), (self.targets, TARGETS)):
-            for name in given:
-                if name not in known:
-                    raise ValueError(f"Expected one of {', '.join(known)}, found '{name}'")
+        for name in self.methods:
+            if name not in COMPARED:
+                raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
+        for name in self.targets:
+            target_named(name)
+        for given in (self.methods, self.targets):
             if len(set(given)) < len(given) or not given:
                 raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
         if not 1 <= self.target_seeds <= 100:
@@ -80,34 +80,7 @@ class CompareOptions(MethodOptions):
     compare: CompareConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """What a mixture is to be good for.
-
-    Args:
-        validation: Shares of held-out text by domain.
-        domains: To train on; all when None.
-        withheld: Whether the validation's own domains are not trained on.
-        scarce: Sequences of training text that the target's domains are cut to, None for all.
-    """
-
-    validation: Mapping[str, float]
-    domains: tuple[str, ...] | None = None
-    withheld: bool = False
-    scarce: int | None = None
-
-
-TARGETS: dict[str, Target] = {
-    "case1": Target(validation={"docstrings": 1.0}),
-    "case2": Target(validation={"docstrings": 1.0}, domains=("python", "licences")),
-    "planted": Target(validation={"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}),
-    "scarce": Target(validation={"readmes": 1.0, "json": 1.0, "licences": 1.0}, scarce=150),
-    "no_docstrings": Target(validation={"docstrings": 1.0}, withheld=True),
-    "no_readmes": Target(validation={"readmes": 1.0}, withheld=True),
-    "no_tests": Target(validation={"python_tests": 1.0}, withheld=True),
-}
 JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
-HELD_OUT = tuple(dict.fromkeys(n for t in TARGETS.values() if not t.scarce for n in t.validation))
 
 
 def compare(options: CompareOptions, resume: Path | None) -> None:
@@ -116,14 +89,17 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
     steps = max(2, round(options.search.steps * options.compare.scale))
     scaled = dataclasses.replace(options.search, steps=steps)
     options = dataclasses.replace(options, search=scaled)
-    corpus = load_domains(options).corpus
+    corpus = text_of_targets(options, options.compare.targets)
     if resume is None:
         folder.write_config("compare", options.as_dict(), tell)
     results: dict[str, Any] = {}
     for name in options.compare.targets:
         results[name] = one_target(options, folder, corpus, name)
-        folder.write_json("results.json", results_of(options, targets=results, steps=steps))
-    table = "\n".join(target_table(name, result) for name, result in results.items())
+        found = standings(results)
+        content = results_of(options, targets=results, steps=steps, standings=found)
+        folder.write_json("results.json", content)
+    tables = [target_table(name, result) for name, result in results.items()]
+    table = "\n".join([*tables, standings_table(found)])
     folder.write_text("table.md", table)
     print(table)
     print(f"In {folder.path}: results.json, table.md, proxies/ and search-*/.")
@@ -134,58 +110,61 @@ def one_target(
     options: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str
 ) -> dict[str, Any]:
     """Returns what every method finds for a target, and the losses of fresh models on it."""
-    target = TARGETS[name]
-    if target.scarce is not None:
-        corpus = cut_store(corpus, dict.fromkeys(target.validation, target.scarce
-                                                 * options.run.sequence_length))  # fmt: skip
-    validation = [f"{domain}={share}" for domain, share in target.validation.items()]
-    domains = list(target.domains) if target.domains else options.run.domains
-    if target.withheld:
-        known = domains or [n for n, tokens in corpus.train.items() if len(tokens)]
-        domains = [n for n in known if n not in target.validation]
-    run = dataclasses.replace(options.run, validation=validation, domains=domains)
-    own = dataclasses.replace(options, run=run)
+    target = target_named(name)
+    own, corpus = posed(options, corpus, target)
+    plain = name.replace(":", "-")  # in names of files
     found = {}
     for label, method, single in labelled(options.compare.methods, target):
         # DoReMi has no target: its mixture serves every target of the same text.
-        whole = method == "doremi" and domains == options.run.domains and target.scarce is None
-        noted = folder.path / "fits" / f"{'all' if whole else name}-{label.replace(' ', '-')}.json"
+        same = own.run.domains == options.run.domains and target.scarce is None
+        whole = method == "doremi" and same
+        noted = folder.path / "fits" / f"{'all' if whole else plain}-{label.replace(' ', '-')}.json"
         if not noted.exists():
             tell(f"{name}: {label}")
-            place = folder.path / f"search-{name}{'-linear' * (method == LINEAR)}"
+            place = folder.path / f"search-{plain}{'-linear' * (method == LINEAR)}"
             chosen = dataclasses.replace(own, single=SingleConfig(single=single))
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
         own.parallel().wait()  # until it is there for all processes
         found[label] = json.loads(noted.read_text(encoding="utf-8"))
         if method == "bydore":
-            search = folder.path / f"search-{name}"
+            search = folder.path / f"search-{plain}"
             weights = pruned(Mixture.from_json(search / "mixture.json"))
             if weights is not None:
                 # What the whole mixture's uncertainty and path were, the pruned one's are not.
                 unknown = dict.fromkeys(("standard_deviation", "jitter", "jitter_second_half",
                                          "trajectory"))  # fmt: skip
                 cost = found[label]["cost"]
-                found["bydore, pruned"] = {
+                found[PRUNED] = {
                     "weights": weights,
                     "cost": cost,
                     **unknown,
                     "details": {},
                 }
     judged = {k: v["weights"] for k, v in found.items()}
-    if (
-        set(target.validation) <= set(domains_of(own, corpus, 0).names)
-        and len(target.validation) > 1
-    ):
+    trained = domains_of(own, corpus, 0).names
+    if set(target.validation) <= set(trained) and len(target.validation) > 1:
         judged["the target's own shares"] = dict(target.validation)
-    losses = judge(own, corpus, folder, name, judged)
-    return {"validation": dict(target.validation), "methods": found, "losses": losses}
+    runs = judge(own, corpus, folder, name, judged)
+    result = {
+        "validation": dict(target.validation),
+        "methods": found,
+        "losses": {
+            label: [run.target_loss(target.validation) for run in of] for label, of in runs.items()
+        },
+    }
+    if len(target.validation) > 1:
+        result["single_losses"] = {
+            label: {domain: [run.losses[domain] for run in of] for domain in target.validation}
+            for label, of in runs.items()
+        }
+    return result
 
 
 def labelled(methods: Sequence[str], target: Target) -> list[tuple[str, str, str | None]]:
     """Returns the methods' labels, names, and the single domain where it is not the target's."""
     rows: list[tuple[str, str, str | None]] = []
     for method in methods:
-        if method == "single" and target.withheld:
+        if method == "single" and not target.has_own:
             continue  # which domain would it be?
         if method == "single" and target.domains is not None:
             rows += [(f"only {domain}", method, domain) for domain in target.domains]
@@ -230,8 +209,8 @@ def judge(
     folder: RunFolder,
     name: str,
     mixtures: Mapping[str, Mapping[str, float]],
-) -> dict[str, list[float]]:
-    """Returns the losses on the target of fresh models on each mixture, nats per token."""
+) -> dict[str, list[FinishedRun]]:
+    """Returns the fresh models on each mixture, which tell their losses, seed by seed."""
     problem = dataclasses.replace(
         problem_on(options, corpus, folder),
         validation_sequences=JUDGED * options.budget.evaluation_sequences,
@@ -248,65 +227,7 @@ def judge(
         for seed in seeds
     ]
     runs = train_runs(problem, planned, f"{name}: fresh models")
-    losses = [run.target_loss(problem.target) for run in runs]
-    return {
-        label: losses[len(seeds) * i : len(seeds) * (i + 1)] for i, label in enumerate(mixtures)
-    }
-
-
-def cut_store(store: TokenStore, most: Mapping[str, int]) -> TokenStore:
-    """Returns a store with no more than so many training tokens of some domains.
-
-    Raises:
-        DataError: When it does not have them.
-    """
-    for name in most:
-        if name not in store.names:
-            raise DataError(
-                f"Expected a domain of the data ({', '.join(store.names)}), found '{name}'"
-            )
-    train = {n: tokens[: most.get(n, len(tokens))] for n, tokens in store.train.items()}
-    identity = f"{store.sha256} {sorted(most.items())}"
-    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
-    return dataclasses.replace(store, train=train, index=index)
-
-
-def target_table(name: str, result: Mapping[str, Any]) -> str:
-    """Returns what the methods found for a target, and what it was worth, as Markdown."""
-    scores = {}
-    if name in ("case1", "case2"):
-        scores = {m: average_score(t) for m, t in benchmark_scores(int(name[-1])).items()}
-    header = ["method", "validation loss", "largest weights", "FLOPs", "tokens", "seconds",
-              "jitter", "paper: mean of 13 benchmarks"]  # fmt: skip
-    rows = []
-    order = sorted(result["losses"], key=lambda label: statistics.mean(result["losses"][label]))
-    for label in order:
-        losses = result["losses"][label]
-        spread = statistics.stdev(losses) if len(losses) > 1 else 0.0
-        found = result["methods"].get(label)
-        if found is None:
-            cells = [leading(result["validation"]), "", "", "", ""]
-        else:
-            cost, shake = found["cost"], found["jitter_second_half"]
-            cells = [
-                leading(found["weights"]),
-                f"{cost['flops']:.2e}" if cost["flops"] else "0",
-                f"{cost['tokens']:,}",
-                f"{cost['seconds']:.0f}",
-                "" if shake is None else f"{shake:.4f}",
-            ]
-        paper = scores.get(PAPER.get(label, ""))
-        cells.append("" if paper is None else f"{paper:.2f}")
-        rows.append([label, f"{statistics.mean(losses):.3f} ± {spread:.3f}", *cells])
-    shares = ", ".join(f"{n} {s:g}" for n, s in result["validation"].items())
-    return f"## {name}: validation text {shares}\n\n{markdown(header, rows)}"
-
-
-def leading(weights: Mapping[str, float], count: int = 4) -> str:
-    """Returns the largest weights as text."""
-    total = sum(weights.values())
-    largest = sorted(weights.items(), key=lambda item: -item[1])[:count]
-    return ", ".join(f"{name} {w / total:.2f}" for name, w in largest if w > 0)
+    return {label: runs[len(seeds) * i : len(seeds) * (i + 1)] for i, label in enumerate(mixtures)}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from study_figure import PAGE, figure_main, panel
@@ -19,6 +20,8 @@ TITLES = {
     "no_docstrings": "docstrings, none to train on",
     "no_readmes": "READMEs, none to train on",
     "no_tests": "Python tests, none to train on",
+    "several": "mean of three, none to train on",
+    "questions": "questions, none to train on",
 }
 OWN = "#d55e00"
 LONG = {"the target's own shares": "target's own shares"}
@@ -35,7 +38,9 @@ def draw(results: Mapping[str, Any]) -> Any:
     )
     for axes in panels.flat[len(targets) :]:
         axes.remove()
-    for axes, letter, (name, result) in zip(panels.flat, "abcdefgh", targets.items(), strict=False):
+    for axes, letter, (name, result) in zip(
+        panels.flat, ascii_lowercase, targets.items(), strict=False
+    ):
         losses = result["losses"]
         order = sorted(losses, key=lambda label: -statistics.mean(losses[label]))
         means = [statistics.mean(losses[label]) for label in order]

@@ -31,7 +31,7 @@ from bydore_pyro.utils.arviz_import import import_arviz
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = ["plants", "compare", "assumptions", "convergence", "calibration"]
+COMPARISONS = ["plants", "compare", "scales", "assumptions", "convergence", "calibration"]
 OTHERS = ["reuse_guide", "regmix_pile", "adaptive"]  # those without a language model
 ALL_OF_THEM = "study"
 RUN_FILES = {
@@ -163,6 +163,8 @@ def test_every_experiment_is_run_here() -> None:
         "calibration_targets",
         "cases",
         "common",
+        "compare_tables",
+        "compare_targets",
         "convergence_problems",
         "paper_scale",
         "regmix_subsets",
@@ -336,14 +338,76 @@ def test_compare_in_smoke_size(
 
 
 @pytest.mark.slow
-def test_compare_withholds_the_domain_of_the_target(smoke: Callable[..., dict]) -> None:
-    small = ("--targets", "no_readmes", "--target_seeds", "1", "--evaluation_sequences", "16")
-    results = smoke("compare", *small, "--methods", "uniform", "single", "bydore")
-    target = results["targets"]["no_readmes"]
-    assert target["validation"] == {"readmes": 1.0}
-    assert "single" not in target["methods"]
-    assert all("readmes" not in found["weights"] for found in target["methods"].values())
-    assert len(target["methods"]["uniform"]["weights"]) > 1
+def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
+) -> None:
+    small = ("--targets", "several", "questions", "--evaluation_sequences", "16", "--budget", "9")
+    results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
+                    "bydore")  # fmt: skip
+    several, questions = results["targets"]["several"], results["targets"]["questions"]
+    own = set(several["validation"])
+    assert own == {"docstrings", "readmes", "json"}
+    for label, losses in several["losses"].items():
+        singles = several["single_losses"][label]
+        assert set(singles) == own
+        np.testing.assert_allclose(losses, np.mean([*singles.values()], axis=0))
+    assert questions["validation"] == {"questions": 1.0}
+    weights = questions["methods"]["uniform"]["weights"]
+    assert own < set(weights)
+    assert "questions" not in weights
+    for target in (several, questions):
+        assert "single" not in target["methods"]
+    assert not own & set(several["methods"]["uniform"]["weights"])
+    verdicts = results["standings"]["verdicts"]["uniform"]
+    assert [*verdicts] == ["several", "several, the worst", "questions"]
+    draw("comparison", tmp_path / "run")
+
+
+def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_models(
+    tmp_path: Path, run_here: Run
+) -> None:
+    text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=12)
+    given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"),
+             "--evaluation_sequences", "16", "--methods", "uniform", "natural", "unimax",
+             "--unimax_epochs", "0.1")  # fmt: skip
+    folder = ("--validation_fraction", "0.5", "--out", str(tmp_path / "run"), "--target_seeds", "1")
+    done = run_here("compare", *given, *folder, "--targets", "withheld:a", "withheld:b")
+    assert done.returncode == 0, done.stderr
+    targets = json.loads((tmp_path / "run" / "results.json").read_text())["targets"]
+    assert [set(t["methods"]["natural"]["weights"]) for t in targets.values()] == [
+        {"b", "c"},
+        {"a", "c"},
+    ]
+    assert {p.name for p in (tmp_path / "run" / "fits").glob("*a-natural*")} == {
+        "withheld-a-natural.json"
+    }
+    asked = ("--compare", str(tmp_path / "run"), "--targets", "withheld:a", "--target_seeds", "1")
+    larger = "models/target-tiny"
+    done = run_here("scales", *asked, "--models", larger)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "run" / "scales"
+    found = json.loads((out / "results.json").read_text())
+    of = found["losses"]["withheld:a"]
+    assert set(of[larger]) == set(of["models/proxy-tiny"])
+    assert found["sizes"][larger]["times"] > 1
+    assert found["sizes"][larger]["tokens"] == 6 * 8 * 32
+    assert found["sizes"][larger]["learning_rate"] == 6e-3, "as wide as the small one"
+    kept = {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")}
+    assert len(kept) == len(of[larger])
+    again = run_here("scales", *asked, "--models", larger)
+    assert again.stdout == done.stdout
+    assert {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")} == kept
+    lacking = run_here("scales", "--compare", str(tmp_path / "run"), "--targets", "case1")
+    assert (lacking.returncode, lacking.stderr.count("\n")) == (2, 1)
+    assert "withheld:a, withheld:b, found 'case1'" in lacking.stderr
+    for target, message in {
+        "withheld:d": "domain of the data (a, b, c), found 'd'",
+        "case1": "found 'docstrings'",
+        "d": "Expected one of case1",
+    }.items():
+        refused = run_here("compare", *given, "--targets", target)
+        assert refused.returncode == 2
+        assert message in refused.stderr
 
 
 @pytest.mark.slow

@@ -13,3 +13,5 @@ from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
 from .tokens import load_tokens as load_tokens
+from .validation_file import name_of_validation_file as name_of_validation_file
+from .validation_file import with_validation_file as with_validation_file

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from bydore_pyro.data import Domains, TokenStore, load_tokens
+from bydore_pyro.data import Domains, TokenStore, load_tokens, with_validation_file
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils import DataError, progress_bar, require, tell
@@ -31,7 +31,11 @@ def load_domains(options: Options) -> Domains:
     run = options.run
     if run.log == "tensorboard":
         require("tensorboard", "target")
-    validation = run.validation_shares()
+    files = run.validation_files()
+    validation = [name for name in run.validation_shares() if name not in files]
+    for path in files.values():
+        if not path.exists():
+            raise DataError(f"Expected a file of rows for --validation, found none: {path}")
     model = options.language_model(vocabulary=300, seed=0)  # a wrong config folder shows here
     longest = getattr(model.config, "max_position_embeddings", run.sequence_length)
     if run.sequence_length > longest:
@@ -52,6 +56,8 @@ def load_domains(options: Options) -> Domains:
             progress=tell,
             bar=bar,
         )
+    for path in files.values():
+        corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, run.seed)
     largest_weights(options, domains)
     return domains

@@ -7,12 +7,18 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
 
 from bydore_pyro.core import PriorNetworkConfig
-from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
+from bydore_pyro.data import (
+    CorpusConfig,
+    RowConfig,
+    TokenizerConfig,
+    name_of_validation_file,
+)
 from bydore_pyro.proxy import Parallel, ProxyConfig, build_language_model, model_source
 from bydore_pyro.search import SearchConfig
 from bydore_pyro.utils import device_named, number_of_tokens
@@ -61,7 +67,8 @@ class RunConfig:
         default_factory=list,
         metadata={
             "help": "Domains whose held-out text is the validation set, as NAME or NAME=SHARE; "
-            "with --data environment docstrings if not given."
+            "a file of rows (.jsonl, .parquet, .arrow) stands for its own text, which is never "
+            "trained on; with --data environment docstrings if not given."
         },
     )
     proxy: str = field(
@@ -135,7 +142,7 @@ class RunConfig:
                 raise ValueError(f"Expected {name} > 0, actual {value}")
 
     def validation_shares(self) -> dict[str, float]:
-        """Returns the validation set as shares by domain.
+        """Returns the validation set as shares by domain; a file counts as one of its name.
 
         Raises:
             ValueError: When a share is no number, a domain stands twice, or there is none.
@@ -148,7 +155,8 @@ class RunConfig:
                 "none"
             )
         for entry in given:
-            name, equals, share = entry.partition("=")
+            named, equals, share = entry.partition("=")
+            name = name_of_validation_file(named) or named
             try:
                 value = float(share) if equals else 1.0
                 if not math.isfinite(value):
@@ -159,6 +167,12 @@ class RunConfig:
                 raise ValueError(f"Expected every validation domain once, found '{name}' twice")
             shares[name] = value
         return shares
+
+    def validation_files(self) -> dict[str, Path]:
+        """Returns the files among the validation set, by the names of their domains."""
+        named = [entry.partition("=")[0] for entry in self.validation]
+        files = {name_of_validation_file(entry): Path(entry) for entry in named}
+        return {name: path for name, path in files.items() if name is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.runs.inputs import (
@@ -69,3 +70,17 @@ def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(DataError, match="package tensorboard, found none"):
         load_domains(options(store, "--log", "tensorboard"))
+
+
+def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "exam.jsonl", [row("abcde", n) for n in range(9)])
+    both = options(store, "--validation", f"{path}=3", "a=1")
+    assert both.run.validation_shares() == {"exam": 3.0, "a": 1.0}
+    assert both.run.validation_files() == {"exam": path}
+    domains = load_domains(both)
+    assert domains.names == ("a", "b", "c")
+    assert domains.validation_shares == {"exam": 0.75, "a": 0.25}
+    again = domains_of(both, domains.corpus, 0)
+    assert torch.equal(again.validation, domains.validation)
+    with pytest.raises(DataError, match=r"file of rows for --validation, found none: lost\.jsonl"):
+        load_domains(options(store, "--validation", "lost.jsonl"))

@@ -1,0 +1,188 @@
+"""What a comparison found, in numbers and words: losses, ranks, wins, ties and losses."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from common import markdown
+
+from bydore_pyro.mixture.published import average_score, benchmark_scores
+
+OWN = "bydore"
+LINEAR = "bydore_linear"
+PRUNED = "bydore, pruned"
+PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
+         "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
+BEYOND = 2.0  # standard errors of a difference that is a win or a loss
+WORST = ", the worst"  # behind a target's name: judged by the worst of its single targets
+
+
+class Verdict(NamedTuple):
+    """How one mixture does beside another.
+
+    Attributes:
+        word: ``"win"``, ``"tie"`` or ``"loss"`` of the first.
+        difference: How much lower the loss of the first is, nats per token.
+        standard_error: Of the difference.
+    """
+
+    word: str
+    difference: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.difference:+.3f} ± {self.standard_error:.3f}"
+
+
+def verdict(own: Sequence[float], other: Sequence[float]) -> Verdict | None:
+    """Compares the losses of fresh models on two mixtures; None where one alone tells no spread.
+
+    A win or a loss is a difference of the means beyond two standard errors. Losses of as many
+    models are of the same seeds in the same order: their differences are what varies.
+
+    Args:
+        own: Losses on the first mixture, nats per token.
+        other: On the second.
+    """
+    if min(len(own), len(other)) < 2:
+        return None
+    difference = statistics.mean(other) - statistics.mean(own)
+    if len(own) == len(other):
+        apart = [theirs - ours for ours, theirs in zip(own, other, strict=True)]
+        error = math.sqrt(statistics.variance(apart) / len(apart))
+    else:
+        error = math.sqrt(sum(statistics.variance(v) / len(v) for v in (own, other)))
+    word = "tie"
+    if abs(difference) > BEYOND * error:
+        word = "win" if difference > 0 else "loss"
+    return Verdict(word, difference, error)
+
+
+def losses_by_target(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """Returns the losses of every method's fresh models by target, and of the worst of several."""
+    found = {}
+    for name, result in targets.items():
+        methods = [label for label in result["methods"] if label != PRUNED]
+        found[name] = {label: result["losses"][label] for label in methods}
+        singles = result.get("single_losses")
+        if singles is not None:
+            found[name + WORST] = {label: worst_of(singles[label]) for label in methods}
+    return found
+
+
+def worst_of(losses: Mapping[str, Sequence[float]]) -> list[float]:
+    """Returns the largest of the single targets' losses, model by model."""
+    return [max(row) for row in zip(*losses.values(), strict=True)]
+
+
+def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the methods' ranks, and matching beside each of them, target by target.
+
+    Returns:
+        Plain values: `ranks` by target and method, 1 the lowest mean loss; `verdicts` by method
+        and target; `count` of wins, ties and losses of matching.
+    """
+    ranks: dict[str, dict[str, int]] = {}
+    verdicts: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, losses in losses_by_target(targets).items():
+        order = sorted(losses, key=lambda label: statistics.mean(losses[label]))
+        ranks[name] = {label: place for place, label in enumerate(order, start=1)}
+        for label in order if OWN in losses else ():
+            found = verdict(losses[OWN], losses[label])
+            if label != OWN and found is not None:
+                verdicts.setdefault(label, {})[name] = found._asdict()
+    count = Counter(v["word"] for of in verdicts.values() for v in of.values())
+    return {"ranks": ranks, "verdicts": verdicts,
+            "count": {word: count[word] for word in ("win", "tie", "loss")}}  # fmt: skip
+
+
+def standings_table(found: Mapping[str, Any]) -> str:
+    """Returns ranks and verdicts as Markdown; nothing where there is nothing to compare."""
+    ranks, verdicts, count = found["ranks"], found["verdicts"], found["count"]
+    labels = list(dict.fromkeys(label for of in ranks.values() for label in of))
+
+    def mean_rank(label: str) -> float:
+        return statistics.mean(of[label] for of in ranks.values() if label in of)
+
+    rows = [
+        [label, *(str(of.get(label, "")) for of in ranks.values()), f"{mean_rank(label):.1f}"]
+        for label in sorted(labels, key=mean_rank)
+    ]
+    text = f"## Ranks\n\n{markdown(['method', *ranks, 'mean'], rows)}"
+    if not verdicts:
+        return text
+    rows = []
+    for label in sorted(verdicts, key=mean_rank):
+        own = verdicts[label]
+        words = Counter(v["word"] for v in own.values())
+        cells = [str(Verdict(**own[name])) if name in own else "" for name in ranks]
+        rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
+    return (
+        f"{text}\n## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
+        f"{count['loss']} losses\n\nHow much lower matching's loss is, ± the standard error of the "
+        f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them.\n\n"
+        f"{markdown(['against', *ranks, 'wins, ties, losses'], rows)}"
+    )
+
+
+def target_table(name: str, result: Mapping[str, Any]) -> str:
+    """Returns what the methods found for a target, and what it was worth, as Markdown."""
+    scores = {}
+    if name in ("case1", "case2"):
+        scores = {m: average_score(t) for m, t in benchmark_scores(int(name[-1])).items()}
+    singles = result.get("single_losses", {})
+    of_several = ["worst of them", "furthest behind"] if singles else []
+    header = ["method", "validation loss", *of_several, "largest weights", "FLOPs", "tokens",
+              "seconds", "jitter", "paper: mean of 13 benchmarks"]  # fmt: skip
+    rows = []
+    order = sorted(result["losses"], key=lambda label: statistics.mean(result["losses"][label]))
+    for label in order:
+        cells = single_cells(label, singles) if singles else []
+        found = result["methods"].get(label)
+        if found is None:
+            cells += [leading(result["validation"]), "", "", "", ""]
+        else:
+            cost, shake = found["cost"], found["jitter_second_half"]
+            cells += [
+                leading(found["weights"]),
+                f"{cost['flops']:.2e}" if cost["flops"] else "0",
+                f"{cost['tokens']:,}",
+                f"{cost['seconds']:.0f}",
+                "" if shake is None else f"{shake:.4f}",
+            ]
+        paper = scores.get(PAPER.get(label, ""))
+        cells.append("" if paper is None else f"{paper:.2f}")
+        rows.append([label, mean_and_spread(result["losses"][label]), *cells])
+    shares = ", ".join(f"{n} {s:g}" for n, s in result["validation"].items())
+    return f"## {name}: validation text {shares}\n\n{markdown(header, rows)}"
+
+
+def single_cells(label: str, singles: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
+    """Returns the single target of the largest loss, and the one that is furthest behind the
+    lowest loss that any mixture of the table reaches on it."""
+    mean = {m: {n: statistics.mean(v) for n, v in own.items()} for m, own in singles.items()}
+    least = {name: min(own[name] for own in mean.values()) for name in mean[label]}
+    worst = max(mean[label], key=lambda name: mean[label][name])
+    behind = {name: loss - least[name] for name, loss in mean[label].items()}
+    last = max(behind, key=lambda name: behind[name])
+    return [
+        f"{worst} {mean_and_spread(singles[label][worst])}",
+        f"{last} +{behind[last]:.3f}" if behind[last] > 0 else "none",
+    ]
+
+
+def mean_and_spread(losses: Sequence[float]) -> str:
+    """Returns the mean ± the standard deviation."""
+    spread = statistics.stdev(losses) if len(losses) > 1 else 0.0
+    return f"{statistics.mean(losses):.3f} ± {spread:.3f}"
+
+
+def leading(weights: Mapping[str, float], count: int = 4) -> str:
+    """Returns the largest weights as text."""
+    total = sum(weights.values())
+    largest = sorted(weights.items(), key=lambda item: -item[1])[:count]
+    return ", ".join(f"{name} {w / total:.2f}" for name, w in largest if w > 0)

@@ -1,0 +1,126 @@
+"""What the mixtures of a comparison are to be good for: the targets by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.validation_file import with_validation_file
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.utils.errors import DataError
+
+T = TypeVar("T", bound=Options)
+WITHHELD = "withheld:"  # before a domain's name: that domain is the target, and not trained on
+QUESTIONS = Path(__file__).parent / "files" / "questions.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a mixture is to be good for.
+
+    Args:
+        validation: Shares of held-out text by domain.
+        domains: To train on; all when None.
+        withheld: Whether the validation's own domains are not trained on.
+        scarce: Sequences of training text that the target's domains are cut to, None for all.
+        file: A file of rows, whose text is the target; `validation` names it.
+    """
+
+    validation: Mapping[str, float]
+    domains: tuple[str, ...] | None = None
+    withheld: bool = False
+    scarce: int | None = None
+    file: Path | None = None
+
+    @property
+    def has_own(self) -> bool:
+        """Whether the domains to train on hold text of the target's own kind."""
+        return not self.withheld and self.file is None
+
+
+TARGETS: dict[str, Target] = {
+    "case1": Target(validation={"docstrings": 1.0}),
+    "case2": Target(validation={"docstrings": 1.0}, domains=("python", "licences")),
+    "planted": Target(validation={"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}),
+    "scarce": Target(validation={"readmes": 1.0, "json": 1.0, "licences": 1.0}, scarce=150),
+    "no_docstrings": Target(validation={"docstrings": 1.0}, withheld=True),
+    "no_readmes": Target(validation={"readmes": 1.0}, withheld=True),
+    "no_tests": Target(validation={"python_tests": 1.0}, withheld=True),
+    "several": Target(validation={"docstrings": 1.0, "readmes": 1.0, "json": 1.0}, withheld=True),
+    "questions": Target(validation={"questions": 1.0}, file=QUESTIONS),
+}
+# What proxies are evaluated on where the target is among it: one serves several targets then. It
+# names the proxies that are kept: with another domain in it all would be trained again.
+HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
+
+
+def target_named(name: str) -> Target:
+    """Returns one of `TARGETS`, or a domain of the data that is withheld: ``withheld:NAME``.
+
+    Raises:
+        ValueError: When there is none of that name.
+    """
+    domain = name.removeprefix(WITHHELD)
+    if domain and domain != name:
+        return Target(validation={domain: 1.0}, withheld=True)
+    if name not in TARGETS:
+        raise ValueError(f"Expected one of {', '.join(TARGETS)}, {WITHHELD}DOMAIN, found '{name}'")
+    return TARGETS[name]
+
+
+def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
+    """Checks what can be checked before anything long starts, and loads the text of all targets.
+
+    Raises:
+        DataError: When the data lacks the domain of a target, or see `load_domains`.
+    """
+    targets = [target_named(name) for name in names]
+    needed = [n for target in targets if target.file is None for n in target.validation]
+    validation = needed[:1] or [str(target.file) for target in targets]
+    run = replace(options.run, validation=validation)
+    corpus = load_domains(replace(options, run=run)).corpus
+    check_names(corpus, needed)
+    return corpus
+
+
+def check_names(corpus: TokenStore, names: Sequence[str]) -> None:
+    """Refuses names that are no domain's of the corpus."""
+    for name in names:
+        if name not in corpus.names:
+            raise DataError(
+                f"Expected a domain of the data ({', '.join(corpus.names)}), found '{name}'"
+            )
+
+
+def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore]:
+    """Returns the options and the text on which a target is to be reached."""
+    if target.scarce is not None:
+        most = target.scarce * options.run.sequence_length
+        corpus = cut_store(corpus, dict.fromkeys(target.validation, most))
+    if target.file is not None and not set(target.validation) <= set(corpus.names):
+        corpus = with_validation_file(corpus, target.file)
+    validation = [f"{domain}={share}" for domain, share in target.validation.items()]
+    domains = list(target.domains) if target.domains else options.run.domains
+    if target.withheld:
+        known = domains or [n for n, tokens in corpus.train.items() if len(tokens)]
+        domains = [n for n in known if n not in target.validation]
+    run = replace(options.run, validation=validation, domains=domains)
+    return replace(options, run=run), corpus
+
+
+def cut_store(store: TokenStore, most: Mapping[str, int]) -> TokenStore:
+    """Returns a store with no more than so many training tokens of some domains.
+
+    Raises:
+        DataError: When it does not have them.
+    """
+    check_names(store, list(most))
+    train = {n: tokens[: most.get(n, len(tokens))] for n, tokens in store.train.items()}
+    identity = f"{store.sha256} {sorted(most.items())}"
+    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
+    return replace(store, train=train, index=index)

@@ -1,0 +1,283 @@
+"""Does a small proxy's mixture serve a larger model? Mixtures of a comparison, on larger models."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import markdown, run_main
+from compare import CompareOptions, judge
+from compare_tables import mean_and_spread
+from compare_targets import posed, target_named, text_of_targets
+from scipy.stats import rankdata
+
+from bydore_pyro.baselines.proxy_runs import FinishedRun
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.runs.resuming import resumed_options
+from bydore_pyro.utils.command_line import tell
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.run_folder import RunFolder, provenance
+
+ABOUT = """Train fresh models that are larger than the proxy on the mixtures that every method of a
+finished comparison (experiments/compare.py) found with it, and correlate the ranks of the mixtures
+between the sizes. The same command goes on where it was stopped; finished models are kept. The step
+size falls with the width, as 1 / width. `torchrun --nproc_per_node N` shares the models out among N
+processes."""
+
+PROBABILITY = 0.94  # of the interval of a correlation
+DRAWS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalesConfig:
+    """Whose mixtures are judged, by which models."""
+
+    compare: str = field(metadata={"help": "Folder of a finished comparison."})
+    models: list[str] = field(
+        default_factory=lambda: ["models/proxy-tiny-x4", "models/proxy-tiny-x16"],
+        metadata={"help": "The larger models: folders with config.json, or hub names."},
+    )
+    targets: list[str] = field(
+        default_factory=lambda: ["planted", "no_docstrings", "no_readmes"],
+        metadata={"help": "Targets of the comparison."},
+    )
+    target_seeds: int = field(default=2, metadata={"help": "Models of each size a mixture."})
+    longer: float = field(
+        default=1.0, metadata={"help": "Times as many tokens as the comparison's fresh models."}
+    )
+    data: str | None = field(
+        default=None,
+        metadata={
+            "help": "The comparison's text where it lies elsewhere, such as its token store."
+        },
+    )
+    device: str | None = field(
+        default=None, metadata={"help": "'cpu', 'cuda' or 'auto'; the comparison's if not given."}
+    )
+    out: str | None = field(
+        default=None, metadata={"help": "Folder of the run; scales/ in --compare if not given."}
+    )
+
+    def __post_init__(self) -> None:
+        for given in (self.models, self.targets):
+            if len(set(given)) < len(given) or not given:
+                raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
+        for name in self.targets:
+            target_named(name)
+        if not 1 <= self.target_seeds <= 100:
+            raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
+        if not 0 < self.longer <= 1e6:
+            raise ValueError(f"Expected longer in (0, 1e6], actual {self.longer}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalesOptions:
+    """All options."""
+
+    scales: ScalesConfig
+
+
+def scales(options: ScalesOptions) -> None:
+    """Trains, correlates, writes a table."""
+    config = options.scales
+    source = Path(config.compare)
+    compared, found = comparison(source, config)
+    path = Path(config.out or source / "scales")
+    base = judging(compared, found["steps"], config, path)
+    folder = RunFolder(path, writes=base.parallel().is_main)
+    corpus = text_of_targets(base, config.targets)
+    small, targets = compared.run.proxy, found["targets"]
+    sizes = {small: size_of(replace(base, search=compared.search), base, corpus, found["steps"])}
+    losses = {name: {small: of_methods(targets[name])} for name in config.targets}
+    for model in config.models:
+        own = at_width(base, model)
+        sizes[model] = size_of(own, base, corpus, own.search.steps)
+        for name in config.targets:
+            mixtures = {m: targets[name]["methods"][m]["weights"] for m in losses[name][small]}
+            tell(f"{model}: {name}")
+            posed_options, text = posed(own, corpus, target_named(name))
+            runs = judge(posed_options, text, folder, name, mixtures)
+            shares = target_named(name).validation
+            losses[name][model] = {m: [r.target_loss(shares) for r in of] for m, of in runs.items()}
+            sizes[model] |= cost_of([run for of in runs.values() for run in of])
+        results = {"sizes": sizes, "losses": losses, "ranks": ranks(losses, small)}
+        folder.write_json("results.json", {**results, "config": vars(config), **provenance()})
+    table = results_table(results)
+    folder.write_text("table.md", table)
+    print(table)
+    print(f"In {folder.path}: results.json, table.md, models/.")
+
+
+def comparison(source: Path, config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
+    """Reads the options and the results of a comparison.
+
+    Raises:
+        RunFolderError: When it is none, not finished, or lacks a target.
+    """
+    options = resumed_options(source, "compare", CompareOptions)
+    path = source / "results.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known = list(found["targets"])
+        int(found["steps"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunFolderError(f"Expected a finished comparison, found {path}: {error}") from None
+    for name in config.targets:
+        if name not in known:
+            raise RunFolderError(f"Expected one of {source}'s {', '.join(known)}, found '{name}'")
+    return options, found
+
+
+def judging(
+    compared: CompareOptions, steps: int, config: ScalesConfig, path: Path
+) -> CompareOptions:
+    """Returns the comparison's options with what is asked for here: seeds, length, where."""
+    run = replace(
+        compared.run,
+        data=config.data or compared.run.data,
+        device=config.device or compared.run.device,
+    )
+    return replace(
+        compared,
+        run=run,
+        search=replace(compared.search, steps=max(2, round(steps * config.longer))),
+        budget=replace(compared.budget, proxy_runs=str(path / "models")),
+        compare=replace(compared.compare, target_seeds=config.target_seeds),
+    )
+
+
+def at_width(base: CompareOptions, model: str) -> CompareOptions:
+    """Returns the options with another model, whose step size falls as 1 / width."""
+    own = replace(base, run=replace(base.run, proxy=model))
+    wider = width(own) / width(base)
+    rate = base.proxy.learning_rate / wider
+    return replace(own, proxy=replace(base.proxy, learning_rate=rate))
+
+
+def width(options: CompareOptions) -> int:
+    """The width of the options' model, ``D``."""
+    config: Any = options.language_model(300, 0).config
+    return config.hidden_size
+
+
+def size_of(
+    own: CompareOptions, base: CompareOptions, corpus: TokenStore, steps: int
+) -> dict[str, Any]:
+    """Returns how large a model is, and how long it is trained."""
+    count, small = (
+        sum(p.numel() for p in options.language_model(corpus.vocabulary, 0).parameters())
+        for options in (own, base)
+    )
+    return {
+        "parameters": count,
+        "times": count / small,
+        "tokens": steps * own.batch_tokens,
+        "learning_rate": own.proxy.learning_rate,
+    }
+
+
+def cost_of(runs: Sequence[FinishedRun]) -> dict[str, float]:
+    """Returns the mean cost of training one model."""
+    spent = [run.cost["train"] for run in runs]
+    return {key: statistics.mean(part[key] for part in spent) for key in ("flops", "seconds")}
+
+
+def of_methods(result: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Returns the losses of the methods' mixtures; of equal mixtures the first."""
+    found: dict[str, list[float]] = {}
+    weights: list[Any] = []
+    for label, method in result["methods"].items():
+        if method["weights"] not in weights:
+            weights.append(method["weights"])
+            found[label] = result["losses"][label]
+    return found
+
+
+def ranks(
+    losses: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], small: str
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns, by target and larger model, how the ranks agree with those of the small one."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, of in losses.items():
+        means = {m: {k: statistics.mean(v) for k, v in own.items()} for m, own in of.items()}
+        chosen = min(means[small], key=lambda label: means[small][label])
+        found[name] = {}
+        for model in list(of)[1:]:
+            first, second = ([own[k] for k in means[small]] for own in (means[small], means[model]))
+            value, low, high = rank_correlation(first, second)
+            found[name][model] = {
+                "spearman": value,
+                "interval": [low, high],
+                "mixtures": len(first),
+                "best_small": chosen,
+                "best_large": min(means[model], key=lambda label: means[model][label]),
+                "behind": means[model][chosen] - min(second),
+            }
+    return found
+
+
+def rank_correlation(
+    first: Sequence[float], second: Sequence[float], draws: int = DRAWS, seed: int = 0
+) -> tuple[float | None, float | None, float | None]:
+    """Returns Spearman's rank correlation and its interval, by a bootstrap over the pairs.
+
+    Nothing can be told of fewer than three pairs or of constant values: None. Samples in which
+    one side is constant are left out.
+    """
+    pairs = np.array([first, second], float)  # (2, n)
+    count = pairs.shape[1]
+    if count < 3:
+        return None, None, None
+    chosen = np.random.default_rng(seed).integers(count, size=(draws, count))
+    chosen[0] = np.arange(count)  # the pairs themselves first
+    sides = rankdata(pairs[:, chosen], axis=-1)  # (2, draws, n)
+    sides -= sides.mean(-1, keepdims=True)
+    products = np.einsum("adn,bdn->abd", sides, sides)
+    spread = np.sqrt(products[0, 0] * products[1, 1])
+    if not spread[0]:
+        return None, None, None
+    values = products[0, 1][spread > 0] / spread[spread > 0]
+    low, high = np.quantile(values, [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2])
+    return float(values[0]), float(low), float(high)
+
+
+def results_table(results: Mapping[str, Any]) -> str:
+    """Returns sizes, losses and correlations as Markdown."""
+    sizes, losses = results["sizes"], results["losses"]
+    rows = []
+    for model, s in sizes.items():
+        spent = [f"{s[key]:.2g}" if key in s else "" for key in ("flops", "seconds")]
+        times, rate = f"{s['times']:.1f}", f"{s['learning_rate']:.2g}"
+        rows.append([model, f"{s['parameters']:,}", times, f"{s['tokens']:,}", rate, *spent])
+    header = ["model", "parameters", "times", "tokens", "step size", "FLOPs", "seconds"]
+    text = markdown(header, rows)
+    for name, of in losses.items():
+        small = next(iter(of.values()))
+        order = sorted(small, key=lambda label: statistics.mean(small[label]))
+        rows = [[label, *(mean_and_spread(own[label]) for own in of.values())] for label in order]
+        text += f"\n## {name}\n\n{markdown(['mixture of', *of], rows)}"
+    rows = [
+        [name, model, correlation(r), str(r["mixtures"]), r["best_small"], r["best_large"],
+         f"{r['behind']:.3f}"]
+        for name, of in results["ranks"].items() for model, r in of.items()
+    ]  # fmt: skip
+    header = ["target", "model", f"Spearman, {PROBABILITY:.0%} interval", "mixtures", "best small",
+              "best here", "best small is behind by"]  # fmt: skip
+    return f"{text}\n## Ranks beside those of the small model\n\n{markdown(header, rows)}"
+
+
+def correlation(rank: Mapping[str, Any]) -> str:
+    """Returns a correlation with its interval as text."""
+    if rank["spearman"] is None:
+        return "too few"
+    low, high = rank["interval"]
+    return f"{rank['spearman']:.2f} ({low:.2f} to {high:.2f})"
+
+
+if __name__ == "__main__":
+    run_main(scales, "scales", ABOUT, ScalesOptions, several=True)

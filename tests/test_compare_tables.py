@@ -1,0 +1,102 @@
+"""Wins, ties and losses of a comparison on made-up losses whose answers are known by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr, ttest_ind, ttest_rel
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+import compare_tables as tables
+from scales import of_methods, rank_correlation, ranks
+
+
+def test_the_standard_error_is_that_of_pairs_or_of_two_samples() -> None:
+    rng = np.random.default_rng(0)
+    own, other, more = (rng.normal(size=n).tolist() for n in (5, 5, 7))
+    paired, free = tables.verdict(own, other), tables.verdict(own, more)
+    assert paired is not None
+    assert free is not None
+    rel, ind = ttest_rel(other, own), ttest_ind(more, own, equal_var=False)
+    assert paired.difference / paired.standard_error == pytest.approx(rel.statistic)
+    assert free.difference / free.standard_error == pytest.approx(ind.statistic)
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        ([5.1, 5.2, 5.3], "win"),  # 0.1 better with every seed, though seeds differ by as much
+        ([4.9, 5.0, 5.1], "loss"),
+        ([5.0, 5.1, 5.2], "tie"),  # the same mixture
+        ([5.0, 5.1, 5.5], "tie"),  # one seed alone: 0.1 ± 0.1
+    ],
+)
+def test_a_win_or_a_loss_lies_beyond_two_standard_errors(other: list[float], word: str) -> None:
+    found = tables.verdict([5.0, 5.1, 5.2], other)
+    assert found is not None
+    assert found.word == word
+    assert tables.verdict([5.0], other) is None, "one model tells no spread"
+
+
+def result(losses: dict[str, list[float]], **more: object) -> dict:
+    methods = dict.fromkeys(label for label in losses if label != "the target's own shares")
+    return {"methods": methods, "losses": losses, "validation": {"a": 1.0}, **more}
+
+
+def test_ranks_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
+    first = result({
+        "bydore": [1.0, 1.1], "bydore, pruned": [0.5, 0.6], "regmix": [2.0, 2.1],
+        "uniform": [0.9, 1.0], "the target's own shares": [0.1, 0.1],
+    })  # fmt: skip
+    singles = {
+        "bydore": {"a": [1.0, 1.0], "b": [3.0, 3.1]},
+        "uniform": {"a": [2.0, 2.1], "b": [2.5, 2.4]},
+    }
+    both = result({"bydore": [2.0, 2.05], "uniform": [2.25, 2.25]}, single_losses=singles)
+    found = tables.standings({"first": first, "both": both})
+    assert found["ranks"] == {
+        "first": {"uniform": 1, "bydore": 2, "regmix": 3},
+        "both": {"bydore": 1, "uniform": 2},
+        "both, the worst": {"uniform": 1, "bydore": 2},
+    }
+    words = {m: {t: v["word"] for t, v in own.items()} for m, own in found["verdicts"].items()}
+    assert words == {
+        "regmix": {"first": "win"},
+        "uniform": {"first": "loss", "both": "win", "both, the worst": "loss"},
+    }
+    assert found["count"] == {"win": 2, "tie": 0, "loss": 2}
+    text = tables.standings_table(found)
+    assert "2 wins, 0 ties, 2 losses" in text
+    assert "| uniform | loss -0.100 ± 0.000 | win +0.225 ± 0.025 | loss" in text
+    assert tables.single_cells("bydore", singles) == ["b 3.050 ± 0.071", "b +0.600"]
+    assert tables.worst_of(singles["uniform"]) == [2.5, 2.4]
+    alone = tables.standings({"first": result({"uniform": [1.0]})})
+    assert tables.standings_table(alone).count("##") == 1
+
+
+def test_the_rank_correlation_is_scipys_and_its_interval_holds_what_many_samples_find() -> None:
+    rng = np.random.default_rng(1)
+    shared = rng.normal(size=12)
+    first, second = (shared + rng.normal(scale=0.5, size=12).round(1) for _ in range(2))
+    value, low, high = rank_correlation(first, second)
+    assert value == pytest.approx(spearmanr(first, second).statistic)
+    samples = rng.integers(12, size=(400, 12))
+    found = [spearmanr(first[own], second[own]).statistic for own in samples]
+    np.testing.assert_allclose([low, high], np.quantile(found, [0.03, 0.97]), atol=0.06)
+    assert rank_correlation([1, 2, 3, 4], [8, 6, 4, 2])[0] == pytest.approx(-1)
+    assert rank_correlation([1, 2], [1, 2]) == (None, None, None)
+    assert rank_correlation([1, 1, 1], [1, 2, 3]) == (None, None, None)
+
+
+def test_scales_tell_what_the_small_models_choice_costs_on_the_large_one() -> None:
+    losses = {"t": {"small": {"a": [1.0], "b": [2.0], "c": [3.0]},
+                    "large": {"a": [2.5], "b": [2.0], "c": [3.0]}}}  # fmt: skip
+    found = ranks(losses, "small")["t"]["large"]
+    assert (found["best_small"], found["best_large"], found["behind"]) == ("a", "b", 0.5)
+    assert found["spearman"] == pytest.approx(0.5)
+    methods = {"a": {"weights": {"x": 1}}, "b": {"weights": {"x": 1}}, "c": {"weights": {"x": 2}}}
+    own = {"methods": methods, "losses": {"a": [1.0], "b": [1.0], "c": [2.0]}}
+    assert of_methods(own) == {"a": [1.0], "c": [2.0]}, "of equal mixtures one"
