@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.baselines.fixed import SingleConfig
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.data.cut import cut_store
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import average_score, benchmark_scores
@@ -252,23 +252,6 @@ def judge(
     return {
         label: losses[len(seeds) * i : len(seeds) * (i + 1)] for i, label in enumerate(mixtures)
     }
-
-
-def cut_store(store: TokenStore, most: Mapping[str, int]) -> TokenStore:
-    """Returns a store with no more than so many training tokens of some domains.
-
-    Raises:
-        DataError: When it does not have them.
-    """
-    for name in most:
-        if name not in store.names:
-            raise DataError(
-                f"Expected a domain of the data ({', '.join(store.names)}), found '{name}'"
-            )
-    train = {n: tokens[: most.get(n, len(tokens))] for n, tokens in store.train.items()}
-    identity = f"{store.sha256} {sorted(most.items())}"
-    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
-    return dataclasses.replace(store, train=train, index=index)
 
 
 def target_table(name: str, result: Mapping[str, Any]) -> str:

@@ -77,6 +77,7 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
         NonFiniteError: When a loss is NaN or infinite.
     """
     steps = problem.steps_for("regmix", config.regmix_proxies)
+    text = problem.text_for(steps)
     prior = problem.token_shares
     drawn = sample_mixtures(prior, config.regmix_proxies, problem.seed)
     runs = train_runs(
@@ -86,6 +87,7 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
                 weights={n: w for n, w in zip(problem.names, row.tolist(), strict=True) if w > 0},
                 steps=steps,
                 seed=problem.seed,
+                text=text,
             )
             for row in drawn
         ],

@@ -28,6 +28,7 @@ from bydore_pyro.proxy import Cost, quiet_unless_main
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
     METHODS,
+    REPEATING,
     SMOKE,
     MethodOptions,
     RunConfig,
@@ -117,6 +118,17 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`."""
 
     fit: FitConfig
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget.proxies_repeat and (
+            self.fit.method not in REPEATING or self.fit.runs is not None
+        ):
+            found = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
+            raise ValueError(
+                f"Expected --method {', '.join(REPEATING)} with proxies_repeat, whose proxies are "
+                f"trained here, found {found}"
+            )
 
 
 def fit_command(arguments: Sequence[str]) -> None:
