@@ -3,11 +3,13 @@
 A fresh proxy is trained on U tokens of a domain, read e times, and another on as many tokens that
 are all different. Both losses on held-out text of the domain lie on one curve over effective tokens
 
-    L = E + A D^-alpha,      D = U                                    read once
-                             D = U (1 + R (1 - exp(-(e - 1) / R)))    read e times
+    loss = f(D),      D = U                                    read once
+                      D = U (1 + R (1 - exp(-(e - 1) / R)))    read e times
 
-with E, A and alpha of each domain and one R. For a given R and alpha the curve is a line in
-``D^-alpha``, so that least squares over a grid of both find all of it, with no starting point.
+with a curve f of each domain and one R for all. A power law would be too stiff a curve: trainings as
+short as these first learn how often each token is, and level off before they learn more. So f is a
+cubic spline in ``log D`` through the sizes that were read once. It is linear in its values there,
+and for each R of a grid they follow from linear least squares: no starting point, no local minimum.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,11 +32,9 @@ __all__ = [
     "RepetitionLaw",
     "fit_repetition",
     "measure_readings",
-    "with_most_text",
 ]
 
-CONSTANTS = np.geomspace(0.05, 200, 600)  # R, in epochs; neighbours differ by 1.4 %
-EXPONENTS = np.geomspace(0.03, 4, 80)  # alpha; between neighbours a parabola finds the least
+CONSTANTS = np.geomspace(0.05, 200, 420)  # R, in epochs; neighbours differ by 2 %
 FEWEST_HELD_OUT = 16  # sequences
 
 
@@ -86,6 +85,18 @@ class Readings:
     epochs: np.ndarray
     losses: np.ndarray
 
+    def up_to(self, most: int) -> Readings:
+        """Returns the trainings that read no more than `most` times a domain's least text."""
+        least = {n: min(s for s, m in zip(self.text, self.domains) if m == n) for n in self.domains}
+        unit = np.array([least[name] for name in self.domains])
+        kept = self.text * self.epochs <= most * unit * (1 + 1e-9)
+        return Readings(
+            domains=np.array(self.domains)[kept].tolist(),
+            text=self.text[kept],
+            epochs=self.epochs[kept],
+            losses=self.losses[kept],
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionLaw:
@@ -95,9 +106,10 @@ class RepetitionLaw:
         constant: R, in epochs, the most likely one.
         interval: Of R, by its profile likelihood, with `HDI_PROBABILITY`; None where the losses do
             not bound it.
-        curves: By domain, `E` (nats per token), `A` (nats per token at `text`), `alpha`, and
-            `text`, the tokens that D is counted in.
+        curves: By domain, the losses of text read once, nats per token, by its tokens.
         of_domains: R as each domain alone tells it.
+        best_epochs: By domain, the number of readings with the least loss. Below the most that were
+            tried, more made the model worse, which no R says.
         misfit: Root mean square difference of losses and law, nats per token.
         noise: The same among models that differ in the seed alone, nats per token; None where
             there is one a training.
@@ -105,36 +117,17 @@ class RepetitionLaw:
 
     constant: float
     interval: tuple[float | None, float | None]
-    curves: dict[str, dict[str, float]]
+    curves: dict[str, dict[float, float]]
     of_domains: dict[str, float]
+    best_epochs: dict[str, float]
     misfit: float
     noise: float | None
 
     def loss(self, domain: str, text: np.ndarray, epochs: np.ndarray) -> np.ndarray:
         """Returns the law's losses ``(n,)``, nats per token, for tokens and epochs ``(n,)``."""
-        curve = self.curves[domain]
-        tokens = text / curve["text"] * _effective(epochs, np.array([self.constant]))[0]
-        return curve["E"] + curve["A"] * tokens ** -curve["alpha"]
-
-
-def with_most_text(problem: Problem, steps: int, count: int) -> tuple[str, ...]:
-    """Returns the domains of most training text, as far as `steps` do not read it twice.
-
-    Raises:
-        DataError: When there is none.
-    """
-    need = steps * problem.batch_sequences * problem.sequence_length
-    size = {n: len(problem.corpus.train[n]) for n in problem.names}
-    held_out = FEWEST_HELD_OUT * problem.sequence_length
-    enough = [
-        n for n in size if size[n] >= need and len(problem.corpus.validation[n]) >= held_out
-    ]
-    if not enough:
-        raise DataError(
-            f"Expected a domain of at least {need} tokens, which {steps} steps do not read twice, "
-            f"found {max(size.values())} at most; --steps makes the trainings shorter"
-        )
-    return tuple(sorted(enough, key=lambda n: -size[n])[:count])
+        sizes, values = np.array([*self.curves[domain].items()]).T
+        (tokens,) = text * _effective(epochs, np.array([self.constant]))
+        return _spline(sizes, tokens) @ values
 
 
 def measure_readings(
@@ -146,7 +139,7 @@ def measure_readings(
         problem: The text, the proxy and its batches; `steps` is the longest training. Its cost
             counter is charged.
         config: How often what is read.
-        domains: On whose text; those `with_most_text` when None.
+        domains: On whose text; those of most text when None.
 
     Raises:
         DataError: When the steps are too few for the readings, or a domain has too little text.
@@ -159,15 +152,7 @@ def measure_readings(
             f"Expected --steps >= {most}, one for each of the readings, found {problem.steps}"
         )
     batch = problem.batch_sequences * problem.sequence_length
-    names = domains or with_most_text(problem, unit * most, config.reading_domains)
-    for name in names:
-        found = len(problem.corpus.train[name])
-        if found < unit * most * batch:
-            raise DataError(
-                f"Expected at least {unit * most * batch} tokens in '{name}', which "
-                f"{unit * most} steps do not read twice, found {found}; --steps makes the "
-                "trainings shorter"
-            )
+    names = _checked(problem, unit * most, config, domains)
     # (steps, tokens that are different); of one reading both kinds are the same.
     sizes = [(unit * e, unit * e * batch) for e in config.readings]
     sizes += [(unit * e, unit * batch) for e in config.readings[1:]]
@@ -192,6 +177,32 @@ def measure_readings(
     )
 
 
+def _checked(
+    problem: Problem, steps: int, config: ReadingsConfig, given: Sequence[str] | None
+) -> Sequence[str]:
+    """The domains to measure on, whose text so many steps do not read twice."""
+    need = steps * problem.batch_sequences * problem.sequence_length
+    held_out = FEWEST_HELD_OUT * problem.sequence_length
+    train, validation = problem.corpus.train, problem.corpus.validation
+    if given is not None and len(set(given)) < len(given):
+        raise DataError(f"Expected every domain once, found {' '.join(given)}")
+    enough = [
+        n
+        for n in given or problem.names
+        if n in train and len(train[n]) >= need and len(validation[n]) >= held_out
+    ]
+    wrong = sorted({*(given or ())} - {*enough})
+    if wrong or not enough:
+        found = {n: (len(train[n]), len(validation[n])) for n in wrong if n in train}
+        most = max(len(train[n]) for n in problem.names)
+        told = f"{wrong[0]}: {found.get(wrong[0], 'no such domain')}" if wrong else f"{most} at most"
+        raise DataError(
+            f"Expected domains of at least {need} tokens, which {steps} steps do not read twice, "
+            f"and {held_out} held out, found {told}; fewer --steps need less"
+        )
+    return given or sorted(enough, key=lambda n: -len(train[n]))[: config.reading_domains]
+
+
 def fit_repetition(readings: Readings) -> RepetitionLaw:
     """Fits R, and every domain's curve, to losses by least squares; the interval of R is a profile.
 
@@ -199,45 +210,44 @@ def fit_repetition(readings: Readings) -> RepetitionLaw:
     F of ``(1, n - p)`` degrees of freedom and p parameters. What the law misses counts as noise.
 
     Raises:
-        ValueError: When a domain has fewer than four different trainings, or none that reads again.
+        ValueError: When a domain has fewer than three sizes read once, or none read again.
     """
     from scipy.stats import f
 
     domains = np.array(readings.domains)
     names = list(dict.fromkeys(readings.domains))
-    squares, fits = {}, {}
+    squares, values, known, parameters = {}, {}, {}, 1
     for name in names:
         own = domains == name
-        text, epochs = readings.text[own], readings.epochs[own]
-        if len({*zip(text, epochs, strict=True)}) < 4 or not (epochs > 1).any():
-            raise ValueError(f"Expected four different trainings of '{name}', some with repetition")
-        unit = text.min()
-        fits[name] = _lines(text / unit, epochs, readings.losses[own])
-        squares[name] = _least(fits[name]["squares"])  # (R,)
+        sizes = np.unique(readings.text[own & (readings.epochs == 1)])
+        if len(sizes) < 3 or not (readings.epochs[own] > 1).any():
+            raise ValueError(f"Expected three sizes of '{name}' read once, and one read again")
+        tokens = readings.text[own] * _effective(readings.epochs[own], CONSTANTS)  # (R, n)
+        basis = _spline(sizes, tokens)  # (R, n, m)
+        values[name] = np.linalg.pinv(basis) @ readings.losses[own]  # (R, m)
+        missed = (basis @ values[name][..., None])[..., 0] - readings.losses[own]
+        squares[name] = (missed**2).sum(1)  # (R,)
+        known[name] = sizes
+        parameters += len(sizes)
     total = np.sum([*squares.values()], 0)
     best, count = int(total.argmin()), len(domains)
-    freedom = count - (1 + 3 * len(names))
+    freedom = count - parameters
     inside = np.full(len(CONSTANTS), True)
     if freedom > 0:
         inside = total <= total[best] * (1 + f.ppf(HDI_PROBABILITY, 1, freedom) / freedom)
     low, high = np.flatnonzero(inside)[[0, -1]] + [-1, 1]  # the next R on the grid, outside
-    curves = {}
-    for name in names:
-        place = best, int(fits[name]["squares"][best].argmin())
-        curves[name] = {
-            "E": float(fits[name]["E"][place]),
-            "A": float(fits[name]["A"][place]),
-            "alpha": float(EXPONENTS[place[1]]),
-            "text": float(readings.text[domains == name].min()),
-        }
     return RepetitionLaw(
         constant=float(CONSTANTS[best]),
         interval=(
             float(CONSTANTS[low]) if low >= 0 else None,
             float(CONSTANTS[high]) if high < len(CONSTANTS) else None,
         ),
-        curves=curves,
+        curves={
+            name: dict(zip(known[name].tolist(), values[name][best].tolist(), strict=True))
+            for name in names
+        },
         of_domains={name: float(CONSTANTS[own.argmin()]) for name, own in squares.items()},
+        best_epochs={name: _best_epochs(readings, name) for name in names},
         misfit=float(np.sqrt(total[best] / count)),
         noise=_noise(readings),
     )
@@ -250,32 +260,21 @@ def _effective(epochs: np.ndarray, constants: np.ndarray) -> np.ndarray:
     return effective_shares(once, torch.from_numpy(epochs), fading).numpy() * epochs
 
 
-def _lines(text: np.ndarray, epochs: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
-    """The least squares of ``L = E + A D^-alpha`` with E, A >= 0 at every R and alpha ``(R, a)``."""
-    tokens = text * _effective(epochs, CONSTANTS)  # (R, n)
-    x = tokens[:, None, :] ** -EXPONENTS[:, None]  # (R, a, n)
-    mean = x.mean(-1)
-    apart = x - mean[..., None]
-    slope = (apart @ losses) / (apart**2).sum(-1)
-    constant = losses.mean() - slope * mean
-    # Where the best line has E < 0 the best one allowed goes through 0.
-    through = (x @ losses) / (x**2).sum(-1)
-    slope, constant = np.where(constant < 0, through, slope), np.maximum(constant, 0)
-    flat = slope < 0
-    slope, constant = np.where(flat, 0, slope), np.where(flat, losses.mean(), constant)
-    squares = ((constant[..., None] + slope[..., None] * x - losses) ** 2).sum(-1)
-    return {"squares": squares, "E": constant, "A": slope}
+def _spline(sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """What each value at the sizes ``(m,)`` adds to a natural spline in log tokens: ``(..., m)``."""
+    from scipy.interpolate import CubicSpline
+
+    basis = CubicSpline(np.log(sizes), np.eye(len(sizes)), bc_type="natural")
+    return basis(np.log(tokens))
 
 
-def _least(squares: np.ndarray) -> np.ndarray:
-    """The least of each row ``(R, a)``, by a parabola through the least and its neighbours."""
-    rows = np.arange(len(squares))
-    place = squares.argmin(1).clip(1, squares.shape[1] - 2)
-    left, least, right = (squares[rows, place + step] for step in (-1, 0, 1))
-    bend = left - 2 * least + right
-    inside = (bend > 0) & (least <= np.minimum(left, right))
-    below = np.where(inside, (right - left) ** 2 / np.where(inside, 8 * bend, 1), 0)
-    return np.minimum(squares.min(1), np.maximum(least - below, 0))
+def _best_epochs(readings: Readings, name: str) -> float:
+    """How many readings of the least text gave the least mean loss."""
+    own = np.array(readings.domains) == name
+    own &= readings.text == readings.text[own].min()
+    epochs = np.unique(readings.epochs[own])
+    means = [readings.losses[own & (readings.epochs == e)].mean() for e in epochs]
+    return float(epochs[int(np.argmin(means))])
 
 
 def _noise(readings: Readings) -> float | None:

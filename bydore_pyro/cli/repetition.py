@@ -58,12 +58,13 @@ def repetition_command(arguments: Sequence[str]) -> None:
             folder.write_config("repetition", options.as_dict(), tell)
         problem = _problem(options, corpus, folder.path / "proxies")
         readings = measure_readings(problem, options.repetition, options.run.domains)
-        law = fit_repetition(readings)
+        # A law that held would tell the same R from fewer readings.
+        laws = {n: fit_repetition(readings.up_to(n)) for n in options.repetition.readings[2:]}
         cost = problem.cost.report()
-        folder.write_json("repetition.json", _content(options, readings, law, cost))
+        folder.write_json("repetition.json", _content(options, readings, laws, cost))
         if folder.writes:
-            folder.write_figure("repetition.png", plot_repetition(readings, law))
-            print(f"{_sentence(law, cost)}\nIn {folder.path}: repetition.json, repetition.png.")
+            folder.write_figure("repetition.png", plot_repetition(readings, [*laws.values()][-1]))
+            print(f"{_sentence(laws, cost)}\nIn {folder.path}: repetition.json, repetition.png.")
 
 
 def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Problem:
@@ -87,9 +88,13 @@ def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Prob
 
 
 def _content(
-    options: RepetitionOptions, readings: Readings, law: RepetitionLaw, cost: dict[str, Any]
+    options: RepetitionOptions,
+    readings: Readings,
+    laws: dict[int, RepetitionLaw],
+    cost: dict[str, Any],
 ) -> dict[str, Any]:
     """What `repetition.json` holds."""
+    law = laws[max(laws)]
     columns = {
         "domain": list(readings.domains),
         "text_tokens": readings.text.astype(int).tolist(),
@@ -102,7 +107,12 @@ def _content(
         "interval": list(law.interval),
         "interval_probability": HDI_PROBABILITY,
         "of_domains": law.of_domains,
-        "curves": law.curves,
+        "best_epochs": law.best_epochs,
+        "up_to": {
+            str(most): {"repetition_constant": one.constant, "interval": list(one.interval)}
+            for most, one in laws.items()
+        },
+        "curves": {n: [*map(list, c.items())] for n, c in law.curves.items()},
         "misfit": law.misfit,
         "noise": law.noise,
         "trainings": columns,
@@ -113,14 +123,24 @@ def _content(
     }
 
 
-def _sentence(law: RepetitionLaw, cost: dict[str, Any]) -> str:
+def _sentence(laws: dict[int, RepetitionLaw], cost: dict[str, Any]) -> str:
     """What was measured, in words."""
-    low, high = ("unknown" if bound is None else f"{bound:.2g}" for bound in law.interval)
+    *fewer, most = laws
+    law = laws[most]
+    by_fewer = ", ".join(f"up to {n} {_constant(laws[n])}" for n in fewer)
     own = ", ".join(f"{name} {value:.2g}" for name, value in law.of_domains.items())
-    noise = "" if law.noise is None else f", models of other seeds differ by {law.noise:.3f}"
+    worse = ", ".join(f"{name} {n:g}" for name, n in law.best_epochs.items() if n < most)
+    turned = f" {most} readings were worse than fewer (best: {worse}), which no R can say."
+    noise = "" if law.noise is None else f"; models of other seeds differ by {law.noise:.3f}"
     return (
-        f"R = {law.constant:.2g} epochs ({HDI_PROBABILITY:.0%} interval {low} to {high}; {own}): "
-        f"a reading R epochs after the first teaches 1/e as much. The law misses losses by "
-        f"{law.misfit:.3f} nats per token{noise}. It cost {cost['tokens']:,} tokens, "
-        f"{cost['flops']:.2e} FLOPs, {cost['seconds']:.0f} seconds."
+        f"R = {_constant(law)} epochs by up to {most} readings ({HDI_PROBABILITY:.0%} interval; "
+        f"{own}); by {by_fewer}. The law misses losses by {law.misfit:.3f} nats per token{noise}."
+        f"{turned if worse else ''} It cost {cost['tokens']:,} tokens, {cost['flops']:.2e} FLOPs, "
+        f"{cost['seconds']:.0f} seconds."
     )
+
+
+def _constant(law: RepetitionLaw) -> str:
+    """R with its interval."""
+    low, high = ("?" if bound is None else f"{bound:.2g}" for bound in law.interval)
+    return f"{law.constant:.2g} [{low}, {high}]"
