@@ -94,7 +94,8 @@ def _content(
     cost: dict[str, Any],
 ) -> dict[str, Any]:
     """What `repetition.json` holds."""
-    law = laws[max(laws)]
+    law, config = laws[max(laws)], options.as_dict()
+    config["run"] = {k: v for k, v in config["run"].items() if k not in ("out", "cache")}
     columns = {
         "domain": list(readings.domains),
         "text_tokens": readings.text.astype(int).tolist(),
@@ -118,7 +119,7 @@ def _content(
         "trainings": columns,
         "cost": cost,
         "seed": options.run.seed,
-        "config": options.as_dict(),
+        "config": config,
         **provenance(("scipy",)),
     }
 
