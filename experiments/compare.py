@@ -25,7 +25,6 @@ from bydore_pyro.runs.inputs import domains_of, load_domains
 from bydore_pyro.runs.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.runs.resuming import begin_run
 from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.run_folder import RunFolder
 
 ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1

@@ -6,10 +6,13 @@ are all different. Both losses on held-out text of the domain lie on one curve o
     loss = f(D),      D = U                                    read once
                       D = U (1 + R (1 - exp(-(e - 1) / R)))    read e times
 
-with a curve f of each domain and one R for all. A power law would be too stiff a curve: trainings as
-short as these first learn how often each token is, and level off before they learn more. So f is a
-cubic spline in ``log D`` through the sizes that were read once. It is linear in its values there,
+with a curve f of each domain and one R for all. A power law would be too stiff a curve: trainings
+as short as these first learn how often each token is, and level off before they learn more. So f is
+a cubic spline in ``log D`` through the sizes that were read once. It is linear in its values there,
 and for each R of a grid they follow from linear least squares: no starting point, no local minimum.
+
+References:
+    Muennighoff et al. (2023), Scaling Data-Constrained Language Models, arXiv 2305.16264.
 """
 
 from __future__ import annotations
@@ -87,11 +90,11 @@ class Readings:
 
     def up_to(self, most: int) -> Readings:
         """Returns the trainings that read no more than `most` times a domain's least text."""
-        least = {n: min(s for s, m in zip(self.text, self.domains) if m == n) for n in self.domains}
-        unit = np.array([least[name] for name in self.domains])
+        names = np.array(self.domains)
+        unit = np.array([self.text[names == name].min() for name in self.domains])
         kept = self.text * self.epochs <= most * unit * (1 + 1e-9)
         return Readings(
-            domains=np.array(self.domains)[kept].tolist(),
+            domains=names[kept].tolist(),
             text=self.text[kept],
             epochs=self.epochs[kept],
             losses=self.losses[kept],
@@ -195,7 +198,9 @@ def _checked(
     if wrong or not enough:
         found = {n: (len(train[n]), len(validation[n])) for n in wrong if n in train}
         most = max(len(train[n]) for n in problem.names)
-        told = f"{wrong[0]}: {found.get(wrong[0], 'no such domain')}" if wrong else f"{most} at most"
+        told = f"{most} at most"
+        if wrong:
+            told = f"{wrong[0]}: {found.get(wrong[0], 'no such domain')}"
         raise DataError(
             f"Expected domains of at least {need} tokens, which {steps} steps do not read twice, "
             f"and {held_out} held out, found {told}; fewer --steps need less"
@@ -204,10 +209,10 @@ def _checked(
 
 
 def fit_repetition(readings: Readings) -> RepetitionLaw:
-    """Fits R, and every domain's curve, to losses by least squares; the interval of R is a profile.
+    """Fits R and every domain's curve to losses by least squares; R's interval is a profile.
 
-    The interval holds the R whose least squares are at most ``1 + F / (n - p)`` times the best, with
-    F of ``(1, n - p)`` degrees of freedom and p parameters. What the law misses counts as noise.
+    It holds the R whose least squares are at most ``1 + F / (n - p)`` times the best, with F of
+    ``(1, n - p)`` degrees of freedom and p parameters. What the law misses counts as noise.
 
     Raises:
         ValueError: When a domain has fewer than three sizes read once, or none read again.
@@ -261,7 +266,7 @@ def _effective(epochs: np.ndarray, constants: np.ndarray) -> np.ndarray:
 
 
 def _spline(sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """What each value at the sizes ``(m,)`` adds to a natural spline in log tokens: ``(..., m)``."""
+    """What the values at the sizes ``(m,)`` add to a natural spline in log tokens ``(..., m)``."""
     from scipy.interpolate import CubicSpline
 
     basis = CubicSpline(np.log(sizes), np.eye(len(sizes)), bc_type="natural")

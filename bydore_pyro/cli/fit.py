@@ -119,17 +119,6 @@ class FitOptions(MethodOptions):
 
     fit: FitConfig
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.budget.proxies_repeat and (
-            self.fit.method not in REPEATING or self.fit.runs is not None
-        ):
-            found = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
-            raise ValueError(
-                f"Expected --method {', '.join(REPEATING)} with proxies_repeat, whose proxies are "
-                f"trained here, found {found}"
-            )
-
 
 def fit_command(arguments: Sequence[str]) -> None:
     """Finds a mixture by --method uniform, natural, unimax, human, single, doremi, regmix,
@@ -143,6 +132,7 @@ def fit_command(arguments: Sequence[str]) -> None:
         options, resume = options_or_resumed(
             *(arguments, name, about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
         )
+        _check_repeating(options)
         if options.fit.runs is not None:
             _fit_on_runs(options, Path(options.fit.runs), str(options.fit.target))
             return
@@ -158,6 +148,18 @@ def fit_command(arguments: Sequence[str]) -> None:
         if folder.writes:
             tell(add_html_report(folder))
             print(report_text(folder.path))
+
+
+def _check_repeating(options: FitOptions) -> None:
+    """Proxies repeat text only where the method trains some and takes the option."""
+    asked = options.fit
+    if options.repeated_tokens is None or (asked.method in REPEATING and asked.runs is None):
+        return
+    found = f"'{asked.method}'" if asked.runs is None else "--runs"
+    raise ValueError(
+        f"Expected --method {', '.join(REPEATING)} with proxies_repeat, whose proxies are trained "
+        f"here, found {found}"
+    )
 
 
 def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:

@@ -109,9 +109,18 @@ class MethodOptions(Options):
     fastmix: FastMixConfig
     unimax: UniMaxConfig
 
-    def __post_init__(self) -> None:
-        if self.budget.proxies_repeat and self.run.target_tokens is None:
+    @property
+    def repeated_tokens(self) -> float | None:
+        """Length of the run that proxies repeat text like, in tokens; None where they do not.
+
+        Raises:
+            ValueError: When it is not told.
+        """
+        if not self.budget.proxies_repeat:
+            return None
+        if self.run.target_tokens is None:
             raise ValueError("Expected --target_tokens with proxies_repeat, found none")
+        return self.run_tokens
 
 
 def problem_of(
@@ -140,7 +149,7 @@ def problem_of(
         budget=options.budget.budget,
         runs=runs,
         held_out=held_out,
-        run_tokens=options.run_tokens if options.budget.proxies_repeat else None,
+        run_tokens=options.repeated_tokens,
     )
 
 

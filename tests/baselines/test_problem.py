@@ -50,7 +50,7 @@ def test_text_for_proxies_that_repeat_as_the_run_does(problem: Problem) -> None:
     assert len(cut.validation) == len(run.domains(7).validation)
     batches = [domains.train_batch({"birds": 4}) for domains in (cut, run.domains(7, text))]
     assert torch.equal(*batches)
-    with pytest.raises(DataError, match=r"one sequence of 32 tokens of '\w+' for proxies that repe"):
+    with pytest.raises(DataError, match=r"one sequence of 32 tokens of '\w+' for proxies that"):
         dataclasses.replace(problem, run_tokens=1e12).text_for(50)
 
 

@@ -85,9 +85,7 @@ def test_a_proxy_of_cut_text_is_another_at_the_same_cost(problem: Problem) -> No
     assert len({*problem.runs.iterdir()}) == 3
 
 
-LINEAR_REGMIX = RegMixConfig(
-    regmix_proxies=4, regmix_regression="linear", regmix_draws=200
-)
+LINEAR_REGMIX = RegMixConfig(regmix_proxies=4, regmix_regression="linear", regmix_draws=200)
 FITS = {
     "regmix": lambda p: fit_regmix(p, LINEAR_REGMIX),
     "mde": lambda p: fit_mde(p, MDEConfig(mde_proxies=3, mde_candidates=200)),
