@@ -92,7 +92,9 @@ def _standard_library(library: Path) -> Iterator[PurePosixPath]:
             yield PurePosixPath(path.relative_to(library).as_posix())
 
 
-def _add(sources: list[SourceFile], name: PurePosixPath, folder: Path, file: PurePosixPath) -> None:
+def _add(
+    sources: list[SourceFile], name: PurePosixPath, folder: Path, file: PurePosixPath
+) -> None:
     """Adds the file of a folder under a name; most files are none of the kinds, and not located."""
     kind = _kind(name)
     if kind is None or ".." in name.parts or not (path := folder / file).is_file():

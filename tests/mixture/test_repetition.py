@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from bydore_pyro.mixture import effective_shares
+from bydore_pyro.mixture.repetition import effective_shares
 
 
 def test_a_share_is_what_the_printed_law_says() -> None:
