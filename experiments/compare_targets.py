@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from bydore_pyro.data.cut import cut_store
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.validation_file import with_validation_file
 from bydore_pyro.runs.inputs import load_domains
@@ -111,16 +111,3 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
         domains = [n for n in known if n not in target.validation]
     run = replace(options.run, validation=validation, domains=domains)
     return replace(options, run=run), corpus
-
-
-def cut_store(store: TokenStore, most: Mapping[str, int]) -> TokenStore:
-    """Returns a store with no more than so many training tokens of some domains.
-
-    Raises:
-        DataError: When it does not have them.
-    """
-    check_names(store, list(most))
-    train = {n: tokens[: most.get(n, len(tokens))] for n, tokens in store.train.items()}
-    identity = f"{store.sha256} {sorted(most.items())}"
-    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
-    return replace(store, train=train, index=index)

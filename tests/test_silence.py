@@ -42,6 +42,7 @@ for line in sys.argv[1].splitlines():
 """
 LINES = """
 prepare --data TEXT --out STORE --vocabulary 300 --processes 2
+repetition --data STORE --smoke --reading_domains 1 --out REPETITION
 search --data STORE --validation birds --smoke --out RUN
 fit --method natural --data STORE --validation birds --smoke --out NATURAL
 export RUN --to nanotron --prefix /data/{domain} --out nanotron.yaml

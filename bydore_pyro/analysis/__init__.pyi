@@ -9,6 +9,7 @@ from .diagnostics import trajectory_of as trajectory_of
 from .plots import SMOOTHED as SMOOTHED
 from .plots import plot_losses as plot_losses
 from .plots import plot_posterior as plot_posterior
+from .plots import plot_repetition as plot_repetition
 from .plots import plot_trajectory as plot_trajectory
 from .plots import running_mean as running_mean
 from .seeds import agreement as agreement

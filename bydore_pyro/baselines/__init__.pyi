@@ -34,6 +34,11 @@ from .regmix import fit_regmix as fit_regmix
 from .regmix import fit_runs as fit_runs
 from .regmix import prior_of as prior_of
 from .regmix import regress_runs as regress_runs
+from .repetition import Readings as Readings
+from .repetition import ReadingsConfig as ReadingsConfig
+from .repetition import RepetitionLaw as RepetitionLaw
+from .repetition import fit_repetition as fit_repetition
+from .repetition import measure_readings as measure_readings
 from .runs_table import RunsTable as RunsTable
 from .runs_table import read_runs as read_runs
 from .scale_up import ScaledUp as ScaledUp

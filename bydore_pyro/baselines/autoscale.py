@@ -225,6 +225,7 @@ def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
     small = problem.steps_for("autoscale", length, spent)
     optima, laws = [], []
     for steps in (small, small * growth):
+        text = problem.text_for(steps)  # the cut and the grown runs draw from the base's text
         probes = factors * steps * problem.batch_sequences  # sequences (2 K + 1, K)
         finished = train_runs(
             problem,
@@ -233,6 +234,7 @@ def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
                     weights=dict(zip(problem.names, (row / row.sum()).tolist(), strict=True)),
                     steps=max(1, round(row.sum() / problem.batch_sequences)),
                     seed=problem.seed,
+                    text=text,
                 )
                 for row in probes
             ],

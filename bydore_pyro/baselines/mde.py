@@ -95,12 +95,15 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     regression = _regression(config.mde_regression)
     count = len(problem.names)
     steps = problem.steps_for("mde", count + config.mde_proxies)
+    text = problem.text_for(steps)
     rng = np.random.default_rng([problem.seed, 4])
     drawn = draw_mixtures(config.mde_proxies, count, rng)
     experts = train_runs(
         problem,
         [
-            PlannedRun(weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True)
+            PlannedRun(
+                weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True, text=text
+            )
             for name in problem.names
         ],
         "mde: experts",
@@ -112,6 +115,7 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
                 weights=dict(zip(problem.names, row.tolist(), strict=True)),
                 steps=steps,
                 seed=problem.seed,
+                text=text,
             )
             for row in drawn
         ],

@@ -80,8 +80,9 @@ def fit_mixmin(problem: Problem, config: MixMinConfig) -> Fit:
         NonFiniteError: When a loss is NaN or infinite.
     """
     steps = problem.steps_for("mixmin", len(problem.names))
+    text = problem.text_for(steps)
     planned = [
-        PlannedRun(weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True)
+        PlannedRun(weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True, text=text)
         for name in problem.names
     ]
     found = [run.token_losses() for run in train_runs(problem, planned, "mixmin: experts")]

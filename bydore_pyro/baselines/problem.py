@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.data import Domains, TokenStore, cut_store
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, Proxy, ProxyConfig
 from bydore_pyro.utils import DataError
@@ -41,6 +41,8 @@ class Problem:
         runs: Folder of finished proxies; methods share them.
         most: Largest weight of each domain, which proposed mixtures keep; None without limits.
         held_out: Domains on whose held-out text every proxy is evaluated; the target's if empty.
+        run_tokens: Length of the run that proxies are to repeat text like, in tokens; None where
+            they read text as it is, most of it never.
         cost: What this method spends.
     """
 
@@ -58,6 +60,7 @@ class Problem:
     runs: Path
     most: Mapping[str, float] | None = None
     held_out: tuple[str, ...] = ()
+    run_tokens: float | None = None
     cost: Cost = field(default_factory=Cost)
 
     @property
@@ -80,10 +83,48 @@ class Problem:
         tokens = np.array([len(self.corpus.train[name]) for name in self.names], float)
         return tokens / tokens.sum()
 
-    def domains(self, seed: int) -> Domains:
-        """Returns the domains, in the orders of a seed."""
+    def text_for(self, steps: float) -> dict[str, int] | None:
+        """Returns how much text of each domain a proxy is given, to repeat it as the run will.
+
+            size of the domain x tokens of the proxy / tokens of the run
+
+        Args:
+            steps: Of the proxy.
+
+        Returns:
+            Tokens by domain; None where proxies are given all text: without `run_tokens`, and where
+            the proxy is as long as the run.
+
+        Raises:
+            DataError: When less than a sequence would be left of a domain.
+
+        References:
+            Repetition matched to the target's budget: arXiv 2606.07597.
+        """
+        if self.run_tokens is None:
+            return None
+        share = steps * self.batch_sequences * self.sequence_length / self.run_tokens
+        if share >= 1:
+            return None
+        text = {name: int(share * len(self.corpus.train[name])) for name in self.names}
+        for name, left in text.items():
+            if left < self.sequence_length:
+                raise DataError(
+                    f"Expected at least one sequence of {self.sequence_length} tokens of '{name}' "
+                    f"for proxies that repeat text as the run does, found {left} tokens: proxies "
+                    f"of {steps:.0f} steps are too short for a run of {self.run_tokens:.3g} tokens"
+                )
+        return text
+
+    def domains(self, seed: int, text: Mapping[str, int] | None = None) -> Domains:
+        """Returns the domains, in the orders of a seed.
+
+        Args:
+            seed: Of the orders, and of the documents that are taken.
+            text: Most tokens of a domain to train on, by domain; all when None.
+        """
         return Domains(
-            self.corpus,
+            self.corpus if text is None else cut_store(self.corpus, text, seed),
             self.target,
             names=self.names,
             sequence_length=self.sequence_length,

@@ -38,6 +38,8 @@ class PlannedRun:
         seed: Of model and batches.
         keep_model: Whether its parameters are kept.
         keep_tokens: Whether the loss of every held-out token is kept.
+        text: Most training tokens that it reads of a domain, again and again, by domain; documents
+            are drawn by the seed. All text when None.
     """
 
     weights: Mapping[str, float]
@@ -45,6 +47,7 @@ class PlannedRun:
     seed: int
     keep_model: bool = False
     keep_tokens: bool = False
+    text: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +158,10 @@ def _folder(problem: Problem, run: PlannedRun) -> Path:
     proxy = dataclasses.asdict(problem.proxy)
     for name in ("liger", "torch_compile"):  # how it is computed, not what
         del proxy[name]
+    own = {**dataclasses.asdict(run), "weights": list(run.weights.items())}
+    own |= {"text": None if run.text is None else sorted(run.text.items())}
+    if run.text is None:
+        del own["text"]  # it is named as before there were cut ones
     identity = {
         "format": FORMAT,
         "corpus": problem.corpus.sha256,
@@ -162,7 +169,7 @@ def _folder(problem: Problem, run: PlannedRun) -> Path:
         "proxy": proxy,
         "batch": [problem.batch_sequences, problem.sequence_length],
         "held_out": [problem.validation_sequences, *problem.evaluated],
-        "run": {**dataclasses.asdict(run), "weights": list(run.weights.items())},
+        "run": own,
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return problem.runs / digest[:24]
@@ -178,7 +185,7 @@ def _train(
     warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
     proxy = Proxy(model, config, decay_steps=run.steps)
-    domains = problem.domains(run.seed)
+    domains = problem.domains(run.seed, run.text)
     unfinished = place.with_name(f"unfinished-{place.name}")
     # The folder's name is the hash of all that it depends on.
     with kept_on_signal(unfinished, {"run": place.name}, proxy, domains) as check:

@@ -147,11 +147,13 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
 
 def _target_losses(problem: Problem, steps: int, mixtures: np.ndarray) -> np.ndarray:
     """Trains a proxy on each mixture ``(n, K)``; returns their losses on the target ``(n,)``."""
+    text = problem.text_for(steps)
     planned = [
         PlannedRun(
             weights={n: w for n, w in zip(problem.names, row.tolist(), strict=True) if w > 0},
             steps=steps,
             seed=problem.seed,
+            text=text,
         )
         for row in mixtures
     ]

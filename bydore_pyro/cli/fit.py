@@ -34,6 +34,7 @@ from bydore_pyro.proxy import Cost, quiet_unless_main
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
     METHODS,
+    REPEATING,
     SMOKE,
     MethodOptions,
     begin_run,
@@ -163,6 +164,7 @@ def fit_command(arguments: Sequence[str]) -> None:
         options, resume = options_or_resumed(
             *(arguments, name, about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
         )
+        _check_repeating(options)
         if options.fit.runs is not None:
             _fit_on_runs(options, Path(options.fit.runs))
             return
@@ -180,6 +182,18 @@ def fit_command(arguments: Sequence[str]) -> None:
                 tell(found.details["adaptive"]["told"])
             tell(add_html_report(folder))
             print(report_text(folder.path))
+
+
+def _check_repeating(options: FitOptions) -> None:
+    """Proxies repeat text only where the method trains some and takes the option."""
+    asked = options.fit
+    if options.repeated_tokens is None or (asked.method in REPEATING and asked.runs is None):
+        return
+    found = f"'{asked.method}'" if asked.runs is None else "--runs"
+    raise ValueError(
+        f"Expected --method {', '.join(REPEATING)} with proxies_repeat, whose proxies are trained "
+        f"here, found {found}"
+    )
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:

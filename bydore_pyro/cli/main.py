@@ -10,7 +10,7 @@ from bydore_pyro.utils import fail, require_utf8
 
 __all__ = ["main"]
 
-COMMANDS = ("prepare", "search", "fit", "report", "export", "train", "evaluate")
+COMMANDS = ("prepare", "repetition", "search", "fit", "report", "export", "train", "evaluate")
 
 
 def command(name: str) -> Callable[[Sequence[str]], None]:

@@ -1,3 +1,4 @@
+from .cut import cut_store as cut_store
 from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream

@@ -1,5 +1,7 @@
+from .inputs import load_corpus as load_corpus
 from .inputs import load_domains as load_domains
 from .methods import METHODS as METHODS
+from .methods import REPEATING as REPEATING
 from .methods import MethodOptions as MethodOptions
 from .methods import fit as fit
 from .methods import problem_of as problem_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from bydore_pyro.utils import DataError, progress_bar, require, tell
 __all__ = [
     "domains_of",
     "largest_weights",
+    "load_corpus",
     "load_domains",
     "search_domains",
     "uniform_weights",
@@ -28,14 +30,33 @@ def load_domains(options: Options) -> Domains:
             package is missing.
         ValueError: When the shares of the validation set are none, or there is no such device.
     """
-    run = options.run
-    if run.log == "tensorboard":
-        require("tensorboard", "target")
-    files = run.validation_files()
-    validation = [name for name in run.validation_shares() if name not in files]
+    files = options.run.validation_files()
     for path in files.values():
         if not path.exists():
             raise DataError(f"Expected a file of rows for --validation, found none: {path}")
+    validation = [name for name in options.run.validation_shares() if name not in files]
+    corpus = load_corpus(options, (*validation, *(options.run.domains or ())))
+    for path in files.values():
+        corpus = with_validation_file(corpus, path, options.rows)
+    domains = search_domains(options, corpus, options.run.seed)
+    largest_weights(options, domains)
+    return domains
+
+
+def load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
+    """Checks the proxy and the device, and loads the text.
+
+    Args:
+        options: Of the run.
+        needed: Domains that the text must have.
+
+    Raises:
+        DataError: When data or proxy are not what the run needs, or a package is missing.
+        ValueError: When there is no such device.
+    """
+    run = options.run
+    if run.log == "tensorboard":
+        require("tensorboard", "target")
     model = options.language_model(vocabulary=300, seed=0)  # a wrong config folder shows here
     longest = getattr(model.config, "max_position_embeddings", run.sequence_length)
     if run.sequence_length > longest:
@@ -46,21 +67,16 @@ def load_domains(options: Options) -> Domains:
     with torch.no_grad():
         model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=options.device))
     with progress_bar() as bar:
-        corpus = load_tokens(
+        return load_tokens(
             run.data,
             options.corpus,
             options.tokenizer,
             options.rows,
-            needed=(*validation, *(run.domains or ())),
+            needed=needed,
             cache=Path(run.cache) if run.cache else None,
             progress=tell,
             bar=bar,
         )
-    for path in files.values():
-        corpus = with_validation_file(corpus, path, options.rows)
-    domains = search_domains(options, corpus, run.seed)
-    largest_weights(options, domains)
-    return domains
 
 
 def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:

@@ -39,7 +39,18 @@ from bydore_pyro.runs.inputs import largest_weights, search_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import is_finished, search_in
 
-__all__ = ["METHODS", "BudgetConfig", "MethodOptions", "fit", "fit_bydore", "problem_of"]
+__all__ = [
+    "METHODS",
+    "REPEATING",
+    "BudgetConfig",
+    "MethodOptions",
+    "fit",
+    "fit_bydore",
+    "problem_of",
+]
+
+#: Methods whose proxies can repeat text as the run will.
+REPEATING = ("regmix", "autoscale", "mde", "mixmin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +74,14 @@ class BudgetConfig:
         default=64,
         metadata={
             "help": "Most held-out sequences of a domain that a finished proxy is judged on."
+        },
+    )
+    proxies_repeat: bool = field(
+        default=False,
+        metadata={
+            "help": f"Proxies of {', '.join(REPEATING)} are given so little text of each domain "
+            "that they read it as often as a run of --target_tokens will: its size x their tokens "
+            "/ the run's, whole documents, drawn by --seed."
         },
     )
 
@@ -89,6 +108,19 @@ class MethodOptions(Options):
     mixmin: MixMinConfig
     fastmix: FastMixConfig
     unimax: UniMaxConfig
+
+    @property
+    def repeated_tokens(self) -> float | None:
+        """Length of the run that proxies repeat text like, in tokens; None where they do not.
+
+        Raises:
+            ValueError: When it is not told.
+        """
+        if not self.budget.proxies_repeat:
+            return None
+        if self.run.target_tokens is None:
+            raise ValueError("Expected --target_tokens with proxies_repeat, found none")
+        return self.run_tokens
 
 
 def problem_of(
@@ -118,6 +150,7 @@ def problem_of(
         runs=runs,
         most=largest_weights(options, domains),
         held_out=held_out,
+        run_tokens=options.repeated_tokens,
     )
 
 

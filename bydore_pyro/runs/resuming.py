@@ -56,6 +56,7 @@ def options_or_resumed(
     smoke: Mapping[str, Any] = SMOKE,
     common: Collection[str] | None = None,
     more: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[T, Path | None]:
     """Returns the options of a command line, and the folder of the run that `--resume` names.
 
@@ -67,6 +68,7 @@ def options_or_resumed(
         smoke: What `--smoke` presets.
         common: Options that `--help` lists, see `parse_options`.
         more: Options that `--help-all` lists too.
+        defaults: The command's own.
 
     Raises:
         RunFolderError: When `--resume` names no run.
@@ -76,6 +78,6 @@ def options_or_resumed(
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume
     options = parse_options(
-        arguments, name, about, kind, presets={"--smoke": smoke}, common=common, more=more
+        arguments, name, about, kind, defaults, {"--smoke": smoke}, common, more
     )
     return options.resolved(), None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny import make_problem
 
 from bydore_pyro.baselines.problem import Fit, Problem
@@ -33,6 +35,23 @@ def test_mixtures_carry_the_hashes_of_their_tokens(problem: Problem) -> None:
     assert mixture.tokenizer == problem.corpus.tokenizer_sha256
     assert mixture.data_sha256 == problem.corpus.sha256
     assert Fit(mixture=mixture).trajectory is None
+
+
+def test_text_for_proxies_that_repeat_as_the_run_does(problem: Problem) -> None:
+    """Each domain is read as often by a proxy as by the run, whatever its weight."""
+    assert problem.text_for(50) is None
+    size = {name: len(problem.corpus.train[name]) for name in problem.names}
+    run = dataclasses.replace(problem, run_tokens=4.0 * 50 * 8 * 32)
+    text = run.text_for(50)
+    assert text == {name: size[name] // 4 for name in run.names}
+    assert run.text_for(200) is None, "as long as the run"
+    cut = run.domains(7, text)
+    assert cut.sequences() == {name: tokens // 32 for name, tokens in text.items()}
+    assert len(cut.validation) == len(run.domains(7).validation)
+    batches = [domains.train_batch({"birds": 4}) for domains in (cut, run.domains(7, text))]
+    assert torch.equal(*batches)
+    with pytest.raises(DataError, match=r"one sequence of 32 tokens of '\w+' for proxies that"):
+        dataclasses.replace(problem, run_tokens=1e12).text_for(50)
 
 
 def test_natural_shares_and_evaluated_domains(corpus: TokenStore, tmp_path: Path) -> None:

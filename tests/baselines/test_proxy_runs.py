@@ -11,6 +11,9 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
+from bydore_pyro.baselines.autoscale import AutoScaleConfig, fit_autoscale
+from bydore_pyro.baselines.mde import MDEConfig, fit_mde
+from bydore_pyro.baselines.mixmin import MixMinConfig, fit_mixmin
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import (
     FinishedRun,
@@ -19,10 +22,12 @@ from bydore_pyro.baselines.proxy_runs import (
     load_model,
     train_runs,
 )
+from bydore_pyro.baselines.regmix import RegMixConfig, fit_regmix
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.runs.methods import REPEATING
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 
 
@@ -63,6 +68,56 @@ def test_what_a_result_depends_on_tells_runs_apart(corpus: TokenStore, tmp_path:
         count = len(list(tmp_path.iterdir()))
         train_runs(make_problem(corpus, tmp_path, **other), [planned("birds")], "x")
         assert len(list(tmp_path.iterdir())) == count + 1
+
+
+def test_a_proxy_of_cut_text_is_another_at_the_same_cost(problem: Problem) -> None:
+    """It reads the same few sequences again and again, and no uncut proxy is taken for it."""
+    few = {"birds": 3 * 32}
+    (whole,), first = train_runs(problem, [planned("birds")], "x"), problem.cost.report()
+    own = dataclasses.replace(problem, cost=Cost())
+    (cut,) = train_runs(own, [planned("birds", text=few)], "x")
+    assert cut.folder != whole.folder
+    assert cut.losses["birds"] > whole.losses["birds"] + 0.01, "3 sequences, 27 times"
+    for part in ("tokens", "flops"):
+        assert own.cost.report()[part] == first[part]
+    other = planned("birds", text={"birds": 4 * 32})
+    assert train_runs(problem, [other, planned("birds")], "x")[1] == whole
+    assert len({*problem.runs.iterdir()}) == 3
+
+
+LINEAR_REGMIX = RegMixConfig(regmix_proxies=4, regmix_regression="linear", regmix_draws=200)
+FITS = {
+    "regmix": lambda p: fit_regmix(p, LINEAR_REGMIX),
+    "mde": lambda p: fit_mde(p, MDEConfig(mde_proxies=3, mde_candidates=200)),
+    "autoscale": lambda p: fit_autoscale(p, AutoScaleConfig()),
+    "mixmin": lambda p: fit_mixmin(p, MixMinConfig()),
+}
+
+
+@pytest.mark.parametrize("method", REPEATING)
+def test_a_methods_proxies_read_text_as_often_as_the_run_will(
+    method: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weight for weight, whatever their length; and they cost what they did."""
+    own = dataclasses.replace(problem, budget=2.5)
+    FITS[method](own)
+    seen: list[float] = []
+
+    def noted(domains, proxy, weights, steps, batch, **more):
+        yield from train_on_mixture(domains, proxy, weights, steps, batch, **more)
+        left = {name: len(tokens) for name, tokens in domains.corpus.train.items()}
+        # Epochs of a run of this domain alone; AutoScale's cut and grown runs are off the base.
+        seen.extend(steps * batch * 32 / left[name] for name in weights)
+
+    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    size = len(problem.corpus.train["birds"])
+    repeating = dataclasses.replace(own, run_tokens=10.0 * size, cost=Cost())
+    FITS[method](repeating)
+    expected = [10 * size / len(tokens) for tokens in problem.corpus.train.values()]
+    assert np.median(seen) == pytest.approx(np.median(expected), rel=0.1)
+    assert min(seen) > 5
+    for part in ("tokens", "flops"):
+        assert repeating.cost.report()[part] == own.cost.report()[part]
 
 
 def test_a_sweep_that_breaks_off_keeps_what_it_has(

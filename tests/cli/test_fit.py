@@ -231,6 +231,11 @@ def test_tables_of_runs_need_no_training(
         (["--method", "regmix", "--prior", "x"], "Expected --prior with --runs"),
         (["--method", "regmix", "--runs", "nowhere", "--target", "y"], "nowhere"),
         (["--method", "mde", "--smoke", "--budget", "0.1"], "Expected a budget of at least"),
+        (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
+        (
+            ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
+            "autoscale, mde, mixmin with proxies_repeat, whose proxies are trained here, found 'do",
+        ),
     ],
 )
 def test_mistakes(
@@ -239,7 +244,10 @@ def test_mistakes(
     text: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("repeat.yaml").write_text("proxies_repeat: true")
     given = ["--data", str(text), "--cache", str(text.parent / "cache"), "--validation", "a"]
     with pytest.raises(SystemExit) as exit_:
         fit_command([*wrong, *given, "--out", str(tmp_path / "out")])

@@ -13,6 +13,7 @@ from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.runs.inputs import (
     domains_of,
     largest_weights,
+    load_corpus,
     load_domains,
     search_domains,
     uniform_weights,
@@ -41,6 +42,9 @@ def test_options_become_domains_and_their_caps(
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect on the token store" in capsys.readouterr().err, "--smoke's cap"
     assert largest_weights(options(store), domains) is None
+    assert load_corpus(capped, ["a"]).sha256 == domains.corpus.sha256
+    with pytest.raises(DataError, match="nowhere"):
+        load_corpus(capped, ["nowhere"])
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:

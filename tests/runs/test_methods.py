@@ -118,3 +118,6 @@ def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:
     problem = problem_of(options, domains, tmp_path, ("b",))
     assert (problem.seed, problem.steps, problem.evaluated) == (5, 6, ("b", "a"))
     assert (problem.sequence_length, problem.batch_sequences) == (32, 8)
+    assert problem.run_tokens is None, "proxies are given all text"
+    repeating = options_for(text, "--proxies_repeat", "--target_tokens", "9e4")
+    assert problem_of(repeating, domains, tmp_path).run_tokens == 9e4

@@ -1,0 +1,294 @@
+"""R, the repetition constant of a proxy: how soon text that is read again teaches nothing more.
+
+A fresh proxy is trained on U tokens of a domain, read e times, and another on as many tokens that
+are all different. Both losses on held-out text of the domain lie on one curve over effective tokens
+
+    loss = f(D),      D = U                                    read once
+                      D = U (1 + R (1 - exp(-(e - 1) / R)))    read e times
+
+with a curve f of each domain and one R for all. A power law would be too stiff a curve: trainings
+as short as these first learn how often each token is, and level off before they learn more. So f is
+a cubic spline in ``log D`` through the sizes that were read once. It is linear in its values there,
+and for each R of a grid they follow from linear least squares: no starting point, no local minimum.
+
+References:
+    Muennighoff et al. (2023), Scaling Data-Constrained Language Models, arXiv 2305.16264.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.mixture import HDI_PROBABILITY, effective_shares
+from bydore_pyro.utils import DataError
+
+__all__ = [
+    "Readings",
+    "ReadingsConfig",
+    "RepetitionLaw",
+    "fit_repetition",
+    "measure_readings",
+]
+
+CONSTANTS = np.geomspace(0.05, 200, 420)  # R, in epochs; neighbours differ by 2 %
+FEWEST_HELD_OUT = 16  # sequences
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingsConfig:
+    """Which short trainings measure the repetition constant."""
+
+    readings: list[int] = field(
+        default_factory=lambda: [1, 2, 4, 8, 16],
+        metadata={
+            "help": "How often text is read. The most frequent reading is a training of --steps, "
+            "the others are shorter; each but one reading has its twin on text that is all "
+            "different."
+        },
+    )
+    reading_domains: int = field(
+        default=3, metadata={"help": "Without --domains: so many domains, those of most text."}
+    )
+    reading_seeds: int = field(
+        default=2, metadata={"help": "Fresh models a training, from --seed on."}
+    )
+
+    def __post_init__(self) -> None:
+        given = self.readings
+        if given[:1] != [1] or len(given) < 4 or sorted(set(given)) != given or given[-1] > 1000:
+            raise ValueError(
+                "Expected at least four readings, rising from 1 to at most 1000, actual "
+                f"{' '.join(map(str, given)) or 'none'}"
+            )
+        for name in ("reading_domains", "reading_seeds"):
+            if not 1 <= getattr(self, name) <= 100:
+                raise ValueError(f"Expected {name} in [1, 100], actual {getattr(self, name)}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Readings:
+    """The losses of ``n`` trainings.
+
+    Args:
+        domains: Whose text it is, and whose held-out text measures ``(n,)``.
+        text: Tokens that are different ``(n,)``.
+        epochs: How often they were read ``(n,)``, >= 1.
+        losses: Nats per token ``(n,)``.
+    """
+
+    domains: Sequence[str]
+    text: np.ndarray
+    epochs: np.ndarray
+    losses: np.ndarray
+
+    def up_to(self, most: int) -> Readings:
+        """Returns the trainings that read no more than `most` times a domain's least text."""
+        names = np.array(self.domains)
+        unit = np.array([self.text[names == name].min() for name in self.domains])
+        kept = self.text * self.epochs <= most * unit * (1 + 1e-9)
+        return Readings(
+            domains=names[kept].tolist(),
+            text=self.text[kept],
+            epochs=self.epochs[kept],
+            losses=self.losses[kept],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepetitionLaw:
+    """R and what else the losses tell.
+
+    Args:
+        constant: R, in epochs, the most likely one.
+        interval: Of R, by its profile likelihood, with `HDI_PROBABILITY`; None where the losses do
+            not bound it.
+        curves: By domain, the losses of text read once, nats per token, by its tokens.
+        of_domains: R as each domain alone tells it.
+        best_epochs: By domain, the number of readings with the least loss. Below the most that were
+            tried, more made the model worse, which no R says.
+        misfit: Root mean square difference of losses and law, nats per token.
+        noise: The same among models that differ in the seed alone, nats per token; None where
+            there is one a training.
+    """
+
+    constant: float
+    interval: tuple[float | None, float | None]
+    curves: dict[str, dict[float, float]]
+    of_domains: dict[str, float]
+    best_epochs: dict[str, float]
+    misfit: float
+    noise: float | None
+
+    def loss(self, domain: str, text: np.ndarray, epochs: np.ndarray) -> np.ndarray:
+        """Returns the law's losses ``(n,)``, nats per token, for tokens and epochs ``(n,)``."""
+        sizes, values = np.array([*self.curves[domain].items()]).T
+        (tokens,) = text * _effective(epochs, np.array([self.constant]))
+        return _spline(sizes, tokens) @ values
+
+
+def measure_readings(
+    problem: Problem, config: ReadingsConfig, domains: Sequence[str] | None = None
+) -> Readings:
+    """Trains proxies on text read again and on as much that is all different.
+
+    Args:
+        problem: The text, the proxy and its batches; `steps` is the longest training. Its cost
+            counter is charged.
+        config: How often what is read.
+        domains: On whose text; those of most text when None.
+
+    Raises:
+        DataError: When the steps are too few for the readings, or a domain has too little text.
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    most = config.readings[-1]
+    unit = problem.steps // most  # steps of one reading
+    if unit < 1:
+        raise DataError(
+            f"Expected --steps >= {most}, one for each of the readings, found {problem.steps}"
+        )
+    batch = problem.batch_sequences * problem.sequence_length
+    names = _checked(problem, unit * most, config, domains)
+    # (steps, tokens that are different); of one reading both kinds are the same.
+    sizes = [(unit * e, unit * e * batch) for e in config.readings]
+    sizes += [(unit * e, unit * batch) for e in config.readings[1:]]
+    seeds = range(problem.seed, problem.seed + config.reading_seeds)
+    rows = []
+    for name in names:
+        own = dataclasses.replace(problem, target={name: 1.0}, held_out=())
+        planned = [
+            PlannedRun(weights={name: 1.0}, steps=steps, seed=seed, text={name: text})
+            for steps, text in sizes
+            for seed in seeds
+        ]
+        for run, done in zip(planned, train_runs(own, planned, f"readings: {name}"), strict=True):
+            text = (run.text or {})[name]
+            rows.append((name, text, run.steps * batch / text, done.losses[name]))
+    columns = list(zip(*rows, strict=True))
+    return Readings(
+        domains=columns[0],
+        text=np.array(columns[1], float),
+        epochs=np.array(columns[2], float),
+        losses=np.array(columns[3], float),
+    )
+
+
+def _checked(
+    problem: Problem, steps: int, config: ReadingsConfig, given: Sequence[str] | None
+) -> Sequence[str]:
+    """The domains to measure on, whose text so many steps do not read twice."""
+    need = steps * problem.batch_sequences * problem.sequence_length
+    held_out = FEWEST_HELD_OUT * problem.sequence_length
+    train, validation = problem.corpus.train, problem.corpus.validation
+    if given is not None and len(set(given)) < len(given):
+        raise DataError(f"Expected every domain once, found {' '.join(given)}")
+    enough = [
+        n
+        for n in given or problem.names
+        if n in train and len(train[n]) >= need and len(validation[n]) >= held_out
+    ]
+    wrong = sorted({*(given or ())} - {*enough})
+    if wrong or not enough:
+        found = {n: (len(train[n]), len(validation[n])) for n in wrong if n in train}
+        most = max(len(train[n]) for n in problem.names)
+        told = f"{most} at most"
+        if wrong:
+            told = f"{wrong[0]}: {found.get(wrong[0], 'no such domain')}"
+        raise DataError(
+            f"Expected domains of at least {need} tokens, which {steps} steps do not read twice, "
+            f"and {held_out} held out, found {told}; fewer --steps need less"
+        )
+    return given or sorted(enough, key=lambda n: -len(train[n]))[: config.reading_domains]
+
+
+def fit_repetition(readings: Readings) -> RepetitionLaw:
+    """Fits R and every domain's curve to losses by least squares; R's interval is a profile.
+
+    It holds the R whose least squares are at most ``1 + F / (n - p)`` times the best, with F of
+    ``(1, n - p)`` degrees of freedom and p parameters. What the law misses counts as noise.
+
+    Raises:
+        ValueError: When a domain has fewer than three sizes read once, or none read again.
+    """
+    from scipy.stats import f
+
+    domains = np.array(readings.domains)
+    names = list(dict.fromkeys(readings.domains))
+    squares, values, known, parameters = {}, {}, {}, 1
+    for name in names:
+        own = domains == name
+        sizes = np.unique(readings.text[own & (readings.epochs == 1)])
+        if len(sizes) < 3 or not (readings.epochs[own] > 1).any():
+            raise ValueError(f"Expected three sizes of '{name}' read once, and one read again")
+        tokens = readings.text[own] * _effective(readings.epochs[own], CONSTANTS)  # (R, n)
+        basis = _spline(sizes, tokens)  # (R, n, m)
+        values[name] = np.linalg.pinv(basis) @ readings.losses[own]  # (R, m)
+        missed = (basis @ values[name][..., None])[..., 0] - readings.losses[own]
+        squares[name] = (missed**2).sum(1)  # (R,)
+        known[name] = sizes
+        parameters += len(sizes)
+    total = np.sum([*squares.values()], 0)
+    best, count = int(total.argmin()), len(domains)
+    freedom = count - parameters
+    inside = np.full(len(CONSTANTS), True)
+    if freedom > 0:
+        inside = total <= total[best] * (1 + f.ppf(HDI_PROBABILITY, 1, freedom) / freedom)
+    low, high = np.flatnonzero(inside)[[0, -1]] + [-1, 1]  # the next R on the grid, outside
+    return RepetitionLaw(
+        constant=float(CONSTANTS[best]),
+        interval=(
+            float(CONSTANTS[low]) if low >= 0 else None,
+            float(CONSTANTS[high]) if high < len(CONSTANTS) else None,
+        ),
+        curves={
+            name: dict(zip(known[name].tolist(), values[name][best].tolist(), strict=True))
+            for name in names
+        },
+        of_domains={name: float(CONSTANTS[own.argmin()]) for name, own in squares.items()},
+        best_epochs={name: _best_epochs(readings, name) for name in names},
+        misfit=float(np.sqrt(total[best] / count)),
+        noise=_noise(readings),
+    )
+
+
+def _effective(epochs: np.ndarray, constants: np.ndarray) -> np.ndarray:
+    """Effective epochs ``(R, n)``: readings of different text that teach as much."""
+    once = torch.ones(len(constants), len(epochs), dtype=torch.float64)
+    fading = torch.from_numpy(constants)[:, None]
+    return effective_shares(once, torch.from_numpy(epochs), fading).numpy() * epochs
+
+
+def _spline(sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """What the values at the sizes ``(m,)`` add to a natural spline in log tokens ``(..., m)``."""
+    from scipy.interpolate import CubicSpline
+
+    basis = CubicSpline(np.log(sizes), np.eye(len(sizes)), bc_type="natural")
+    return basis(np.log(tokens))
+
+
+def _best_epochs(readings: Readings, name: str) -> float:
+    """How many readings of the least text gave the least mean loss."""
+    own = np.array(readings.domains) == name
+    own &= readings.text == readings.text[own].min()
+    epochs = np.unique(readings.epochs[own])
+    means = [readings.losses[own & (readings.epochs == e)].mean() for e in epochs]
+    return float(epochs[int(np.argmin(means))])
+
+
+def _noise(readings: Readings) -> float | None:
+    """The standard deviation of models that differ in the seed alone, nats per token."""
+    groups: dict[tuple[str, float, float], list[float]] = {}
+    keys = zip(readings.domains, readings.text, readings.epochs, strict=True)
+    for key, loss in zip(keys, readings.losses, strict=True):
+        groups.setdefault(key, []).append(loss)
+    freedom = len(readings.losses) - len(groups)
+    if not freedom:
+        return None
+    return float(np.sqrt(sum(np.var(g) * len(g) for g in groups.values()) / freedom))

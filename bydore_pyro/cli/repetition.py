@@ -1,0 +1,147 @@
+"""``bydore repetition``: how soon text that a proxy reads again teaches it nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bydore_pyro.baselines import Problem, Readings, ReadingsConfig, RepetitionLaw
+from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.proxy import quiet_unless_main
+from bydore_pyro.runs import SMOKE, Options
+from bydore_pyro.utils import one_line_errors, provenance
+
+__all__ = ["COMMON", "RepetitionOptions", "repetition_command"]
+
+FORMAT = "bydore_pyro.repetition/1"
+# What `--help` lists; all other settings stand in a file.
+COMMON = (
+    *("data", "domains", "tokenizer", "domain_megabytes", "text_column", "domain_column", "proxy"),
+    *("learning_rate", "precision", "device", "sequence_length", "batch_sequences", "steps"),
+    *("readings", "reading_domains", "reading_seeds", "validation_sequences", "seed", "cache"),
+    *("out", "smoke"),
+)
+DEFAULTS = {"steps": 160, "batch_sequences": 16}  # a minute or two a domain and seed, on a core
+SMALL = {"steps": 16, "batch_sequences": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepetitionOptions(Options):
+    """All options of `bydore repetition`."""
+
+    repetition: ReadingsConfig
+
+
+def repetition_command(arguments: Sequence[str]) -> None:
+    """Measures R, how soon text that is read again teaches a proxy nothing more, by short trainings
+    of fresh proxies on the text of some domains. --resume RUN goes on with a run that was stopped:
+    finished proxies are not trained again."""
+    from bydore_pyro.analysis import plot_repetition
+    from bydore_pyro.baselines import fit_repetition, measure_readings
+    from bydore_pyro.runs import begin_run, load_corpus, options_or_resumed
+    from bydore_pyro.utils import tell
+
+    name = "bydore repetition"
+    quiet_unless_main()
+    with one_line_errors(name):
+        about = repetition_command.__doc__ or ""
+        options, resume = options_or_resumed(
+            *(arguments, name, about, RepetitionOptions, {**SMOKE, **SMALL}, COMMON),
+            defaults=DEFAULTS,
+        )
+        folder = begin_run(options, "repetition", resume)
+        corpus = load_corpus(options, options.run.domains or ())
+        if resume is None:
+            folder.write_config("repetition", options.as_dict(), tell)
+        problem = _problem(options, corpus, folder.path / "proxies")
+        readings = measure_readings(problem, options.repetition, options.run.domains)
+        # A law that held would tell the same R from fewer readings.
+        laws = {n: fit_repetition(readings.up_to(n)) for n in options.repetition.readings[2:]}
+        cost = problem.cost.report()
+        folder.write_json("repetition.json", _content(options, readings, laws, cost))
+        if folder.writes:
+            folder.write_figure("repetition.png", plot_repetition(readings, [*laws.values()][-1]))
+            print(f"{_sentence(laws, cost)}\nIn {folder.path}: repetition.json, repetition.png.")
+
+
+def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Problem:
+    """The text and the proxy; each domain in turn is its own target."""
+    length = options.run.sequence_length
+    names = tuple(name for name, tokens in corpus.train.items() if len(tokens) >= length)
+    return Problem(
+        corpus=corpus,
+        names=names,
+        target=dict.fromkeys(names, 1.0),
+        build=lambda seed: options.language_model(corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=length,
+        validation_sequences=options.run.validation_sequences,
+        seed=options.run.seed,
+        budget=1.0,  # of methods; nothing here asks for it
+        runs=runs,
+    )
+
+
+def _content(
+    options: RepetitionOptions,
+    readings: Readings,
+    laws: dict[int, RepetitionLaw],
+    cost: dict[str, Any],
+) -> dict[str, Any]:
+    """What `repetition.json` holds."""
+    law, config = laws[max(laws)], options.as_dict()
+    config["run"] = {k: v for k, v in config["run"].items() if k not in ("out", "cache")}
+    columns = {
+        "domain": list(readings.domains),
+        "text_tokens": readings.text.astype(int).tolist(),
+        "epochs": readings.epochs.tolist(),
+        "loss": readings.losses.tolist(),
+    }
+    return {
+        "format": FORMAT,
+        "repetition_constant": law.constant,
+        "interval": list(law.interval),
+        "interval_probability": HDI_PROBABILITY,
+        "of_domains": law.of_domains,
+        "best_epochs": law.best_epochs,
+        "up_to": {
+            str(most): {"repetition_constant": one.constant, "interval": list(one.interval)}
+            for most, one in laws.items()
+        },
+        "curves": {n: [*map(list, c.items())] for n, c in law.curves.items()},
+        "misfit": law.misfit,
+        "noise": law.noise,
+        "trainings": columns,
+        "cost": cost,
+        "seed": options.run.seed,
+        "config": config,
+        **provenance(("scipy",)),
+    }
+
+
+def _sentence(laws: dict[int, RepetitionLaw], cost: dict[str, Any]) -> str:
+    """What was measured, in words."""
+    *fewer, most = laws
+    law = laws[most]
+    by_fewer = ", ".join(f"up to {n} {_constant(laws[n])}" for n in fewer)
+    own = ", ".join(f"{name} {value:.2g}" for name, value in law.of_domains.items())
+    worse = ", ".join(f"{name} {n:g}" for name, n in law.best_epochs.items() if n < most)
+    turned = f" {most} readings were worse than fewer (best: {worse}), which no R can say."
+    noise = "" if law.noise is None else f"; models of other seeds differ by {law.noise:.3f}"
+    return (
+        f"R = {_constant(law)} epochs by up to {most} readings ({HDI_PROBABILITY:.0%} interval; "
+        f"{own}); by {by_fewer}. The law misses losses by {law.misfit:.3f} nats per token{noise}."
+        f"{turned if worse else ''} It cost {cost['tokens']:,} tokens, {cost['flops']:.2e} FLOPs, "
+        f"{cost['seconds']:.0f} seconds."
+    )
+
+
+def _constant(law: RepetitionLaw) -> str:
+    """R with its interval."""
+    low, high = ("?" if bound is None else f"{bound:.2g}" for bound in law.interval)
+    return f"{law.constant:.2g} [{low}, {high}]"
