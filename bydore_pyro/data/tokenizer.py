@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -86,9 +86,8 @@ def save_tokenizer(name: str, folder: Path) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever it met
-        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"Expected a tokenizer's folder or hub name, found '{name}': {reason}"
+            f"Expected a tokenizer's folder or hub name, found '{name}': {one_line(error)}"
         ) from None
     if not tokenizer.is_fast:
         raise DataError(f"Expected a tokenizer with a {FILE}, found '{name}' without")

@@ -276,22 +276,18 @@ class Mixture:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
         try:
-            text = read_bytes(path).decode("utf-8")
-        except (OSError, ValueError) as error:
+            content = json.loads(read_bytes(path).decode("utf-8"), object_pairs_hook=unique_keys)
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"Expected a mixture file, found {path}: {error}") from error
-        return cls.from_text(text, path)
+        return cls.from_content(content, path)
 
     @classmethod
-    def from_text(cls, text: str, path: Path) -> Mixture:
-        """Reads the content of a mixture file; `path` is what errors name.
+    def from_content(cls, content: Any, path: Path) -> Mixture:
+        """Returns the mixture that a file's JSON describes; `path` is what errors name.
 
         Raises:
             DataError: When it is not a mixture, or its weights are not valid.
         """
-        try:
-            content = json.loads(text, object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")

@@ -17,7 +17,7 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.token_losses import TokenLosses
-from bydore_pyro.utils import DataError, require_finite, warn_idle
+from bydore_pyro.utils import DataError, one_line, require_finite, warn_idle
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -108,11 +108,10 @@ def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) 
             config, trust_remote_code=False, dtype=torch.float32
         )
     except Exception as error:  # whatever a wrong configuration makes of it
-        reason = " ".join(str(error).split())[:200]
         named = type(model).__name__ if isinstance(model, PretrainedConfig) else model
         raise DataError(
             "Expected the configuration of a causal language model: a folder with config.json or a "
-            f"hub name, found '{named}': {type(error).__name__}: {reason}"
+            f"hub name, found '{named}': {type(error).__name__}: {one_line(error)}"
         ) from error
 
 

@@ -31,6 +31,7 @@ from .files import set_aside as set_aside
 from .files import unique_keys as unique_keys
 from .files import yaml_or_json as yaml_or_json
 from .folder_lock import FolderLock as FolderLock
+from .foreign_errors import one_line as one_line
 from .freed_memory import return_freed_memory as return_freed_memory
 from .interrupts import Interrupted as Interrupted
 from .interrupts import deferred as deferred
