@@ -17,7 +17,7 @@ from tqdm import tqdm
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import domains_of, load_domains
+from bydore_pyro.runs.inputs import domains_of, language_model, load_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.resuming import begin_run
 from bydore_pyro.utils.command_line import tell
@@ -108,7 +108,7 @@ def curve(
 ) -> dict[str, Any]:
     """Trains one model with a constant step size; returns its losses at `steps`, and its cost."""
     domains = domains_of(options, load_domains(options).corpus, options.run.seed)
-    model = options.language_model(domains.corpus.vocabulary, options.run.seed)
+    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
     training = train_on_mixture(
         domains, proxy, weights, steps[-1], options.search.batch_sequences, seed=options.run.seed

@@ -16,7 +16,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import domains_of
+from bydore_pyro.runs.inputs import domains_of, language_model
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils.files import appearing_file
 from bydore_pyro.utils.run_folder import RunFolder
@@ -94,7 +94,7 @@ def _sketch(
 ) -> None:
     """Trains, and writes the sketches of the steps whose files are missing."""
     seed, config = options.run.seed, options.search
-    proxy = Proxy(options.language_model(domains.corpus.vocabulary, seed), options.proxy)
+    proxy = Proxy(language_model(options, domains.corpus.vocabulary, seed), options.proxy)
     sketch = GradientSketch(proxy, config.sketch_size, seed)
     equal = dict.fromkeys(domains.names, 1 / domains.num_domains)
     training = train_on_mixture(

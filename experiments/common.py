@@ -22,7 +22,7 @@ from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.proxy.parallel import number_of_processes, quiet_unless_main
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.unfinished import kept_on_signal
-from bydore_pyro.runs.inputs import domains_of
+from bydore_pyro.runs.inputs import domains_of, language_model
 from bydore_pyro.runs.options import SMOKE, Options
 from bydore_pyro.runs.results import Found
 from bydore_pyro.runs.resuming import begin_run, resumed_options
@@ -142,7 +142,7 @@ def fresh_model(
     """
     domains = domains_of(options, corpus, seed)
     # A constant step size would leave the last losses noisier than the mixtures differ.
-    model = options.language_model(corpus.vocabulary, seed)
+    model = language_model(options, corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, decay_steps=steps)
     belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
     with ExitStack() as stack:

@@ -21,7 +21,7 @@ from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import average_score, benchmark_scores
-from bydore_pyro.runs.inputs import domains_of, load_domains
+from bydore_pyro.runs.inputs import domains_of, load_domains, processes
 from bydore_pyro.runs.methods import METHODS, MethodOptions, fit, problem_of
 from bydore_pyro.runs.resuming import begin_run
 from bydore_pyro.utils.command_line import tell
@@ -155,7 +155,7 @@ def one_target(
             place = folder.path / f"search-{name}{'-linear' * (method == LINEAR)}"
             chosen = dataclasses.replace(own, single=SingleConfig(single=single))
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
-        own.parallel().wait()  # until it is there for all processes
+        processes(own).wait()  # until it is there for all processes
         found[label] = json.loads(noted.read_text(encoding="utf-8"))
         if method == "bydore":
             search = folder.path / f"search-{name}"

@@ -40,6 +40,7 @@ class Problem:
         budget: Most FLOPs that a method may spend, as a multiple of a plain training of the proxy.
         runs: Folder of finished proxies; methods share them.
         held_out: Domains on whose held-out text every proxy is evaluated; the target's if empty.
+        most: Largest weight of each domain, where weights are capped.
         cost: What this method spends.
     """
 
@@ -56,6 +57,7 @@ class Problem:
     budget: float
     runs: Path
     held_out: tuple[str, ...] = ()
+    most: Mapping[str, float] | None = None
     cost: Cost = field(default_factory=Cost)
 
     @property

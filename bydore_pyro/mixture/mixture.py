@@ -15,7 +15,7 @@ import numpy as np
 
 from bydore_pyro.utils import DataError, read_bytes, unique_keys
 
-__all__ = ["Mixture", "total_variation", "verdict", "within_caps"]
+__all__ = ["Mixture", "total_variation", "within_caps"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
@@ -28,16 +28,6 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
     A domain that one of them lacks has no weight there.
     """
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
-
-
-def verdict(low: float, high: float, count: int) -> str:
-    """Returns "above" or "below" where an interval is clear of the uniform share ``1 / count``,
-    "undecided" where it holds it."""
-    return _against(low, high, 1 / count)
-
-
-def _against(low: float, high: float, share: float) -> str:
-    return "above" if low > share else "below" if high < share else "undecided"
 
 
 def within_caps(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
@@ -169,7 +159,7 @@ class Mixture:
             return {}
         shares = self.prior or (1 / len(self.names),) * len(self.names)
         return {
-            name: _against(low, high, share)
+            name: "above" if low > share else "below" if high < share else "undecided"
             for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
         }
 

@@ -22,7 +22,7 @@ from bydore_pyro.utils import DataError, one_line, require_finite, warn_idle
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source"]
+__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source", "read_model_config"]
 
 PROJECT = Path(__file__).resolve().parents[2]  # where models/ lies in a checkout
 
@@ -95,20 +95,40 @@ def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) 
     Raises:
         DataError: When there is no such configuration, or it is not one of a causal language model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+    from transformers import AutoModelForCausalLM
 
-    try:
-        if not isinstance(model, PretrainedConfig):
-            config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
-        else:
-            config = copy.deepcopy(model)
+    config = copy.deepcopy(read_model_config(model))
+    with _of_a_language_model(model):
         config.vocab_size = vocabulary
         # bf16 weights would round the finite difference's perturbation away.
         return AutoModelForCausalLM.from_config(
             config, trust_remote_code=False, dtype=torch.float32
         )
+
+
+def read_model_config(model: str | Path | PretrainedConfig) -> PretrainedConfig:
+    """Reads the configuration that `build_language_model` builds from; builds nothing.
+
+    Raises:
+        DataError: When there is none, or it is not one of a causal language model.
+    """
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PretrainedConfig
+
+    if isinstance(model, PretrainedConfig):
+        return model
+    with _of_a_language_model(model):
+        config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
+        if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+            raise ValueError(f"{config.model_type} is none")
+        return config
+
+
+@contextmanager
+def _of_a_language_model(model: str | Path | PretrainedConfig) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # whatever a wrong configuration makes of it
-        named = type(model).__name__ if isinstance(model, PretrainedConfig) else model
+        named = model if isinstance(model, str | Path) else type(model).__name__
         raise DataError(
             "Expected the configuration of a causal language model: a folder with config.json or a "
             f"hub name, found '{named}': {type(error).__name__}: {one_line(error)}"

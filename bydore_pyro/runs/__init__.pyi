@@ -1,4 +1,6 @@
+from .inputs import language_model as language_model
 from .inputs import load_domains as load_domains
+from .inputs import processes as processes
 from .methods import METHODS as METHODS
 from .methods import MethodOptions as MethodOptions
 from .methods import fit as fit

@@ -13,7 +13,7 @@ import torch
 
 from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
-from bydore_pyro.proxy import Parallel, ProxyConfig, build_language_model, model_source
+from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
 from bydore_pyro.utils import device_named, number_of_tokens
 
@@ -213,14 +213,3 @@ class Options:
             return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"Expected the options of a search, found: {error}") from None
-
-    def parallel(self) -> Parallel:
-        """Returns the processes among which the batches are split."""
-        return Parallel(cpu=self.device.type == "cpu")
-
-    def language_model(self, vocabulary: int, seed: int) -> torch.nn.Module:
-        """Builds the proxy with fresh weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = build_language_model(model_source(self.run.proxy), vocabulary)
-        return model.to(self.device)

@@ -120,11 +120,11 @@ def test_every_kind_of_run_has_its_page(tmp_path: Path) -> None:
     assert "There are no intervals" in page.text
     seeds = write_seeds(tmp_path / "seeds")
     page = checked(html_report([seeds]))
-    assert "Do the seeds agree?" in page.text
+    assert "Would another seed find the same?" in page.text
     assert "overconfident: law" in page.text
     page = checked(html_report([write_search(tmp_path / "case", verified=True), fit, seeds]))
     assert "4 runs compared" in page.text
-    assert "How far apart they are" in page.text
+    assert "total variation from case" in page.text
 
 
 def test_everything_but_the_weights_may_be_missing_or_damaged(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import torch
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.runs.inputs import (
     domains_of,
+    language_model,
     largest_weights,
     load_domains,
+    processes,
     search_domains,
     uniform_weights,
 )
@@ -59,9 +61,19 @@ def test_a_search_keeps_what_it_measures(store: Path) -> None:
     assert of_two.measurable().max() <= matching.search.measured_sequences(2)
 
 
+def test_options_become_a_model_and_processes(store: Path) -> None:
+    given = options(store)
+    one, same, other = (language_model(given, 300, seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(value, same[name]) for name, value in one.items())
+    assert not all(torch.equal(value, other[name]) for name, value in one.items())
+    assert processes(given).count == 1
+
+
 def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="Expected sequence_length <= "):
         load_domains(options(store, "--sequence_length", "100000"))
+    with pytest.raises(DataError, match=r"causal language model.*found 'nowhere'"):
+        load_domains(options(store, "--data", str(store / "none"), "--proxy", "nowhere"))
     with pytest.raises(ValueError, match="Expected a device of this machine, found 'tpu'"):
         load_domains(options(store, "--device", "tpu"))
     with pytest.raises(DataError, match="within the cap"):

@@ -41,7 +41,7 @@ def test_what_was_found_is_written_and_told(
     options = parse_options(given, "test", "", SearchOptions)
     found = write_search(state, options, RunFolder(tmp_path / "run"))
     assert isinstance(found, Found)
-    assert (found.summary is None) == (learner == "point")
+    assert (found.posterior is None) == (learner == "point")
     assert Mixture.from_json(tmp_path / "run" / "mixture.json") == found.mixture
     assert (tmp_path / "run" / "posterior.nc").exists() == (learner == "bayesian")
 
