@@ -13,6 +13,7 @@ from bydore_pyro.utils import (
     fail,
     one_line_errors,
     parse_options,
+    require_fields,
     require_new_file,
     tell,
 )
@@ -27,8 +28,7 @@ class FileConfig:
     out: str | None = field(default=None, metadata={"help": "File to write; printed if not given."})
 
     def __post_init__(self) -> None:
-        if self.out == "":
-            raise ValueError("Expected a value for --out, found an empty one")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

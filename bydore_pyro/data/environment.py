@@ -78,8 +78,8 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
         for file in found.files or []:
             _add(sources, file, folder, file)
     library = Path(sysconfig.get_path("stdlib"))
-    for file in _standard_library(library):
-        _add(sources, "stdlib" / file, library, file)
+    for path in _standard_library(library):
+        _add(sources, "stdlib" / path, library, path)
     return sources, missing
 
 
@@ -92,9 +92,7 @@ def _standard_library(library: Path) -> Iterator[PurePosixPath]:
             yield PurePosixPath(path.relative_to(library).as_posix())
 
 
-def _add(
-    sources: list[SourceFile], name: PurePosixPath, folder: Path, file: PurePosixPath
-) -> None:
+def _add(sources: list[SourceFile], name: PurePosixPath, folder: Path, file: PurePosixPath) -> None:
     """Adds the file of a folder under a name; most files are none of the kinds, and not located."""
     kind = _kind(name)
     if kind is None or ".." in name.parts or not (path := folder / file).is_file():

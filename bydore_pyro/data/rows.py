@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.lines import LONGEST_LINE, numbered_lines
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, one_line, require_fields
 
 __all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
 
@@ -48,11 +48,7 @@ class RowConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("text_column", "domain_column"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a column's name for {name}, found an empty one")
-        if self.on_error not in ("stop", "skip"):
-            raise ValueError(f"Expected on_error 'stop' or 'skip', actual {self.on_error!r}")
+        require_fields(self)
 
 
 class Row(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, one_line, require_fields
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -46,8 +46,7 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.tokenizer == "":
-            raise ValueError("Expected a folder or a hub name for tokenizer, found an empty one")
+        require_fields(self)
         if not 257 <= self.vocabulary <= 2**17:
             raise ValueError(f"Expected vocabulary in [257, 131072], actual {self.vocabulary}")
         if not 0 < self.tokenizer_megabytes <= 1e4:

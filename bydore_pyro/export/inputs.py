@@ -13,7 +13,7 @@ from bydore_pyro.export.formats import ExportConfig
 from bydore_pyro.export.shares import tokens_per_document
 from bydore_pyro.export.units import converted, tokens_per_byte
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError
+from bydore_pyro.utils import DataError, RunFolderError, require_fields
 
 __all__ = ["InputConfig", "Inputs", "read_inputs"]
 
@@ -49,9 +49,7 @@ class InputConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("data", "tokenizer"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        require_fields(self)
         if self.convert_tokens and (self.tokenizer is None or self.data is None):
             raise ValueError(
                 "Expected --tokenizer FOLDER and --data STORE with --convert_tokens, found only "

@@ -17,7 +17,7 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.token_losses import TokenLosses
-from bydore_pyro.utils import DataError, one_line, require_finite, warn_idle
+from bydore_pyro.utils import DataError, one_line, require_fields, warn_idle
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -60,13 +60,7 @@ class ProxyConfig:
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if self.optimizer not in ("adamw", "sgd"):
-            raise ValueError(f"Expected optimizer 'adamw' or 'sgd', actual {self.optimizer!r}")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(
-                f"Expected precision 'float32' or 'bfloat16', actual {self.precision!r}"
-            )
+        require_fields(self)
         if not 0 < self.learning_rate <= LARGEST_STEP:
             raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
         if not 0 <= self.weight_decay <= 1e6:

@@ -15,7 +15,7 @@ from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
-from bydore_pyro.utils import device_named, number_of_tokens
+from bydore_pyro.utils import device_named, number_of_tokens, require_fields
 
 __all__ = ["SMOKE", "Options", "RunConfig"]
 
@@ -114,13 +114,9 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("data", "proxy", "device", "out", "cache"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        require_fields(self)
         if self.checkpoint_every < 0:
             raise ValueError(f"Expected checkpoint_every >= 0, actual {self.checkpoint_every}")
-        if self.log not in ("none", "tensorboard"):
-            raise ValueError(f"Expected log 'none' or 'tensorboard', actual {self.log!r}")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
         if self.sequence_length < 2:

@@ -69,11 +69,12 @@ def test_options_become_a_model_and_processes(store: Path) -> None:
     assert processes(given).count == 1
 
 
-def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_lacks(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="Expected sequence_length <= "):
         load_domains(options(store, "--sequence_length", "100000"))
-    with pytest.raises(DataError, match=r"causal language model.*found 'nowhere'"):
-        load_domains(options(store, "--data", str(store / "none"), "--proxy", "nowhere"))
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    with pytest.raises(DataError, match=r"causal language model.* vit is none"):
+        load_domains(options(store / "none", "--proxy", str(tmp_path)))
     with pytest.raises(ValueError, match="Expected a device of this machine, found 'tpu'"):
         load_domains(options(store, "--device", "tpu"))
     with pytest.raises(DataError, match="within the cap"):
