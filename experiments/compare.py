@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 from common import FRESH_SEED, drawn_by, markdown, pruned, results_of, run_main
 
-from bydore_pyro.analysis.diagnostics import jitter
-from bydore_pyro.baselines.fixed import SingleConfig
-from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.published import average_score, benchmark_scores
-from bydore_pyro.runs.inputs import domains_of, load_domains, processes
-from bydore_pyro.runs.methods import METHODS, MethodOptions, fit, problem_of
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.analysis import jitter
+from bydore_pyro.baselines import Fit, PlannedRun, Problem, SingleConfig, train_runs
+from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import Mixture, average_score, benchmark_scores
+from bydore_pyro.runs import (
+    METHODS,
+    MethodOptions,
+    begin_run,
+    domains_of,
+    fit,
+    load_domains,
+    problem_of,
+    processes,
+)
+from bydore_pyro.utils import DataError, RunFolder, tell
 
 ABOUT = """Find a mixture by every method for four targets, and train fresh models on each: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),

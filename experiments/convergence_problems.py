@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.core.hypergradient import Parameters, forward_mode
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import language_model, uniform_weights
-from bydore_pyro.runs.options import Options
+from bydore_pyro.core import Parameters, forward_mode
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy import Proxy, train_on_mixture
+from bydore_pyro.runs import Options, language_model, uniform_weights
 
 DOMAINS, PARAMETERS = 6, 40
 

@@ -10,8 +10,7 @@ import numpy as np
 from common import markdown
 from tqdm import tqdm
 
-from bydore_pyro.baselines.regmix import RegMixConfig, fit_runs
-from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.baselines import RegMixConfig, RunsTable, fit_runs
 
 SIZES = (24, 64, 256)
 

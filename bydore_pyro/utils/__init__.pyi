@@ -1,4 +1,5 @@
 from .arviz_import import hdi as hdi
+from .arviz_import import import_arviz as import_arviz
 from .arviz_import import inference_data as inference_data
 from .arviz_import import plot_forest as plot_forest
 from .arviz_import import smooth_log_weights as smooth_log_weights
