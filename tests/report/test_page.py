@@ -95,8 +95,7 @@ def test_a_case_tells_everything(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [
-        "figure-weights", "figure-trajectory", "figure-losses", "figure-verification",
-        "figure-methods",
+        "figure-weights", "figure-trajectory", "figure-losses",
     ]  # fmt: skip
 
 
@@ -108,7 +107,7 @@ def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [
-        "figure-weights", "figure-rounds", "figure-trajectory", "figure-losses", "figure-methods",
+        "figure-weights", "figure-rounds", "figure-trajectory", "figure-losses",
     ]  # fmt: skip
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
