@@ -114,7 +114,6 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
         if self.checkpoint_every < 0:
             raise ValueError(f"Expected checkpoint_every >= 0, actual {self.checkpoint_every}")
         if not 0 <= self.seed < 2**31:
@@ -129,6 +128,7 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"Expected {name} > 0, actual {value}")
+        require_fields(self)
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain.
