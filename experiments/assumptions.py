@@ -21,9 +21,8 @@ from bydore_pyro.utils import tell
 ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
 watch the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth
 of the tokens is the order at all of them (rank invariance), and that a power law of the first tenth
-foretells the rest (the paper's Figs. "assumption_violations" and "appendix_loss"). Reports how far
-both hold on this text: rank correlations, reversed pairs, extrapolation errors, curves that rise
-again."""
+predicts the rest (the paper's Figs. 1 and 5). Reports how far both hold on this text: rank
+correlations, reversed pairs, extrapolation errors, curves that rise again."""
 
 TENTH = 10  # the large scale is so many times the small one
 POINTS = 8  # measurements on each scale

@@ -9,9 +9,9 @@ from common import drawn_by, markdown, results_of, run_main, run_variants
 from bydore_pyro.proxy import STRATEGIES
 from bydore_pyro.runs import Options
 
-ABOUT = """The same search under each of the four scheduling strategies (the paper's Fig.
-"strategies_godam"): the weights share out a batch's sequences or choose its one domain, or they
-weigh the losses of uniform batches. Compares the proxy's validation loss over the steps."""
+ABOUT = """Runs the same search under each of the four scheduling strategies (the paper's Fig. 4b):
+the weights share out a batch's sequences, choose its one domain, or weigh the losses of uniform
+batches. Compares the proxy's validation loss over the steps."""
 
 
 def scheduling(options: Options, resume: Path | None) -> None:

@@ -1,6 +1,6 @@
 """Curves that rise again, and pairs whose order turns round: what the data show of either.
 
-Shows what `experiments/assumptions.py` left (the paper's Fig. "appendix_loss").
+Shows what `experiments/assumptions.py` left (the paper's Fig. 5).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Do small runs tell what large ones find? Ranks and power laws, on two scales.
 
-Shows what `experiments/assumptions.py` left (the paper's Fig. "assumption_violations").
+Shows what `experiments/assumptions.py` left (the paper's Fig. 1).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The framework: rounds of gradient matching, and below them a step of the paper's Algorithm 1.
 
-Drawn by code, from no results (the paper's Fig. "framework_overview" shows the second).
+Drawn by code, from no results (the paper's Fig. 3 shows the second).
 """
 
 from __future__ import annotations

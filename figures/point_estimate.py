@@ -1,7 +1,6 @@
 """The ablation: weights of the posterior beside points on the simplex, over the steps of a search.
 
-Shows what `experiments/probabilistic.py` left (the paper's Figs. "motivation" and
-"weight_sensitivity").
+Shows what `experiments/probabilistic.py` left (the paper's Figs. 2 and 4a).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The four scheduling strategies: validation loss over the steps of a search.
 
-Shows what `experiments/scheduling.py` left (the paper's Fig. "strategies_godam").
+Shows what `experiments/scheduling.py` left (the paper's Fig. 4b).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DoReMi beside ByDoRe: the weights over the steps, on the same text, proxy and budget.
 
-Shows what `experiments/compare.py` left (the paper's Fig. "motivation"). DoReMi's result is the
+Shows what `experiments/compare.py` left (the paper's Fig. 2). DoReMi's result is the
 average of its path, ByDoRe's that of the second half.
 """
 

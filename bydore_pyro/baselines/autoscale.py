@@ -40,10 +40,10 @@ class AutoScaleConfig:
         default=2.0, metadata={"help": "Ratio of the two small budgets that are extrapolated."}
     )
     autoscale_cut: float = field(
-        default=1 / 3, metadata={"help": "What is left of a domain's tokens where they are cut."}
+        default=1 / 3, metadata={"help": "Share of a domain's tokens that a cut leaves."}
     )
     autoscale_grow: float = field(
-        default=3.0, metadata={"help": "Factor of a domain's tokens where they grow."}
+        default=3.0, metadata={"help": "Factor by which a domain's tokens grow."}
     )
 
     def __post_init__(self) -> None:

@@ -20,8 +20,8 @@ class SingleConfig:
     single: str | None = field(
         default=None,
         metadata={
-            "help": "Domain of the method 'single'; the target's largest that is trained on if not "
-            "given."
+            "help": "Domain of the method 'single'. If not given, the target's largest domain that "
+            "is trained on."
         },
     )
 
@@ -34,7 +34,7 @@ class HumanConfig:
         default="published:human",
         metadata={
             "help": "Weights of the method 'human': a mixture, RegMix YAML, DoReMi JSON or CSV "
-            "file, or 'published:human', 'published:doremi', 'published:regmix', of the Pile."
+            "file, or the Pile's 'published:human', 'published:doremi' or 'published:regmix'."
         },
     )
 

@@ -1,4 +1,4 @@
-"""MDE: the loss of a mixture of experts' probabilities tells that of a model on the mixture."""
+"""MDE: a mixture of experts' probabilities predicts the loss of a model trained on that mixture."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class MDEConfig:
         default=25, metadata={"help": "Proxies on mixtures, beside one expert a domain."}
     )
     mde_regression: Literal["linear", "boosting"] = field(
-        default="linear", metadata={"help": "From weights and MDE's feature to losses."}
+        default="linear", metadata={"help": "Regression from weights and MDE's feature to losses."}
     )
     mde_candidates: int = field(
-        default=20_000, metadata={"help": "Mixtures whose loss is predicted to find the best."}
+        default=20_000, metadata={"help": "Mixtures among which MDE looks for the best prediction."}
     )
 
     def __post_init__(self) -> None:

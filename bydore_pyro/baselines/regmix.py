@@ -48,8 +48,8 @@ class RegMixConfig:
     regmix_regression: Kind = field(
         default="gaussian_process",
         metadata={
-            "help": "From weights to losses; LightGBM needs 40 proxies, only the Gaussian process "
-            "gives intervals."
+            "help": "Regression from weights to losses. LightGBM needs 40 proxies; only the "
+            "Gaussian process gives intervals."
         },
     )
     regmix_draws: int = field(

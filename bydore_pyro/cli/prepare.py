@@ -43,8 +43,8 @@ class PrepareConfig:
     out: str = field(metadata={"help": "Folder of the token store; it must not exist yet."})
     processes: int | None = field(
         default=None,
-        metadata={"help": "Processes that encode, beside the one that reads; one a core if not "
-                          "given, 0 encodes in this one."},
+        metadata={"help": "Processes that encode, beside the one that reads. One per core if not "
+                          "given; 0 encodes in the reading process."},
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -64,8 +64,8 @@ class PrepareOptions:
 
 
 def prepare_command(arguments: Sequence[str]) -> None:
-    """Turns domains of text into a token store, which everything else reads with --data STORE.
-    Stopped, the same command goes on where it was."""
+    """Turns domains of text into a token store, which the other commands read with --data STORE.
+    If it was stopped, the same command continues where it was."""
     name = "bydore prepare"
 
     with one_line_errors(name):

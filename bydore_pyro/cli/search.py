@@ -31,7 +31,7 @@ class RepetitionConfig:
 
     seeds: int = field(
         default=1,
-        metadata={"help": "Searches with so many seeds, from --seed on, and their agreement."},
+        metadata={"help": "Search with this many seeds, from --seed on, and compare the results."},
     )
 
     def __post_init__(self) -> None:
@@ -47,8 +47,8 @@ class SearchOptions(Options):
 
 
 def search_command(arguments: Sequence[str]) -> None:
-    """Searches the weights of domains for a validation set, and leaves a run folder. --resume RUN
-    goes on with a run that was stopped; --seeds N searches N times and reports the agreement."""
+    """Searches the weights of domains for a validation set, and writes a run folder. --resume RUN
+    continues a run that was stopped; --seeds N searches N times and reports the agreement."""
     from bydore_pyro.report import add_html_report, report_text
     from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search, search_metrics
     from bydore_pyro.utils import tell

@@ -5,15 +5,15 @@ With ``s = log t``, ``x = log beta`` and ``c = b_k - log(t w_k)``::
     q(w)     = prod_k 1 / w_k  int ds exp(-e^s) prod_k h_k(e^s w_k)
     h_k(t w) = b_k^a_k / Gamma(a_k)  int dx exp((a_k + 1) x - c e^x - log Gamma(1 + e^x))
 
-Both integrands have a single peak. It is found first, with ``psi(1 + beta) ~ log(beta + 1/2)``,
-which is near enough to place a window. There the trapezoid rule, which converges geometrically for
-smooth integrands that vanish at both ends, takes equidistant steps in a variable ``y`` that makes
-the long tails on the left (exponential in x, algebraic in s) short::
+Both integrands have a single peak. The code first finds it with ``psi(1 + beta) ~ log(beta +
+1/2)``, which is accurate enough to place a window. In the window the trapezoid rule takes equal
+steps in a variable ``y`` that shortens the long left tails (exponential in x, algebraic in s). The
+rule converges geometrically, because the integrands are smooth and vanish at both ends::
 
     x = x_peak + stretch(scale * y),    stretch(z) = (z + 1 - exp(-z)) / 2
 
-The nodes are constants to the gradient: the derivatives are expectations of ``beta`` and
-``log beta`` under the integrand, which come almost for free with the value.
+The gradient treats the nodes as constants. The derivatives are expectations of ``beta`` and
+``log beta`` under the integrand, and come almost for free with the value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def log_density(
         NotImplementedError: Where a second derivative is asked for: there is none.
 
     References:
-        The density follows from Yuan et al., Bayesian Domain Reweighting, Eq. "sample", with
+        The density follows from Yuan et al., Bayesian Domain Reweighting, section 2.3, with
         ``Gamma(B) = int t^(B - 1) e^-t dt`` for the Dirichlet's normaliser.
     """
     log_w, a, b = torch.broadcast_tensors(log_w.double(), concentration.double(), rate.double())

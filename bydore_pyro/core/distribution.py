@@ -79,8 +79,8 @@ class GammaDirichlet(TorchDistribution):
             when `num_nodes` is not a pair of integers of at least 8.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Eq. "sample" (the compound) and
-        Eq. "expectation_w" (`mean_ratio`).
+        Yuan et al., Bayesian Domain Reweighting, section 2.3 (the compound) and
+        section 2.4 (`mean_ratio`).
     """
 
     arg_constraints = {  # noqa: RUF012

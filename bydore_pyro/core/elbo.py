@@ -1,6 +1,6 @@
 """The custom ELBO: the expectation of the validation evidence is exact, not sampled.
 
-First order, the hypergradient ``g`` in the place of the gradient of the validation evidence::
+First order, where the hypergradient ``g`` replaces the gradient of the validation evidence::
 
     loss(Phi) = - g . mu + lam KL(q_w || p_w)                                  (nats per token)
 
@@ -10,9 +10,9 @@ Second order, a Gaussian evidence in ``u = s w`` with the precision ``Lambda``::
                 + lam (KL(q_w || p_w) + KL(q_s || p_s))                         (unit of h: nats)
 
 ``mu`` and ``Sigma`` are the exact mean and covariance of ``q_w``. With ``Lambda = 0`` and ``s = 1``
-the second is the first. For a `GammaDirichlet` guide the KL of the weights is estimated with the
-exact density, or by an upper bound. The evidence comes from the language model and is a constant
-here, so the moments of the posterior give its exact gradient, without the noise of a sample.
+the second loss equals the first. For a `GammaDirichlet` guide the KL of the weights is estimated
+with the exact density, or by an upper bound. The language model provides the evidence, which is a
+constant here. So the posterior's moments give its exact gradient, without the noise of a sample.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class HypergradientELBO(ELBO):
             a `GammaDirichlet` guide; of a guide and a model of which one alone has a scale.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter": the first order.
+        Yuan et al., Bayesian Domain Reweighting, section 2.4: the first order.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class MixtureGuide(PyroModule):
             on the device of the network.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Eq. "sample".
+        Yuan et al., Bayesian Domain Reweighting, section 2.3.
     """
 
     def __init__(self, network: nn.Module, name: str = WEIGHTS, *, scale: bool = False) -> None:

@@ -32,8 +32,8 @@ def step_size(theta: Parameters, direction: Parameters, rule: Literal["paper", "
         ValueError: When the rule is unknown or the norm it divides by is not positive and finite.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, section "Experimental Results";
-        Liu et al., DARTS, section 2.3.
+        Yuan et al., Bayesian Domain Reweighting, section 3;
+        Liu et al., DARTS, arXiv 1806.09055, section 2.3.
     """
     if rule not in ("paper", "darts"):
         raise ValueError(f"Expected rule 'paper' or 'darts', actual {rule!r}")
@@ -70,7 +70,7 @@ def finite_difference(
         ValueError: When `eta` or `epsilon` is not positive.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Eq. "phi_update_iter" and its appendix.
+        Yuan et al., Bayesian Domain Reweighting, section 2.4 (the update of Phi) and appendix A.
     """
     _check_positive(eta=eta, epsilon=epsilon)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A guide's draws weighed by the model: whether they are to be believed, and put right."""
+"""Importance weights of a guide's draws: whether to believe the draws, and their correction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
 
 RELIABLE = 0.7  # k-hat above which importance weights are not to be believed
 MOST_DRIFT = 0.1
-# Draws that are weighed: with many domains fewer, for the density's time grows with their number
+# Draws that are weighed. With many domains fewer, because the density costs time for every domain
 # (2,000 domains: 0.07 s a draw on one core).
 MOST_WEIGHED, MOST_FOR_THE_FIT, FEWEST_WEIGHED = 8000, 1000, 200
 MOST_NUMBERS = 8000 * 33  # of all these draws: those of 8,000 of 32 domains and a scale
@@ -193,7 +193,7 @@ def _drawn(
 
 
 def _smoothed(log_weights: Tensor) -> tuple[np.ndarray, GuideFit]:
-    """Returns smoothed log weights that sum to 1, and what they tell of the guide."""
+    """Returns log weights, smoothed and summing to 1, and what they say about the guide."""
     values = log_weights.double().cpu().numpy()
     if np.ptp(values) < 1e-9:  # no tail to smooth
         even = np.full(len(values), -math.log(len(values)))

@@ -91,7 +91,7 @@ def infer(
 ) -> Inference:
     """Fits a guide to `mixture_model` by SVI with `HypergradientELBO`, until the loss has settled.
 
-    It begins where the loss is less: at the guide as it is, say, that of the evidence before, or at
+    It begins where the loss is less: at the guide as it is (fitted to earlier evidence, say), or at
     the Dirichlet of the least loss, whose moments and divergence have closed forms. The guide's
     network must then have a method `start_at`, as `PriorNetwork` and `FreeConcentrations` do.
 

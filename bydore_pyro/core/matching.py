@@ -1,4 +1,4 @@
-"""Gradient matching: evidence for the mixture whose gradient is the validation set's.
+"""Gradient matching: evidence for the mixture whose gradient matches the validation set's.
 
 With ``m_k`` the mean gradient of domain k and ``m`` that of the validation set, in a metric ``W``,
 the log-evidence of a virtual step is, to second order (Gauss-Newton)::

@@ -72,7 +72,7 @@ class PriorNetwork(nn.Module):
             ``(..., K)``.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, section "Formulation of q", step (i).
+        Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).
     """
 
     def __init__(

@@ -4,9 +4,9 @@ What has been read and written is recorded in a database, in one transaction wit
 documents. A build that was killed goes on from its last record: arrays are cut back to their
 recorded lengths, and the source that it was in is read again up to the recorded row.
 
-Where a document ends is only known when the next one of its place begins, for it may have been cut
-into several texts, and the last of them may be dropped as duplicates. So the end of the last one is
-written at the very end.
+A document may have been cut into several texts, and the last of these may be dropped as duplicates.
+So its end is known only when the next document of its place begins, and the end of the last
+document is written at the very end.
 """
 
 from __future__ import annotations

@@ -53,15 +53,15 @@ class CorpusConfig:
     validation_fraction: float = field(
         default=0.1,
         metadata={
-            "help": "Share held out for validation: of text files file by file, of files of rows "
-            "row by row, and of large text files and domains of few files piece by piece."
+            "help": "Share held out for validation. Text files are held out file by file, rows row "
+            "by row, large text files and domains of few files piece by piece."
         },
     )
     shortest_document: int = field(
-        default=200, metadata={"help": "Characters; shorter documents are dropped."}
+        default=200, metadata={"help": "Fewest characters; shorter documents are dropped."}
     )
     longest_document: int = field(
-        default=20_000, metadata={"help": "Characters; longer documents are cut into pieces."}
+        default=20_000, metadata={"help": "Most characters; longer documents are cut into pieces."}
     )
 
     def __post_init__(self) -> None:
@@ -153,10 +153,10 @@ class Document(NamedTuple):
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
     """Returns the sources domain by domain, shuffled by the seed, validation files first.
 
-    Validation first: a document that stands on both sides is then dropped from training. Next come
-    the domains of few files, which are split piece by piece, for the same reason: what is held out
-    of them is known before the training files of other domains are read. Within one, as among rows,
-    a hash of the text draws the side, so that the same piece never lies on both.
+    Validation files come first, so that a document on both sides is dropped from training. For the
+    same reason the domains of few files come next: they are split piece by piece, and their
+    held-out text is known before the training files of other domains are read. Within a file, as
+    among rows, a hash of the text draws the side, so that the same piece never lies on both.
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:

@@ -144,7 +144,7 @@ def _build(
         raise OSError(f"{error}; what was built so far is in {partial}") from None
     except BrokenProcessPool:
         raise OSError(
-            "A worker process died, most often for want of memory; the same command goes on"
+            "A worker process died, most often from lack of memory; the same command continues"
         ) from None
     small = _leave_out(partial, plan, domains, progress)
     entries = {}
@@ -187,7 +187,7 @@ def _leave_out(
                 f"Expected text in every domain of {plan.data}, found none usable in '{name}' "
                 f"({_dropped(domains.get(name))})"
             )
-        progress(f"left out, for it has only {size / 1e6:.2f} MB: {name}")
+        progress(f"left out because it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size
         domains.pop(name, None)
         for split in SPLITS:

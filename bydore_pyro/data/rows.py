@@ -42,9 +42,7 @@ class RowConfig:
     )
     on_error: Literal["stop", "skip"] = field(
         default="stop",
-        metadata={
-            "help": "Stop at a row or file that cannot be used, or skip and count what cannot."
-        },
+        metadata={"help": "Stop at a row or file that cannot be used, or skip it and count it."},
     )
 
     def __post_init__(self) -> None:

@@ -66,7 +66,7 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     if is_row_file(path) or (path / DATASETS).is_file():
         raise DataError(
             f"Expected a folder of domains, found one file or dataset {path}: --domain_column "
-            "names the domain of each row, a list of domains that of a whole file"
+            "names the column with each row's domain; a list of domains names whole files"
         )
     return _folder(path, rows)
 
@@ -91,7 +91,7 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
             raise DataError(f"Expected every domain once, found '{name}' twice in {folder}")
         domains[name] = _files(entry, rows, folder, name)
     if not domains:
-        raise DataError(f"Expected a sub-folder or a file a domain, found none in {folder}")
+        raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
     return [source for name in domains for source in domains[name]]
 
 

@@ -34,15 +34,15 @@ class TokenizerConfig:
         default=None,
         metadata={
             "help": "Hugging Face tokenizer, a folder or a hub name; a byte-level BPE is trained "
-            "on the training text when not given."
+            "on the training text if not given."
         },
     )
     vocabulary: int = field(
-        default=2048, metadata={"help": "Tokens of the tokenizer that is trained."}
+        default=2048, metadata={"help": "Number of tokens, if a tokenizer is trained."}
     )
     tokenizer_megabytes: float = field(
         default=32.0,
-        metadata={"help": "Text that it is trained on, the same amount of every domain."},
+        metadata={"help": "MB of text to train a tokenizer on, the same amount of every domain."},
     )
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ def load_tokens(
         data: The folder of a store, or what `bydore_pyro.data.sources.list_sources` takes:
             ``"environment"``, a folder of domains, a list of domains, ``"pile:FOLDER"``.
         corpus: How documents are made; without effect on a store.
-        tokenizer: Which tokenizer; that of a store must be the one named, if one is.
+        tokenizer: Which tokenizer. If one is named, a store must have been built with it.
         rows: The columns of rows; without effect on a store.
         needed: Domains that must be among the data's; checked before anything is read, where the
             domains are known by then.

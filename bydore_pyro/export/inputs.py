@@ -25,8 +25,8 @@ class InputConfig:
     prune: bool = field(
         default=False,
         metadata={
-            "help": "Leave out the domains whose whole interval lies below the prior's share, the "
-            "uniform one of a search."
+            "help": "Leave out the domains whose whole interval lies below the prior's share (for "
+            "a search, the uniform share)."
         },
     )
     data: str | None = field(
@@ -38,7 +38,7 @@ class InputConfig:
     )
     tokenizer: str | None = field(
         default=None,
-        metadata={"help": "Folder of the tokenizer to train with, where it is another one."},
+        metadata={"help": "Folder of the tokenizer that you train with, if it is another one."},
     )
     convert_tokens: bool = field(
         default=False,
@@ -101,8 +101,8 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
             lengths = tokens_per_document(index, mixture.as_dict())
         if wanted.tokenizer is not None:
             warnings.warn(
-                "tokenizer has no effect where documents are drawn: their shares mix the text on "
-                "which the weights were found, whatever its tokens",
+                "tokenizer has no effect where documents are drawn: shares of documents do not "
+                "depend on the tokenizer",
                 stacklevel=2,
             )
     elif wanted.tokenizer is not None:
@@ -165,8 +165,8 @@ def _carried(
             whose = f"another tokenizer ({mixture.tokenizer[:12]})"
         warnings.warn(
             f"{source}: the weights are shares of the tokens of {whose}, not of those of {folder} "
-            f"({sha256[:12]}), in which they are another mixture of text; --convert_tokens --data "
-            "STORE converts them",
+            f"({sha256[:12]}): for that tokenizer they are another mixture of text; "
+            "--convert_tokens --data STORE converts them",
             stacklevel=2,
         )
         return mixture

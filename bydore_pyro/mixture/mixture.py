@@ -171,8 +171,8 @@ class Mixture:
     def pruned(self) -> Mixture:
         """Returns the mixture without the domains whose whole interval lies below its prior.
 
-        They keep their names and have no weight; the ratios of the others stay. What it says of
-        uncertainty is left out, for it was the whole mixture's.
+        The pruned domains keep their names and have no weight; the ratios of the others stay. The
+        uncertainty is left out, because it was the whole mixture's.
 
         Raises:
             DataError: When there are no intervals, the weights are capped, or all intervals lie

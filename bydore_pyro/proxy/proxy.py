@@ -42,7 +42,7 @@ class ProxyConfig:
     warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
     precision: Literal["float32", "bfloat16"] = field(
         default="float32",
-        metadata={"help": "Of training; bfloat16 by autocast. g is computed in float32 always."},
+        metadata={"help": "Precision of training; bfloat16 by autocast. g is always in float32."},
     )
     max_gradient_norm: float = field(
         default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
@@ -50,13 +50,12 @@ class ProxyConfig:
     torch_compile: bool = field(
         default=False,
         metadata={
-            "help": "Compile the passes of which gradients are taken; the perturbed ones run as "
-            "they are."
+            "help": "Compile the passes that need gradients; the perturbed passes are not compiled."
         },
     )
     liger: bool = field(
         default=True,
-        metadata={"help": "liger-kernel's fused loss in these passes, on a GPU, if installed."},
+        metadata={"help": "Take gradients of liger-kernel's fused loss, on a GPU, if installed."},
     )
 
     def __post_init__(self) -> None:

@@ -43,8 +43,8 @@ def schedule(
         ValueError: When the strategy is unknown or the batch is empty.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, appendix "Data Scheduling Strategies", (i) to
-        (iv); the factor K of (iv) holds for (iii) too, whose sum over domains is not a mean.
+        Yuan et al., Bayesian Domain Reweighting, appendix F, (i) to (iv). The factor K of (iv)
+        holds for (iii) too, whose sum over domains is not a mean.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"Expected strategy one of {STRATEGIES}, actual {strategy!r}")
@@ -78,7 +78,7 @@ def systematic_counts(
         Counts ``(K,)``, int64, on the CPU.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, appendix "Data Scheduling Strategies", (i).
+        Yuan et al., Bayesian Domain Reweighting, appendix F, (i).
     """
     if batch_size < 1:
         raise ValueError(f"Expected batch_size >= 1, actual {batch_size}")

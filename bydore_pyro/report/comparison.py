@@ -36,23 +36,23 @@ class Row:
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
-    """Returns why these runs cannot simply be held against each other, where that is so."""
+    """Returns why these runs cannot simply be compared, where that is so."""
     told = []
     mixtures = [r.mixture for r in records if r.mixture is not None]
     if len({frozenset(m.names) for m in mixtures}) > 1:
-        told.append("They have different domains: a weight that is missing is not zero.")
+        told.append("The runs have different domains: a weight that is missing is not zero.")
     if len({m.tokenizer for m in mixtures if m.tokenizer}) > 1:
-        told.append("They count tokens of different tokenizers: shares of other things.")
+        told.append("The runs count tokens of different tokenizers: their shares do not compare.")
     if len({m.data_sha256 for m in mixtures if m.data_sha256}) > 1:
-        told.append("They were found on different text.")
+        told.append("The runs searched on different text.")
     if (
         len({str(r.asked("run", "validation")) for r in records if r.asked("run", "validation")})
         > 1
     ):
-        told.append("They were to be good for different validation text: losses do not compare.")
+        told.append("The runs have different validation text: their losses do not compare.")
     if any("stopped" in r.metrics for r in records):
         stopped = ", ".join(r.label for r in records if "stopped" in r.metrics)
-        told.append(f"These stopped before their end: {stopped}.")
+        told.append(f"These runs stopped before their end: {stopped}.")
     return told
 
 

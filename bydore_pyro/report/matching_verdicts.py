@@ -69,15 +69,15 @@ def judge_rounds(record: RunRecord) -> Verdict | None:
     apart, inferred = last_alone(rounds), inference_told(rounds)
     if apart is None:
         level: Level = "unknown" if rounds[0].settled else "bad"
-        answer, told = "One round cannot tell", "There was one round, and none to compare it with."
+        answer, told = "One round cannot tell", "There was only one round: nothing to compare."
     else:
         level = ROUNDS_AGREE.level(apart)
         answers = {"good": "Yes", "caution": "The rounds differ", "bad": "No, the rounds differ"}
         answer = answers[level]
         told = (
             f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
-            f"rounds by {number(apart)} in total variation; settled is below "
-            f"{ROUNDS_AGREE.good:g}, not settled from {ROUNDS_AGREE.bad:g} on."
+            f"rounds by {number(apart)} in total variation. Below {ROUNDS_AGREE.good:g} counts as "
+            f"settled, {ROUNDS_AGREE.bad:g} or more does not."
         )
     if not rounds[-1].settled:
         level, answer = "bad", "No, inference ran out of steps"
@@ -117,24 +117,25 @@ def judge_corrected(record: RunRecord) -> Verdict | None:
     if khat is not None and khat < FITS.good:
         level: Level = "good"
         answer = "Yes"
-        meaning = "The model has corrected the draws: they are the posterior's under the evidence."
+        meaning = "The draws were corrected by the model: they are the posterior's."
     elif corrected:
         level, answer = "good", "Yes, after its correction"
         meaning = (
-            "The guide alone is not to be believed. The model has moved its draws on until their "
-            "width no longer changed: they are the posterior's under the evidence."
+            "The guide alone is not to be believed. Its draws were moved by the model until their "
+            "width no longer changed: they are now the posterior's."
         )
     else:
         level, answer = "bad", "Not as a posterior"
         meaning = (
-            "The draws could not be corrected: the intervals are the guide's, or on their way from "
-            "it to the posterior."
+            "The draws could not be corrected: the intervals are the guide's, or lie between the "
+            "guide's and the posterior's."
         )
     return Verdict(
         level=level,
         question=FITS_QUESTION,
         answer=answer,
-        figures=f"The guide against its model, the evidence of all rounds: {told}. {meaning} "
+        figures=f"The guide was compared with its model, the evidence of all rounds: {told}. "
+        f"{meaning} "
         f"{width_told(record.metrics)}".strip(),
         reason=FITS.reason,
     )

@@ -52,7 +52,7 @@ class Round:
 
 
 def rounds_in(metrics: Mapping[str, Any]) -> list[Round]:
-    """Returns the rounds that a run's metrics tell of; none of other runs."""
+    """Returns the rounds in a run's metrics; an empty list for other kinds of runs."""
     matching = metrics.get("matching")
     rounds = matching.get("rounds") if isinstance(matching, dict) else None
     found = []
@@ -84,13 +84,13 @@ def covered(unexplained: float) -> str:
     if level == "good":
         return (
             f"The domains cover the target: their best mixture leaves {percent(unexplained)} of "
-            "what it asks for unexplained."
+            "what the target asks for unexplained."
         )
     told = (
         f"No mixture of these domains teaches {percent(unexplained)} of what the target asks for."
     )
     if level == "bad":
-        told += " More text of its kind would help more than other weights."
+        told += " More text like the target's would help more than other weights."
     return told
 
 
@@ -115,7 +115,8 @@ def check_told(metrics: Mapping[str, Any]) -> tuple[list[str], int, str] | None:
         return None
     failing = [name for name in map(str, failing) if name in slopes]
     if not failing:
-        return [], len(slopes), f"On fresh text none of {len(slopes)} domains contradicts it."
+        told = f"On fresh text none of {len(slopes)} domains contradicts the mixture."
+        return [], len(slopes), told
     more = [name for name in failing if slopes[name] > 0]
     less = [name for name in failing if slopes[name] <= 0]
     parts = [
@@ -127,7 +128,7 @@ def check_told(metrics: Mapping[str, Any]) -> tuple[list[str], int, str] | None:
     return (
         failing,
         len(slopes),
-        f"On fresh text {len(failing)} of {len(slopes)} domains {verb} it: "
+        f"On fresh text {len(failing)} of {len(slopes)} domains {verb} the mixture: "
         f"{' and '.join(parts)} would match the target better.",
     )
 
@@ -156,7 +157,7 @@ def width_told(metrics: Mapping[str, Any]) -> str:
     if as_number(factor) is None:
         return ""
     return (
-        f"Documents count as witnesses, not sequences: errors of the evidence are "
+        "Documents count as witnesses, not sequences: the evidence's errors are "
         f"{number(as_number(factor), 1)} times those by sequence, in the median."
     )
 

@@ -28,7 +28,7 @@ def frame(title: str, subtitle: str, told: Mapping[str, str], version: str) -> d
     Args:
         title: Its heading.
         subtitle: The line below.
-        told: What is told of a domain or run that is singled out, by its look's key.
+        told: Text about a domain or run that is singled out, by its look's key.
         version: Of bydore-pyro that found the weights, "" where it is not known.
     """
     from markupsafe import Markup

@@ -17,7 +17,7 @@ def compared_with(record: RunRecord) -> tuple[str, str]:
     if mixture is not None and mixture.prior is not None:
         return (
             "its share of the prior",
-            "its share of the prior (the mixture that was set out from)",
+            "its share of the prior (the mixture that the fit started from)",
         )
     count = len(mixture.names) if mixture is not None else 1
     return "an equal share", f"the uniform share {number(1 / count)}"
@@ -39,8 +39,8 @@ def judge_runs(record: RunRecord) -> Verdict | None:
         level="bad" if few else "good",
         question="Are there enough runs?",
         answer="No" if few else "Yes",
-        figures=f"It was fitted to {runs:.0f} runs of {count} domains."
-        + (" What a domain is worth is mostly the regression's assumption." if few else ""),
+        figures=f"The regression was fitted to {runs:.0f} runs of {count} domains."
+        + (" From so few it mostly assumes what a domain is worth." if few else ""),
     )
 
 
@@ -57,7 +57,7 @@ def judge_gain(record: RunRecord) -> Verdict | None:
     probability = record.number("details", "gain_over_prior", "probability")
     figures = f"Predicted loss of a run on each, nats per token: {told}."
     if probability is not None:
-        figures += " The probability that these weights are better than the prior: "
+        figures += " These weights are better than the prior with probability "
         figures += f"{percent(probability)}."
     question = "Is it better than the prior?"
     if gain <= 0:
@@ -67,7 +67,7 @@ def judge_gain(record: RunRecord) -> Verdict | None:
             level="unknown",
             question=question,
             answer="Predicted so",
-            figures=f"{figures} This regression does not know how sure that is.",
+            figures=f"{figures} This regression cannot say how certain that is.",
         )
     sure = probability >= SURE
     return Verdict(

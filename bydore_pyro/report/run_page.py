@@ -40,9 +40,9 @@ from bydore_pyro.report.words import number, percent
 __all__ = ["run_page"]
 
 METHODS_NOTE = (
-    "The others were not run here: they are counted from their authors' procedures, every proxy "
-    "trained as long as this search. bydore fit runs them within a budget, and bydore report "
-    "RUN FIT compares what was then measured."
+    "The other methods were not run here. Their cost is counted from their authors' procedures, "
+    "with every proxy trained as long as this search. bydore fit runs them within a budget, and "
+    "bydore report RUN FIT compares what was then measured."
 )
 COST_HEADER = ("part", "tokens", "FLOPs", "share", "time", "share")
 
@@ -104,8 +104,8 @@ def _figures(record: RunRecord) -> dict[str, Any]:
         "weights": plot("weights", "Weights by domain", weights),
         "weights_caption": _weights_caption(record),
         "trajectory": plot("trajectory", "Weights by step", trajectory),
-        "trajectory_caption": f"{_mean_told(record)} A domain that is singled out shows one "
-        "standard deviation of its posterior to either side, where there is one." + thinned,
+        "trajectory_caption": f"{_mean_told(record)} Single out a domain to see one standard "
+        "deviation of its posterior to either side, where there is one." + thinned,
         "losses": plot("losses", "Losses by step", over_steps),
         "losses_caption": "Black: the proxy's loss on the validation set (solid) and on its "
         f"training batches (dashed). Coloured: on every domain. {_smoothed_told(record)}{thinned}",
@@ -114,7 +114,7 @@ def _figures(record: RunRecord) -> dict[str, Any]:
 
 def _mean_told(record: RunRecord) -> str:
     if record.by_matching:
-        return "The posterior's mean after each round, on which the proxy goes on training."
+        return "The posterior's mean after each round; the proxy trains on with it."
     return "The mean weight at each step."
 
 
@@ -132,7 +132,7 @@ def _rounds(record: RunRecord) -> dict[str, Any]:
     return {
         "rounds": plot("rounds", "Weights by round", figure),
         "rounds_caption": "Lines: the most likely weights by the evidence of all rounds so far. "
-        "Dots: by each round's evidence alone. Rounds far apart mean that the proxy asks for other "
+        "Dots: by each round's evidence alone. If rounds are far apart, the proxy asks for other "
         "text as it learns.",
         "rounds_header": ROUNDS_HEADER,
         "round_rows": round_rows(rounds),
@@ -174,14 +174,14 @@ def _table_note(record: RunRecord) -> str:
     told = [f"An equal share is 1 / {len(mixture.names)} = {uniform}."]
     if record.by_matching and mixture.hdi is not None:
         told.append(
-            "Weights are the most likely ones, intervals the posterior's; an interval that does "
-            "not hold its weight is stretched to it."
+            "The weights are the most likely ones; the intervals are the posterior's. An interval "
+            "that does not hold its weight is stretched to it."
         )
     if decisions(record):
         held = "that share" if mixture.prior is None else "its share of the prior"
         told.append(f"A domain is undecided where its interval holds {held}.")
     if mixture.hdi is not None and record.method in SEARCHES:
-        told.append("Clear of the prior: the interval lies above that of a flat Dirichlet as well.")
+        told.append("Clear of the prior: the interval also lies above that of a flat Dirichlet.")
     if record.numbers("run_epochs"):
         tokens = record.number("run_tokens")
         run = "a run" if tokens is None else f"a run of {tokens:,.0f} tokens"
@@ -191,7 +191,7 @@ def _table_note(record: RunRecord) -> str:
         told.append(f"Epochs: how often {run} reads the domain's text{own}.")
     free = mixture.free_weights is not None and mixture.hdi is not None
     if free and mixture.prior is None:  # a regression's optimum is looked for within the caps
-        told.append("Intervals and standard deviations are those of the free weights.")
+        told.append("Intervals and standard deviations are those of the free weights (uncapped).")
     return " ".join(told)
 
 

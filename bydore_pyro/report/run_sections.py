@@ -36,7 +36,7 @@ PARTS = {
     "train": "training the proxy",
     "signals": "the domains' losses",
     "validation": "gradient of the validation loss",
-    "hypergradient": "g: what each domain would bring",
+    "hypergradient": "g: how much each domain helps",
     "gradients": "gradients of domains and validation set",
     "matching": "adding up the evidence",
     "guide": "updating the posterior",
@@ -69,7 +69,7 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
         return [
             ("Method", record.method),
             ("Fitted on the finished runs in", str(runs)),
-            ("Loss that is to fall", str(record.asked("fit", "target"))),
+            ("Loss to lower", str(record.asked("fit", "target"))),
         ]
     sizes = [as_number(v) for v in (search("steps"), search("batch_sequences"))]
     length = as_number(run("sequence_length"))
@@ -82,7 +82,7 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
         ("Method", record.method if record.method != "search" else ""),
         ("Weights for", f"{len(record.domains)} domains" if record.domains else ""),
         ("Text", "" if run("data") is None else str(run("data"))),
-        ("To be good for", ", ".join(map(str, validation)) if validation else ""),
+        ("Target", ", ".join(map(str, validation)) if validation else ""),
         ("Proxy", "" if run("proxy") is None else str(run("proxy"))),
         ("Length", f"{count(tokens)} training tokens: {steps}" if tokens else ""),
         ("Evidence", _evidence(record)),
@@ -103,7 +103,7 @@ def _evidence(record: RunRecord) -> str:
     if record.method not in SEARCHES or record.asked("search", "evidence") is None:
         return ""
     if not record.by_matching:
-        return "linear: a hypergradient a step"
+        return "linear: one hypergradient per step"
     last = "" if share is None else f", the last after {percent(share)} of the steps"
     return f"gradient matching in {number(rounds, 0)} rounds{last}"
 
@@ -148,7 +148,7 @@ def short_version(record: RunRecord) -> list[str]:
             f"{'below' if gained >= 0 else 'above'} one on uniform weights."
         )
     if mixture.free_weights is not None:
-        told.append("Weights are capped by --max_epochs; the free ones stand beside them.")
+        told.append("--max_epochs caps the weights; the table shows the uncapped ones too.")
     return told
 
 
@@ -300,7 +300,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     prunable = record.mixture.free_weights is None and not record.mixture.pruning_hurts()
     if prunable and {"below"} < verdicts:  # some, not all
         pairs.append(
-            (f"The same without the domains whose interval lies below {compared_with(record)[0]}",
+            (f"The same without domains whose interval lies below {compared_with(record)[0]}",
              f"bydore export {run} --to megatron --prune --prefix {prefix} --out FILE")
         )  # fmt: skip
     if not record.agreement and record.method == "search":

@@ -67,36 +67,36 @@ class Verdict:
 SETTLED = Limits(  # total variation between the halves of the averaged steps
     good=0.05,
     bad=0.10,
-    reason="A total variation of 0.05 moves one token in twenty to another domain. On mixtures "
-    "that were planted, searches by linear evidence came within 0.12 to 0.46 of the truth: less "
-    "than 0.05 is not what limits them.",
+    reason="A total variation of 0.05 moves one token in twenty to another domain. On planted "
+    "mixtures, searches by linear evidence came within 0.12 to 0.46 of the truth, so a drift below "
+    "0.05 does not limit them.",
 )
 ROUNDS_AGREE = Limits(  # total variation between the last round alone and all rounds
     good=0.08,
     bad=0.15,
-    reason="On nine planted mixtures it was 0.01 to 0.08, and 0.12 on the one that was missed; "
-    "0.10 to 0.22 where no domain was of the target's kind (2026-11-22). Where rounds differ, a "
-    "model asks for other text late in its training than early.",
+    reason="On nine planted mixtures the distance was 0.01 to 0.08, and 0.12 on the one that was "
+    "missed. Where no domain was like the target, it was 0.10 to 0.22 (2026-11-22). Rounds differ "
+    "when a model needs other text late in its training than early.",
 )
 COVERED = Limits(  # share of the target's gradient that no mixture explains
     good=0.15,
     bad=0.5,
     reason="Measured by the squared length of the validation set's mean gradient. Two searches "
-    "whose target was drawn from their own domains left 4 to 5 % (2026-11-22); from one half on "
-    "most of what is asked for is in none of the domains.",
+    "whose target was drawn from their own domains left 4 to 5 % (2026-11-22). From one half on, "
+    "the domains lack most of what the target asks for.",
 )
 CHECKED = Limits(  # share of the domains that contradict the mixture on fresh text
     good=1e-9,
     bad=0.25,
-    reason="A domain contradicts the mixture by more than 3 standard errors. The check takes other "
-    "sequences than the search, and losses instead of gradients.",
+    reason="A domain contradicts the mixture when it is more than 3 standard errors away. The "
+    "check uses other sequences than the search, and losses instead of gradients.",
 )
 CALM = Limits(  # by linear evidence: mean over the second half of sum_k |w_{t+1,k} - w_{t,k}|
     good=0.005,
     bad=0.02,
-    reason="Searches in which one domain was right had 0.0004 to 0.002, those in which several "
-    "shared the weight 0.005 to 0.012; earlier designs that lost a domain for a while, or fell "
-    "back to uniform weights, 0.007 to 0.047. Short runs move more.",
+    reason="Searches in which one domain was right had a jitter of 0.0004 to 0.002, and searches "
+    "in which several shared the weight 0.005 to 0.012. Searches that lost a domain for a while, "
+    "or fell back to uniform weights, had 0.007 to 0.047. Short runs move more.",
 )
 FITS = Limits(  # PSIS k-hat
     good=0.7,
@@ -107,19 +107,19 @@ FITS = Limits(  # PSIS k-hat
 AGREES = Limits(  # share of pairs of seeds in which one's HDI holds the other's weight
     good=0.8,
     bad=0.5,
-    reason="If intervals and seeds were drawn alike, an interval would hold nearly as many of the "
-    "other seeds' weights as its probability says.",
+    reason="If seeds scattered as the posterior does, an interval would hold nearly the share of "
+    "the other seeds' weights that its probability says.",
 )
 HALF_DECIDED = Limits(  # share of the domains whose HDI is clear of 1 / K
     good=0.5,
     bad=1e-9,
-    reason="Good where at least half of the domains are decided, bad where none is: a count, not a "
-    "test.",
+    reason="Good if at least half of the domains are decided, bad if none is. This is a count, not "
+    "a test.",
 )
 MOST_EPOCHS = Limits(  # times that a run on the mixture reads a domain
     good=4.0,
     bad=float("inf"),
-    reason="Up to four readings of a text are worth nearly as much as fresh text, more bring less "
-    "and less (Muennighoff et al., arXiv 2305.16264).",
+    reason="Up to four readings of a text are worth nearly as much as fresh text. Further readings "
+    "bring less and less (Muennighoff et al., arXiv 2305.16264).",
 )
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise

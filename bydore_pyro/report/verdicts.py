@@ -132,7 +132,7 @@ def _finished(record: RunRecord) -> Verdict | None:
         question="Did it run to its end?",
         answer="No",
         figures=f"It stopped after {number(record.number('steps'), 0)} steps: "
-        f"{record.metrics['stopped']}. All that follows is of the steps before.",
+        f"{record.metrics['stopped']}. The rest of this report covers the steps before.",
     )
 
 
@@ -164,9 +164,8 @@ def _settled(record: RunRecord) -> Verdict | None:
         question=question,
         answer=answers[level],
         figures=f"The result averages steps {steps[start]} to {steps[end - 1]}. The mean weights "
-        f"of the two halves of them (the second begins at step {steps[middle]}) lie "
-        f"{number(moved)} apart in total variation; settled is below {SETTLED.good:g}, moving from "
-        f"{SETTLED.bad:g} on.",
+        f"before and after step {steps[middle]} are {number(moved)} apart in total variation. "
+        f"Below {SETTLED.good:g} counts as settled, {SETTLED.bad:g} or more as moving.",
         reason=SETTLED.reason,
     )
 
@@ -182,7 +181,7 @@ def _calm(record: RunRecord) -> Verdict | None:
         question="Does it jitter?",
         answer=answers[level],
         figures=f"In the second half the weights change by {number(jitter, 4)} in sum from one "
-        f"step to the next; calm is below {CALM.good:g}, unstable from {CALM.bad:g} on.",
+        f"step to the next. Below {CALM.good:g} counts as calm, {CALM.bad:g} or more as unstable.",
         reason=CALM.reason,
     )
 
@@ -198,11 +197,11 @@ def _decided(record: RunRecord) -> Verdict | None:
         f"The {share} interval of {len(clear)} of {len(decided)} domains lies clear of "
         f"{against}; they hold {percent(held)} of the weight."
         if clear
-        else f"The {share} interval of every domain holds {against}: this run cannot say of any "
-        "whether it deserves more or less than that."
+        else f"The {share} interval of every domain holds {against}: this run cannot say whether "
+        "any domain deserves more or less."
     )
     if 0 < len(clear) < len(decided):
-        told += " Of the others this run cannot say whether they deserve more or less than that."
+        told += " This run cannot say whether the others deserve more or less."
     level = HALF_DECIDED.level(len(clear) / len(decided))
     if too_few_runs(record):
         level, told = "bad", f"{told} So few runs cannot decide it."
@@ -225,13 +224,13 @@ def _fits(record: RunRecord) -> Verdict | None:
     meaning = (
         "The intervals stand in for the posterior under that evidence."
         if level == "good"
-        else "The intervals tell how far this search has decided, not how that evidence is spread."
+        else "The intervals show how far this search has decided, not how sharp that evidence is."
     )
     return Verdict(
         level=level,
         question=FITS_QUESTION,
         answer=answers[level],
-        figures=f"The last guide against its model, the evidence g frozen at its mean: {told}. "
+        figures=f"The last guide was compared with its model, with g frozen at its mean: {told}. "
         f"{meaning}",
         reason=FITS.reason,
     )
@@ -259,13 +258,14 @@ def _agrees(record: RunRecord) -> Verdict | None:
     if over and level == "good":
         level = "caution"
     answers = {"good": "Mostly", "caution": "In part", "bad": "No"}
-    told = f"Less than half as wide as that spread, overconfident: {', '.join(over)}."
+    told = f"Less than half as wide as that spread, so overconfident: {', '.join(over)}."
     return Verdict(
         level=level,
         question=question,
         answer=answers[level],
-        figures=f"An interval holds what another seed found in {percent(held)} of the cases; good "
-        f"is from {percent(AGREES.good)} on, bad below {percent(AGREES.bad)}. The largest standard "
+        figures=f"An interval holds what another seed found in {percent(held)} of the cases. "
+        f"{percent(AGREES.good)} or more is good, below {percent(AGREES.bad)} is bad. The largest "
+        "standard "
         f"deviation of a weight over the seeds is {number(max(spread))}. "
         f"{told if over else 'No domain is overconfident.'}",
         reason=AGREES.reason,

@@ -26,7 +26,7 @@ def _clean_character(character: str) -> str:
 
 
 def shortened(text: str, most: int = 24) -> str:
-    """Returns clean text of at most so many characters; what is cut is told by an ellipsis."""
+    """Returns clean text of at most so many characters; an ellipsis marks a cut."""
     text = clean(text)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 

@@ -50,8 +50,8 @@ class BudgetConfig:
     budget: float = field(
         default=8.0,
         metadata={
-            "help": "Most FLOPs of a method, in plain trainings of the proxy over --steps steps; "
-            "every method makes its proxies so long that it stays within."
+            "help": "Most FLOPs of a method, counted in plain trainings of the proxy over --steps "
+            "steps. Every method shortens its proxies to stay within it."
         },
     )
     proxy_runs: str | None = field(

@@ -55,7 +55,7 @@ class RunConfig:
         },
     )
     domains: list[str] | None = field(
-        default=None, metadata={"help": "Domains to train on; all of the data when not given."}
+        default=None, metadata={"help": "Domains to train on; all domains if not given."}
     )
     validation: list[str] = field(
         default_factory=list,
@@ -89,7 +89,7 @@ class RunConfig:
     tokens: str | None = field(
         default=None,
         metadata={
-            "help": "Length of the search in training tokens, such as 4e6 or 0.4B; decides --steps."
+            "help": "Length of the search in training tokens, such as 4e6 or 0.4B; sets --steps."
         },
     )
     seed: int = field(default=0, metadata={"help": "Seed of models, search and batches."})
@@ -103,7 +103,7 @@ class RunConfig:
         default=50, metadata={"help": "Steps between two checkpoints; 0 writes none."}
     )
     log: Literal["none", "tensorboard"] = field(
-        default="none", metadata={"help": "'tensorboard' writes its event files into the run."}
+        default="none", metadata={"help": "'tensorboard' writes event files into the run's folder."}
     )
     cache: str | None = field(
         default=None,

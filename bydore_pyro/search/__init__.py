@@ -1,4 +1,4 @@
-"""ByDoRe's search: by gradient matching, in rounds, and by linear evidence (Algorithm 1)."""
+"""ByDoRe's search, by gradient matching in rounds or by linear evidence (Algorithm 1)."""
 
 import lazy_loader
 

@@ -1,9 +1,9 @@
 """Checkpoints of a search: everything that the next step depends on, without pickle.
 
 ``checkpoints/step-000050`` holds the proxy and its optimiser, the guide and its optimiser, random
-states, positions in the data and the trajectory so far, and what it belongs to: seed, options,
-data, versions. A search that goes on from one ends with the same bits, on a CPU, as one that was
-never stopped. What is damaged is set aside as ``refused-step-000050`` and no longer counted.
+states, positions in the data and the trajectory so far. It also names the seed, options, data and
+versions that it belongs to. On a CPU a resumed search ends with the same bits as one that was
+never stopped. A damaged checkpoint is set aside as ``refused-step-000050`` and no longer counted.
 """
 
 from __future__ import annotations

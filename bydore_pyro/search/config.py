@@ -31,41 +31,42 @@ class SearchConfig:
         default="matching",
         metadata={
             "help": "What the weights are learned from. 'matching' measures the gradients of all "
-            "domains in a few rounds and finds the mixture whose gradient is that of the "
-            "validation set. 'linear' is the paper's Algorithm 1: a hypergradient a step. Options "
-            "whose help begins with 'Matching' or 'Linear' are for that evidence alone."
+            "domains in a few rounds and finds the mixture whose gradient matches that of the "
+            "validation set. 'linear' is the paper's Algorithm 1: one hypergradient per step. "
+            "Options whose help begins with 'Matching' or 'Linear' apply only to that evidence."
         },
     )
     steps: int = field(
         default=400,
         metadata={
-            "help": "Steps of the search; one by matching trains for --train_share of them only."
+            "help": "Steps of the search. With matching, the proxy trains for --train_share of "
+            "them."
         },
     )
     rounds: int = field(
-        default=3, metadata={"help": "Matching: measurements of the search, evenly spaced."}
+        default=3, metadata={"help": "Matching: how often the search measures, evenly spaced."}
     )
     train_share: float = field(
         default=0.42,
-        metadata={"help": "Matching: share of the steps after which the last round is, in (0, 1]."},
+        metadata={"help": "Matching: the last round comes after this share of --steps; (0, 1]."},
     )
     round_sequences: int = field(
         default=128,
         metadata={
-            "help": "Matching: sequences of a domain that a round measures, on average; fewer "
-            "where all domains would have more than 8,192, but 16 at least. From the second round "
-            "on, half of them are shared out by the weights."
+            "help": "Matching: sequences of each domain that a round measures, on average. Fewer "
+            "if all domains together would have more than 8,192, but at least 16. From the second "
+            "round on, half of them are shared out by the weights."
         },
     )
     sketch_size: int = field(
         default=4096,
-        metadata={"help": "Matching: numbers that a sequence's gradient is reduced to."},
+        metadata={"help": "Matching: how many numbers a sequence's gradient is reduced to."},
     )
     inference_steps: int | None = field(
         default=None,
         metadata={
-            "help": "Matching: most steps of inference (SVI) in a round. It ends when its loss has "
-            "settled; without this option also after InferenceConfig's limit."
+            "help": "Matching: most steps of inference (SVI) in a round, which stops earlier when "
+            "its loss has settled. InferenceConfig's limit if not given."
         },
     )
     check_sequences: int = field(
@@ -82,8 +83,8 @@ class SearchConfig:
     signal_domains: int = field(
         default=32,
         metadata={
-            "help": "Linear: most domains that are measured in a step; of more, a random subset "
-            "is, and g stays unbiased."
+            "help": "Linear: most domains that a step measures. If there are more, each step "
+            "measures a random subset; g stays unbiased."
         },
     )
     update_every: int = field(
@@ -93,21 +94,24 @@ class SearchConfig:
     strategy: Strategy = field(
         default="intra_sampling",
         metadata={
-            "help": "How the weights become a batch: they share out its sequences or choose its "
-            "one domain (sampling), or they weigh the losses of uniform ones (weighting)."
+            "help": "How the weights become a batch. Sampling: they share out its sequences "
+            "(intra) or choose its one domain (inter). Weighting: they weigh the losses of uniform "
+            "batches."
         },
     )
     learner: Learner = field(
         default="bayesian",
         metadata={
-            "help": "What is learned: the posterior; for comparison a point on the simplex, by the "
-            "same network or by DoReMi's multiplicative update."
+            "help": "What is learned: the posterior ('bayesian'), or for comparison a point on the "
+            "simplex, by the same network ('point') or by DoReMi's multiplicative update "
+            "('exponentiated')."
         },
     )
     hypergradient: Literal["finite_difference", "forward_mode"] = field(
         default="finite_difference",
         metadata={
-            "help": "Linear: g by two perturbed passes, or exactly, by a Jacobian-vector product."
+            "help": "Linear: compute g by two perturbed passes, or exactly by a Jacobian-vector "
+            "product."
         },
     )
     validation_batch: int = field(
@@ -127,7 +131,7 @@ class SearchConfig:
         },
     )
     network_learning_rate: float = field(
-        default=3e-4, metadata={"help": "Linear: the same for the rest of the prior network."}
+        default=3e-4, metadata={"help": "Linear: first step size of the rest of the prior network."}
     )
     guide_learning_rate_decay: float = field(
         default=0.3,
@@ -138,15 +142,14 @@ class SearchConfig:
     kl_scale: Literal["relative", "absolute"] = field(
         default="relative",
         metadata={
-            "help": "Linear: 'relative': kl_weight is a multiple of the running spread of "
-            "g over the "
-            "domains. 'absolute': it is the paper's lambda, in nats per token."
+            "help": "Linear: 'relative': kl_weight is a multiple of the running spread of g over "
+            "the domains. 'absolute': kl_weight is the paper's lambda, in nats per token."
         },
     )
     kl_weight: float = field(default=0.001, metadata={"help": "Linear: weight of the KL term."})
     kl: Literal["exact", "bound"] = field(
         default="exact",
-        metadata={"help": "Linear: KL of the guide: exact up to sampling, or its upper bound."},
+        metadata={"help": "Linear: the guide's KL, exact up to sampling, or its upper bound."},
     )
     moment: Literal["exact", "ratio"] = field(
         default="exact",
@@ -186,7 +189,7 @@ class SearchConfig:
         if self.evidence == "matching":
             if self.trained_steps < self.rounds:
                 raise ValueError(
-                    f"Expected a step a round at least, actual {self.trained_steps} steps "
+                    f"Expected at least one step per round, actual {self.trained_steps} steps "
                     f"(train_share of steps) for {self.rounds} rounds"
                 )
             warn_idle(self, OF_LINEAR, "evidence matching")

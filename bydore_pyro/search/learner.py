@@ -1,4 +1,4 @@
-"""What a search learns the weights with: the posterior, by Pyro's SVI."""
+"""How a search learns the weights: as a posterior, by Pyro's SVI."""
 
 from __future__ import annotations
 

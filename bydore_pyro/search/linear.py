@@ -9,8 +9,8 @@
 7. g around theta_t along D, on fresh batches; their losses go into s_{t+1}
 8. one SVI step of Phi on  -(g . E_q[w]) + lam KL(q || p)
 
-The paper measures the signals by a pass of their own; here the perturbed losses of step 7 serve,
-for nothing, and are one step older.
+The paper measures the signals in an extra pass. Here they are the perturbed losses of step 7, which
+cost nothing and are one step older.
 """
 
 from __future__ import annotations

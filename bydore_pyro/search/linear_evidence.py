@@ -1,7 +1,7 @@
 """What the language model says about the weights: the domains' losses, and g.
 
-One pass gives both: central differences hold the losses as the mean of the perturbed ones, and a
-Jacobian-vector product returns them beside the derivative.
+One measurement gives both. With central differences the losses are the mean of the perturbed
+losses. A Jacobian-vector product returns them beside the derivative.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 1. train the proxy on the weights, uniform ones at first
 2. at fixed theta: sketches of the gradients of fresh sequences of every domain, and of the
    validation set (`bydore_pyro.proxy.gradients`)
-3. add the round's evidence to that of the rounds before (`bydore_pyro.core.matching`)
-4. infer the posterior of the weights (`bydore_pyro.core.inference`), and go on with its mean
+3. add the round's evidence to the evidence of earlier rounds (`bydore_pyro.core.matching`)
+4. infer the posterior of the weights (`bydore_pyro.core.inference`), and train on with its mean
 """
 
 from __future__ import annotations

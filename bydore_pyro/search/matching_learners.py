@@ -1,4 +1,4 @@
-"""What a search by gradient matching learns the weights with: the posterior, or a point."""
+"""How a search by gradient matching learns the weights: as a posterior, or as a point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ablation: the same search without a distribution. Weights are points on the simplex."""
+"""The ablation: the same search without a distribution, where the weights are a point."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PointLearner:
         seed: Of its first weights.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, Fig. "weight_sensitivity".
+        Yuan et al., Bayesian Domain Reweighting, Fig. 4a.
     """
 
     def __init__(

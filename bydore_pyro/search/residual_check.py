@@ -1,8 +1,8 @@
 """An independent check of a mixture: the hypergradient along what it leaves unmatched.
 
-At the best mixture ``u`` no domain brings more: along the residual ``r = m - sum_k u_k m_k`` the
-hypergradient ``<m_k, r>`` is 0 for domains that have weight and not above 0 for the others. It is
-measured by finite differences of losses, on sequences that the search has not seen.
+At the best mixture ``u`` no domain can improve the match: along the residual ``r = m - sum_k u_k
+m_k`` the hypergradient ``<m_k, r>`` is 0 for domains that have weight and at most 0 for the others.
+The check measures it by finite differences of losses, on sequences that the search has not seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A search of the weights: by gradient matching in rounds, or by the paper's Algorithm 1."""
+"""Searches the weights, by gradient matching in rounds or by the paper's Algorithm 1."""
 
 from __future__ import annotations
 

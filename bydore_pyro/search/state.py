@@ -1,4 +1,4 @@
-"""A search between two steps, and what every step of it leaves behind."""
+"""The state of a search between two steps, and the record of each step."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def lock_if_free(path: Path, *, make: bool = False) -> int | None:
         except OSError as error:  # such as some network file systems
             if make:
                 warnings.warn(
-                    f"{path} cannot be locked ({error.strerror}): see to it that one process "
+                    f"{path} cannot be locked ({error.strerror}): make sure that one process "
                     "writes to it at a time",
                     stacklevel=2,
                 )

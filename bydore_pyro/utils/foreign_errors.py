@@ -76,7 +76,7 @@ def _familiar(error: BaseException | None) -> OSError | None:
     if isinstance(error, RuntimeError) and WRITING.search(text):
         return OSError(f"Expected room for a file of tensors, found that it broke off: {short}")
     if isinstance(error, RuntimeError) and WORKER.search(text):
-        return OSError(f"A process that reads died, most often for want of memory: {short}")
+        return OSError(f"A process that reads died, most often from lack of memory: {short}")
     if type(error).__name__ == "SafetensorError":
         return OSError(f"Expected a whole file of tensors, found: {short}")
     return None

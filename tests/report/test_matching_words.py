@@ -50,7 +50,7 @@ def test_rounds_are_read_as_far_as_they_are_there() -> None:
     [
         (0.04, "The domains cover the target: their best mixture leaves 4.0 % of"),
         (0.44, "No mixture of these domains teaches 44 % of what the target asks for."),
-        (0.8, "asks for. More text of its kind"),
+        (0.8, "asks for. More text like the target"),
     ],
 )
 def test_the_unexplained_share(unexplained: float, told: str) -> None:
@@ -63,15 +63,15 @@ def test_the_check_on_fresh_text() -> None:
     found = check_told(METRICS)
     assert found is not None
     assert found[:2] == ([], 4)
-    assert found[2] == "On fresh text none of 4 domains contradicts it."
+    assert found[2] == "On fresh text none of 4 domains contradicts the mixture."
     slopes = {"code": -0.01, "law": 0.01, "prose": 0.0, "web": 0.0}
     check = {"slopes": slopes, "failing": ["code", "law", "nowhere"]}
     found = check_told({"matching": {"check": check}})
     assert found is not None
     assert found[0] == ["code", "law"]
     assert found[2] == (
-        "On fresh text 2 of 4 domains contradict it: more of law and less of code would match the "
-        "target better."
+        "On fresh text 2 of 4 domains contradict the mixture: more of law and less of code would "
+        "match the target better."
     )
 
 

@@ -40,7 +40,7 @@ def empty(tmp_path: Path) -> RunRecord:
 def test_what_was_asked(record: RunRecord, tmp_path: Path) -> None:
     told = dict(asked(record))
     assert told["Length"] == "15,360 training tokens: 60 steps of 8 sequences of 32 tokens"
-    assert (told["To be good for"], told["Weights for"]) == ("law", "4 domains")
+    assert (told["Target"], told["Weights for"]) == ("law", "4 domains")
     assert "Method" not in told
     fit = dict(asked(read_run(write_fit(tmp_path / "fit", "mde"))))
     assert (fit["Method"], fit["Budget"]) == ("mde", "8 plain trainings of the proxy")
@@ -49,7 +49,7 @@ def test_what_was_asked(record: RunRecord, tmp_path: Path) -> None:
     assert on_runs == {
         "Method": "regmix",
         "Fitted on the finished runs in": "tables",
-        "Loss that is to fall": "web",
+        "Loss to lower": "web",
     }
     parts = dict(every_option(record))
     assert ("max_epochs", "not given") in parts["run"]
@@ -96,7 +96,7 @@ def test_losses_and_costs(record: RunRecord) -> None:
     ]
     rows = cost_parts(record, "search")
     assert [row[0] for row in rows] == [
-        "g: what each domain would bring", "training the proxy", "updating the posterior", "in all",
+        "g: how much each domain helps", "training the proxy", "updating the posterior", "in all",
     ]  # fmt: skip
     assert rows[1][1:] == ("15,360", "1.00e+09", "33 %", "4.0 s", "67 %")
     assert rows[-1][3] == "100 %"

@@ -101,7 +101,7 @@ def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
         "most likely, by rounds",
         "round 2, after step 20: 1,002 sequences, validation loss 4.000",
         "The domains cover the target",
-        "On fresh text none of 4 domains contradicts it.",
+        "On fresh text none of 4 domains contradicts the mixture.",
         "k-hat 0.57",
         "the draws are corrected to the posterior's",
     ):

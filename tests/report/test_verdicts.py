@@ -90,7 +90,7 @@ def test_what_is_decided() -> None:
     told = verdict(record, DECIDED)
     assert (told.level, told.answer) == ("good", "3 of 4 domains")
     assert "3 of 4 domains lies clear of the uniform share 0.250; they hold 72 %" in told.figures
-    assert "Of the others" in told.figures
+    assert "whether the others deserve" in told.figures
     open_ = dataclasses.replace(mixture_with_intervals(), hdi=((0.0, 0.9),) * 4)
     told = verdict(record_of(mixture=open_), DECIDED)
     assert told.level == "bad"

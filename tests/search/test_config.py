@@ -46,7 +46,7 @@ def test_bad_configurations_are_refused(options: dict, message: str) -> None:
         ({"inference_steps": 0}, "inference_steps >= 1"),
         ({"check_sequences": 1}, "check_sequences 0 or >= 2"),
         ({"check_sequences": -1}, "check_sequences >= 0"),
-        ({"steps": 5}, "a step a round at least, actual 2 steps .* for 3 rounds"),
+        ({"steps": 5}, "at least one step per round, actual 2 steps .* for 3 rounds"),
         ({"learner": "lucky"}, "learner one of"),
         ({"strategy": "none"}, "strategy one of"),
     ],
