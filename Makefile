@@ -7,12 +7,12 @@ BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
 .PHONY: case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions \
-	compare regmix_pile figures test lint benchmark docs clean
+	compare regmix_pile adaptive figures test lint benchmark docs clean
 
 case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
-compare regmix_pile: .venv/test.stamp
+compare regmix_pile adaptive: .venv/test.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
 figures: .venv/test.stamp

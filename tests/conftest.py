@@ -7,6 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 import torch
 from tiny import (
@@ -32,7 +33,9 @@ if threading.current_thread() is threading.main_thread():
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test that reaches for a hub must fail at once
+# A test that reaches for a hub must fail at once; what is imported above has read the variable.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+huggingface_hub.constants.HF_HUB_OFFLINE = True
 
 
 @pytest.fixture(scope="module")

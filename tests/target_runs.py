@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -72,15 +70,6 @@ def train(store: TokenStore, out: Path, *, resume: bool = False, **rest: Any) ->
         resume=resume,
         **own,
     )
-
-
-def write_run(
-    folder: Path, store: TokenStore, schedule: MixtureSchedule, config: TargetConfig
-) -> None:
-    """Writes what the folder of a run tells of it."""
-    (folder / "manifest.json").write_text(json.dumps(store.index))
-    (folder / "schedule.json").write_text(schedule.to_json())
-    (folder / "config.json").write_text(json.dumps({"target": dataclasses.asdict(config)}))
 
 
 def weights_in(folder: Path) -> dict[str, Tensor]:

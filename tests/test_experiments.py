@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = ["plants", "compare", "assumptions", "convergence", "calibration"]
-OTHERS = ["reuse_guide", "regmix_pile"]  # those without a language model
+OTHERS = ["reuse_guide", "regmix_pile", "adaptive"]  # those without a language model
 ALL_OF_THEM = "study"
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),

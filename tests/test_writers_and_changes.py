@@ -123,13 +123,13 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
 
         monkeypatch.setattr("bydore_pyro.runs.run.run_search", changed)
         return
-    from bydore_pyro.target.sequential_trainer import FiniteLosses
+    from bydore_pyro.target.trainer import RunCallback
 
     def logged(self: Any, args: Any, state: Any, control: Any, **rest: Any) -> None:
         if state.global_step == 1:
             change()
 
-    monkeypatch.setattr(FiniteLosses, "on_log", logged)
+    monkeypatch.setattr(RunCallback, "on_log", logged)
 
 
 @pytest.mark.parametrize("change", [cut, rewrite, replace, Path.unlink])

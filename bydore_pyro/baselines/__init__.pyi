@@ -1,3 +1,5 @@
+from .adaptive import BATCH as BATCH
+from .adaptive import next_mixtures as next_mixtures
 from .autoscale import AutoScaleConfig as AutoScaleConfig
 from .autoscale import fit_autoscale as fit_autoscale
 from .autoscale_table import fit_table as fit_table
@@ -18,6 +20,7 @@ from .mde import MDEConfig as MDEConfig
 from .mde import fit_mde as fit_mde
 from .mixmin import MixMinConfig as MixMinConfig
 from .mixmin import fit_mixmin as fit_mixmin
+from .next_table import next_table as next_table
 from .problem import Fit as Fit
 from .problem import Problem as Problem
 from .proxy_runs import PlannedRun as PlannedRun

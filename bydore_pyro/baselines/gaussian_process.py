@@ -130,6 +130,22 @@ class GaussianProcess:
         spread = variances.mean(0) + means.var(0)  # within the kernels and between them
         return self.centre + self.scale * means.mean(0), self.scale * np.sqrt(spread)
 
+    def believing(self, weights: np.ndarray) -> GaussianProcess:
+        """Returns what would be known if a run on each mixture ``(n, K)`` measured the loss that
+        is expected: the same kernels and means, but less doubt near these mixtures."""
+        inputs = _log_weights(checked_mixtures(weights, self.domains))
+        each = tuple(_believing(one, inputs) for one in self._used)
+        return dataclasses.replace(self, estimator=each[0], others=each if self.others else ())
+
+
+def _believing(estimator: Any, inputs: np.ndarray) -> Any:
+    """Returns a process of the same kernel on more inputs ``(n, K)``, as it expects them."""
+    process = require("sklearn.gaussian_process", "baselines").GaussianProcessRegressor
+    return process(estimator.kernel_, optimizer=None).fit(
+        np.concatenate([estimator.X_train_, inputs]),
+        np.concatenate([estimator.y_train_, estimator.predict(inputs)]),
+    )
+
 
 def _moments(estimator: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns mean and variance ``(S,)`` of standardised losses, without a run's noise."""

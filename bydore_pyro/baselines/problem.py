@@ -39,8 +39,8 @@ class Problem:
         seed: Of models, batches and draws.
         budget: Most FLOPs that a method may spend, as a multiple of a plain training of the proxy.
         runs: Folder of finished proxies; methods share them.
+        most: Largest weight of each domain, which proposed mixtures keep; None without limits.
         held_out: Domains on whose held-out text every proxy is evaluated; the target's if empty.
-        most: Largest weight of each domain, where weights are capped.
         cost: What this method spends.
     """
 
@@ -56,8 +56,8 @@ class Problem:
     seed: int
     budget: float
     runs: Path
-    held_out: tuple[str, ...] = ()
     most: Mapping[str, float] | None = None
+    held_out: tuple[str, ...] = ()
     cost: Cost = field(default_factory=Cost)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
 from bydore_pyro.utils import DataError
 
-__all__ = ["RunsTable", "read_runs", "scales_of"]
+__all__ = ["RunsTable", "read_runs", "scales_of", "table_columns"]
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
@@ -145,9 +145,7 @@ def read_runs(
     Warns:
         UserWarning: When weights are normalised that do not sum to 1; by more than 0.01 is refused.
     """
-    weights_path, losses_path = _find(folder, split, scale)
-    columns = _olmix_columns if weights_path.name in OLMIX else _regmix_columns
-    weights, domains, losses, targets = columns(weights_path, losses_path)
+    weights, domains, losses, targets = table_columns(folder, split, scale)
     for one, other in ((weights, losses), (losses, weights)):
         alone = [run for run in one.runs if run not in other.row]
         if alone:
@@ -208,6 +206,23 @@ def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Pat
 
 
 _Columns = tuple[CsvTable, dict[str, str], CsvTable, dict[str, str]]
+
+
+def table_columns(folder: Path, split: str | None, scale: str | None = None) -> _Columns:
+    """Returns a folder's table of weights and the column of each domain, and its table of losses
+    and the column of each target.
+
+    Args:
+        folder: As for `read_runs`.
+        split: As for `read_runs`.
+        scale: As for `read_runs`.
+
+    Raises:
+        DataError: When tables are missing or cannot be read.
+    """
+    weights_path, losses_path = _find(folder, split, scale)
+    columns = _olmix_columns if weights_path.name in OLMIX else _regmix_columns
+    return columns(weights_path, losses_path)
 
 
 def _olmix_columns(weights_path: Path, losses_path: Path) -> _Columns:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.data import file_sha256
 from bydore_pyro.evaluation import (
-    TOKENIZER_FILES,
     EvaluationConfig,
     evaluate_model,
     require_lm_eval,
@@ -23,6 +23,7 @@ from bydore_pyro.utils import (
     FolderLock,
     RunFolderError,
     appearing_file,
+    content_hash,
     one_line_errors,
     parse_options,
     provenance,
@@ -34,6 +35,7 @@ from bydore_pyro.utils import (
 __all__ = ["EvaluateOptions", "ScoresConfig", "evaluate_command"]
 
 NAME = "bydore evaluate"
+MODEL_FILE = re.compile(r".*\.(safetensors|model|txt|jinja)|(config|tokenizer.*|vocab)\.json")
 UNFINISHED = ".unfinished"  # before the suffix of the scores' file, while tasks are left
 
 
@@ -146,14 +148,12 @@ def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
 
 def _model_sha256(folder: Path) -> str:
     """Hashes a model's configuration, weights and tokenizer; what is missing, its loading tells."""
-    found = hashlib.sha256()
-    for path in (path for path in sorted(folder.glob("*")) if path.is_file()):
-        if path.suffix == ".safetensors" or path.name in ("config.json", *TOKENIZER_FILES):
-            with path.open("rb") as file:
-                found.update(
-                    f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
-                )
-    return found.hexdigest()
+    files = [
+        path
+        for path in sorted(folder.glob("*"))
+        if path.is_file() and MODEL_FILE.fullmatch(path.name)
+    ]
+    return content_hash({path.name: file_sha256(path) for path in files})
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from bydore_pyro.baselines import (
     RunsTable,
     fit_runs,
     fit_table,
+    next_table,
     prior_of,
     read_runs,
 )
@@ -46,8 +47,9 @@ __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 # What `--help` lists, and `--help-all` beside; all other settings stand in a file.
 COMMON = (
     *("method", "runs", "target", "prior", "few_runs", "domain_tokens", "budget", "proxy_runs"),
-    *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies", "data", "domains"),
-    *("validation", "tokenizer", "domain_megabytes", "text_column", "domain_column", "proxy"),
+    *("human", "single", "regmix_regression", "regmix_proxies", "adaptive", "mde_proxies"),
+    *("data", "domains", "validation", "tokenizer", "domain_megabytes", "text_column"),
+    *("domain_column", "proxy"),
     *("learning_rate", "precision", "device", "sequence_length", "batch_sequences", "steps"),
     *("tokens", "evidence", "seed", "max_epochs", "target_tokens", "out", "smoke"),
 )
@@ -58,6 +60,7 @@ MORE = (
 
 DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
 FROM_RUNS = ("regmix", "autoscale")
+NEXT = "next_mixtures.csv"
 SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500}
 
 
@@ -118,6 +121,10 @@ class FitOptions(MethodOptions):
 
     fit: FitConfig
 
+    def __post_init__(self) -> None:
+        if self.regmix.adaptive and self.fit.method != "regmix":
+            raise ValueError(f"Expected --method regmix with --adaptive, found '{self.fit.method}'")
+
 
 def fit_command(arguments: Sequence[str]) -> None:
     """Finds a mixture by --method uniform, natural, unimax, human, single, doremi, regmix,
@@ -144,6 +151,8 @@ def fit_command(arguments: Sequence[str]) -> None:
         epochs = run_epochs(options, domains, found.mixture)
         _write_fit(folder, options, found, problem.cost, epochs)
         if folder.writes:
+            if "adaptive" in found.details:
+                tell(found.details["adaptive"]["told"])
             tell(add_html_report(folder))
             print(report_text(folder.path))
 
@@ -172,10 +181,11 @@ def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
         tell(f"{told}; prior: {source}")
         config = options.regmix
         settings["regmix"] = {
-            name: getattr(config, name) for name in ("regmix_regression", "regmix_draws")
+            name: getattr(config, name)
+            for name in ("regmix_regression", "regmix_draws", "adaptive")
         }
         process = config.regmix_regression == "gaussian_process"
-        stages = 1 + (KERNEL_DRAWS if process else 0)
+        stages = 1 + (KERNEL_DRAWS if process else 0) + config.adaptive
         with tqdm(total=stages, desc="fit and optima", unit="stage", mininterval=0.5) as bar:
             found = fit_runs(
                 *(table, target, prior, config),
@@ -193,6 +203,11 @@ def _fit_on_runs(options: FitOptions, runs: Path, target: str) -> None:
             n: float(w * length / held[n]) for n, w in found.mixture.as_dict().items() if held[n]
         }
     _write_fit(folder, options, found, Cost(), epochs, fitted_to="runs")
+    if "adaptive" in found.details:
+        ahead = found.details["adaptive"]
+        rows = next_table(runs, split, table.domains, np.array(ahead["mixtures"]))
+        folder.write_text(NEXT, rows)
+        tell(f"{ahead['told']}. What to train next: {folder.path / NEXT}")
     tell(add_html_report(folder))
     print(report_text(folder.path))
 

@@ -10,107 +10,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bydore_pyro.evaluation.data import PILE13
-from bydore_pyro.evaluation.scores import kept_random_state, quiet, score_task, wrapped
-from bydore_pyro.evaluation.table import average_of, paper_scores, score_line, scores_table
-from bydore_pyro.evaluation.task_files import sandboxed_templates
-from bydore_pyro.evaluation.tasks import EvaluationTask, load_tasks, network
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.scores import score_task, wrapped
+from bydore_pyro.evaluation.surroundings import (
+    kept_random_state,
+    network,
+    quiet,
+    sandboxed_templates,
+)
+from bydore_pyro.evaluation.table import average_of, paper_scores, score_line
+from bydore_pyro.evaluation.tasks import EvaluationTask, load_tasks
 from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.utils import DataError, device_named, require
 
-__all__ = [
-    "PILE13",
-    "EvaluationConfig",
-    "evaluate_model",
-    "load_model",
-    "require_lm_eval",
-    "scores_table",
-]
-
-TOKENIZER_FILES = (
-    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model"),
-    *("vocab.json", "vocab.txt", "spiece.model"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
-    """What a model is scored on, and how."""
-
-    tasks: list[str] = field(
-        default_factory=lambda: ["pile13"],
-        metadata={"help": "'pile13' (the paper's 13 benchmarks), or tasks of lm-eval by name."},
-    )
-    include_path: str | None = field(
-        default=None, metadata={"help": "Folder of further task files in lm-eval's format."}
-    )
-    allow_task_code: bool = field(
-        default=False,
-        metadata={"help": "Runs the Python that the task files of --include_path name."},
-    )
-    data_dir: str | None = field(
-        default=None,
-        metadata={
-            "help": "Folder with data instead of the hub's: TASK/SPLIT.jsonl or .parquet, by "
-            "lm-eval's names of tasks, with the columns of the hub's data set."
-        },
-    )
-    hub: bool = field(
-        default=False,
-        metadata={
-            "help": "Fetches what is neither in --data_dir nor in this machine's cache from the "
-            "Hugging Face hub; without it nothing is asked of the network."
-        },
-    )
-    num_fewshot: list[int] | None = field(
-        default=None,
-        metadata={
-            "help": "Numbers of examples before the question; a score is the mean over them. If "
-            "not given, 0 1 2 3 4 5 for pile13, as RegMix's, and else the task's own."
-        },
-    )
-    limit: int | None = field(
-        default=None,
-        metadata={"help": "First questions of each task that are asked; all if not given."},
-    )
-    batch_size: int = field(default=16, metadata={"help": "Sequences in a batch."})
-    seed: int = field(
-        default=1234, metadata={"help": "Seed that chooses the examples; lm-eval's is 1234."}
-    )
-    device: str = field(
-        default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
-    )
-    cases: list[int] = field(
-        default_factory=list,
-        metadata={"help": "Cases of the paper (1, 2) whose scores are shown beside."},
-    )
-
-    def __post_init__(self) -> None:
-        if not self.tasks or not all(self.tasks):
-            raise ValueError("Expected the names of tasks, found none")
-        for name in ("include_path", "data_dir", "device"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
-        if self.allow_task_code and self.include_path is None:
-            raise ValueError("Expected --include_path with --allow_task_code, found none")
-        if self.num_fewshot is not None and (
-            not self.num_fewshot or not all(0 <= number <= 1000 for number in self.num_fewshot)
-        ):
-            raise ValueError(f"Expected num_fewshot in [0, 1000], actual {self.num_fewshot}")
-        for name in ("limit", "batch_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"Expected {name} >= 1, actual {value}")
-        if not {*self.cases} <= {1, 2}:
-            raise ValueError(f"Expected cases 1 or 2, actual {self.cases}")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
+__all__ = ["evaluate_model", "load_model", "require_lm_eval"]
 
 
 def evaluate_model(
@@ -191,14 +109,7 @@ def _scores(
     tasks: dict[str, dict[str, Any]] = {}
     with kept_random_state(), network(config.hub):
         with quiet(), templates():
-            ready = load_tasks(
-                config.tasks,
-                config.num_fewshot,
-                None if config.include_path is None else Path(config.include_path),
-                None if config.data_dir is None else Path(config.data_dir),
-                allow_code=config.allow_task_code,
-                hub=config.hub,
-            )
+            ready = load_tasks(config)
             scored = wrapped(model, tokenizer, config.batch_size)
         for task in ready:
             if task.label in kept:
@@ -253,21 +164,12 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     place = device_named(device)
-    if (folder / "model" / "config.json").is_file():
-        raise DataError(f"Expected the folder of a model, found a run's: try {folder / 'model'}")
     if not (folder / "config.json").is_file():
-        raise DataError(f"Expected the folder of a model, found no config.json in {folder}")
-    if not any(folder.glob("*.safetensors")):
-        pickled = sorted(
-            p.name for s in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(s)
+        run = folder / "model"  # where a training leaves it
+        hint = (
+            f", found a run's: try {run}" if run.is_dir() else f", found no config.json in {folder}"
         )
-        other = f"{pickled[0]}: a pickle can run code and is not read" if pickled else "none"
-        raise DataError(f"Expected weights as *.safetensors in {folder}, found {other}")
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise DataError(
-            f"Expected a tokenizer (tokenizer.json) in {folder}, found none: save the one that the "
-            "model was trained with there, by its save_pretrained"
-        )
+        raise DataError(f"Expected the folder of a model{hint}")
     safely = {"local_files_only": True, "trust_remote_code": False}
     part = "tokenizer"
     try:
@@ -281,15 +183,13 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
         broken = [n for n, p in model.named_parameters() if not torch.isfinite(p).all()]
         if broken:
             raise ValueError(f"NaN or infinity in {broken[0]}")
+        if len(tokenizer) > getattr(model.config, "vocab_size", len(tokenizer)):
+            raise ValueError(
+                f"{model.config.vocab_size} tokens, fewer than the tokenizer's {len(tokenizer)}"
+            )
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise DataError(
             f"Expected a {part} that transformers reads in {folder}: {reason}"
         ) from error
-    vocabulary = getattr(model.config, "vocab_size", None)
-    if vocabulary is not None and len(tokenizer) > vocabulary:
-        raise DataError(
-            f"Expected a tokenizer of at most the model's {vocabulary} tokens in {folder}, found "
-            f"one of {len(tokenizer)}"
-        )
     return model.to(place), tokenizer

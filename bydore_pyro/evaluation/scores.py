@@ -2,76 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import random
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from bydore_pyro.evaluation.task_files import replaced
+from bydore_pyro.evaluation.surroundings import TaskLog, replaced
 from bydore_pyro.evaluation.tasks import FAILURES, EvaluationTask
 from bydore_pyro.utils import DataError
 
-__all__ = ["TaskLog", "kept_random_state", "quiet", "score_task", "standard_error", "wrapped"]
+__all__ = ["score_task", "standard_error", "wrapped"]
 
 IN_PERCENT = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "em", "f1")
 PREFERRED = ("acc_norm", "acc", "exact_match")  # of a task's metrics, where none is asked for
 BOOTSTRAP_DRAWS = 200
-
-
-class TaskLog(logging.Handler):
-    """Counts what lm-eval warns of, instead of printing a line for every question.
-
-    Attributes:
-        cut: Requests whose beginning did not fit the model's context; requests that differ in
-            their last token alone count once.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.cut = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Counts a warning."""
-        self.cut += "exceeds model's maximum length" in record.getMessage()
-
-
-@contextmanager
-def quiet() -> Iterator[TaskLog]:
-    """Counts lm-eval's warnings while the block runs; progress bars show on a terminal alone."""
-    logger, log = logging.getLogger("lm_eval"), TaskLog()
-    level, propagate = logger.level, logger.propagate
-    with ExitStack() as stack:
-        if not sys.stderr.isatty():
-            sink = stack.enter_context(open(os.devnull, "w"))
-            stack.enter_context(redirect_stderr(sink))
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False
-        logger.addHandler(log)
-        try:
-            yield log
-        finally:
-            logger.removeHandler(log)
-            logger.propagate = propagate
-            logger.setLevel(level)
-
-
-@contextmanager
-def kept_random_state() -> Iterator[None]:
-    """Gives Python, NumPy and torch their random states back when the block ends."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  (lm-eval seeds it)
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
 
 
 def wrapped(model: Any, tokenizer: Any, batch_size: int) -> Any:
@@ -93,7 +38,7 @@ def score_task(
         task: What is run.
         limit: First questions that are asked; None: all.
         seed: Chooses the examples.
-        log: What `quiet` yields.
+        log: What `surroundings.quiet` yields.
 
     Returns:
         The task's part of what `evaluate_model` returns.
@@ -103,34 +48,30 @@ def score_task(
     """
     from lm_eval.api.metrics import mean
 
-    rows: list[Mapping[str, Any]] = []  # of each run, lm-eval's scores by "metric,filter"
-    answers: list[list[Any]] = []  # of each run, the metric of each question
-    requests = 0
-    key = ""
-    for number in task.num_fewshot:
-        row, samples = _run(model, task, number, limit, seed)
-        key = _reported(row, task.metric)
-        metric, _, filtered = key.partition(",")
-        samples = [sample for sample in samples if sample["filter"] == filtered]
-        rows.append(row)
-        answers.append([sample.get(metric) for sample in samples])
-        requests += sum(len(sample["arguments"]) for sample in samples)
+    runs = [_run(model, task, number, limit, seed) for number in task.num_fewshot]
+    keys = [key for key in runs[0][0] if "," in key and "_stderr," not in key]  # "metric,filter"
+    wanted = (task.metric, *PREFERRED)
+    key = next((k for name in wanted for k in keys if k.partition(",")[0] == name), keys[0])
+    metric, _, filtered = key.partition(",")
+    samples = [[s for s in samples if s["filter"] == filtered] for _, samples in runs]
     aggregate = task.task.aggregation().get(metric, mean)
-    deviation = standard_error(answers, None if aggregate is mean else aggregate, seed)
-    scores = {k: _mean([_in_unit(k, row[k]) for row in rows]) for k in rows[0] if _is_metric(k)}
+    deviation = standard_error(
+        [[sample.get(metric) for sample in run] for run in samples],
+        None if aggregate is mean else aggregate,
+        seed,
+    )
+    scores = {k: [_in_unit(k, row[k]) for row, _ in runs] for k in keys}
+    means = {k: _mean(values) for k, values in scores.items()}
     return {
-        "score": scores.pop(key),
+        "score": means.pop(key),
         "standard_error": _in_unit(key, deviation),
         "unit": "percent" if metric in IN_PERCENT else "as lm-eval gives it",
         "metric": key.removesuffix(",none"),
-        "questions": len(answers[0]),
+        "questions": len(samples[0]),
         "num_fewshot": list(task.num_fewshot),
-        "score_by_num_fewshot": {
-            str(number): _in_unit(key, row[key])
-            for number, row in zip(task.num_fewshot, rows, strict=True)
-        },
-        "other_metrics": {k.removesuffix(",none"): score for k, score in scores.items()},
-        "requests": requests,
+        "score_by_num_fewshot": dict(zip(map(str, task.num_fewshot), scores[key], strict=True)),
+        "other_metrics": {k.removesuffix(",none"): score for k, score in means.items()},
+        "requests": sum(len(sample["arguments"]) for run in samples for sample in run),
         "requests_cut": log.cut,
         "task": task.task.task_name,
         "version": task.task.VERSION,
@@ -145,44 +86,37 @@ def _run(
 ) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """Returns lm-eval's scores of a task, and what it knows of each question; or says why not."""
     from jinja2 import TemplateError
+    from lm_eval import evaluator
+    from lm_eval.tasks import TaskManager
 
+    task.task.set_config("num_fewshot", num_fewshot)
     try:
-        return _evaluate(model, task.task, num_fewshot, limit, seed)
+        # Reports on the machine: they take longer than a small task, and git complains of folders.
+        with (
+            replaced(evaluator, "add_env_info", lambda *_: None),
+            replaced(evaluator, "get_git_commit_hash", lambda *_: None),
+        ):
+            found = evaluator.simple_evaluate(
+                model=model,
+                tasks=[task.task],
+                # An index of no tasks: without one, all of lm-eval's files are read each time.
+                task_manager=TaskManager(include_defaults=False),
+                limit=limit,
+                bootstrap_iters=0,  # `standard_error` is ours
+                log_samples=True,
+                random_seed=seed,
+                numpy_random_seed=seed,
+                torch_random_seed=seed,
+                fewshot_random_seed=seed,
+            )
     except (*FAILURES, TemplateError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise DataError(
             f"Expected questions of {task.label} that lm-eval can ask with {num_fewshot} examples: "
             f"{reason}"
         ) from error
-
-
-def _evaluate(
-    model: Any, task: Any, num_fewshot: int, limit: int | None, seed: int
-) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    from lm_eval import evaluator
-    from lm_eval.tasks import TaskManager
-
-    task.set_config("num_fewshot", num_fewshot)
-    with ExitStack() as stack:
-        # Reports on the machine: they take longer than a small task, and git complains of folders.
-        for name in ("add_env_info", "get_git_commit_hash"):
-            if hasattr(evaluator, name):
-                stack.enter_context(replaced(evaluator, name, lambda *_: None))
-        found = evaluator.simple_evaluate(
-            model=model,
-            tasks=[task],
-            # An index of no tasks: without one, all of lm-eval's 15,000 files are read each time.
-            task_manager=TaskManager(include_defaults=False),
-            limit=limit,
-            bootstrap_iters=0,  # `standard_error` is ours
-            log_samples=True,
-            random_seed=seed,
-            numpy_random_seed=seed,
-            torch_random_seed=seed,
-            fewshot_random_seed=seed,
-        )
-    samples = sorted(found["samples"][task.task_name], key=lambda sample: sample["doc_id"])
-    return found["results"][task.task_name], samples
+    name = task.task.task_name
+    return found["results"][name], sorted(found["samples"][name], key=lambda s: s["doc_id"])
 
 
 def standard_error(
@@ -211,31 +145,14 @@ def standard_error(
             by_question = np.asarray(answers, dtype=float).mean(0)  # (n,)
         except (TypeError, ValueError):  # a metric that some questions do not have
             return None
-        if not np.isfinite(by_question).all():
-            return None
-        return float(by_question.std(ddof=1)) / math.sqrt(n)
+        with np.errstate(invalid="ignore"):
+            return _finite(float(by_question.std(ddof=1)) / math.sqrt(n))
     generator = np.random.default_rng(seed)
     draws = []
     for _ in range(BOOTSTRAP_DRAWS):
         drawn = generator.integers(n, size=n)
         draws.append(np.mean([aggregate([run[i] for i in drawn]) for run in answers]))
     return _finite(float(np.std(draws, ddof=1)))
-
-
-def _is_metric(key: str) -> bool:
-    return "," in key and "_stderr," not in key
-
-
-def _reported(row: Mapping[str, Any], metric: str | None) -> str:
-    """Chooses among lm-eval's "metric,filter"."""
-    keys = [key for key in row if _is_metric(key)]
-    if not keys:
-        raise ValueError("no metric")
-    for name in (metric, *PREFERRED):
-        for key in keys:
-            if key.partition(",")[0] == name:
-                return key
-    return keys[0]
 
 
 def _in_unit(key: str, value: Any) -> float | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bydore_pyro.evaluation.data import PILE13
+from bydore_pyro.evaluation.benchmarks import PILE13
 from bydore_pyro.mixture import average_score, benchmark_scores, misprinted_averages
 
 __all__ = ["average_of", "paper_scores", "score_line", "scores_table"]
@@ -50,67 +50,54 @@ def scores_table(scores: Mapping[str, Any]) -> str:
     All averages are computed from the rows shown; a line says where the paper prints another one,
     and one which scores were not found as the paper's were.
     """
-    tasks = scores["tasks"]
-    ours = _in_the_paper(tasks)
-    asked = [int(name.removeprefix("case")) for name in scores["paper"]]
-    cases: list[int | None] = [*asked] or [None]
-    lines = [line for case in cases if ours for line in _case_lines(case, scores, ours)]
+    import pandas
+
+    tasks, ours = scores["tasks"], _in_the_paper(scores["tasks"])
+    average = f"average of {len(ours)}"
+    rows = {label: _cells(result) for label, result in ours.items()}
+    if ours:
+        rows[average] = {"model": _with_error(scores["average"] or {})}
+    rows |= {label: _cells(result) for label, result in tasks.items() if label not in ours}
+    model = pandas.DataFrame.from_dict(rows, orient="index")
+    beside = {"": model}
+    for case, paper in scores["paper"].items():
+        theirs = pandas.DataFrame(paper["scores"])
+        theirs.loc[average] = paper["averages"]
+        beside[f", beside Case {case.removeprefix('case')}"] = model.join(
+            theirs.map("{:.2f}".format)
+        )
+    if len(beside) > 1:
+        beside.pop("")
+    lines = [f"\npercent{case}\n{frame.to_string(na_rep='')}" for case, frame in beside.items()]
     different = [label for label, result in ours.items() if not _as_in_the_paper(label, result)]
-    if different and asked:
+    if different and scores["paper"]:
         lines.append(
-            "\nNot found as the paper's scores were (lm-eval's own task and all its questions, the "
+            "Not found as the paper's scores were (lm-eval's own task and all its questions, the "
             f"mean over 0 to 5 examples): {', '.join(different)}."
         )
-    others = {label: result for label, result in tasks.items() if label not in ours}
-    if others:
-        width = max(len("other tasks"), *map(len, others))
-        lines.append(f"\n{'other tasks':<{width}}  {'metric':<14}{'model':>15}  questions")
+    for case in scores["paper"] if len(ours) == len(PILE13) else ():
         lines += [
-            f"{label:<{width}}  {r['metric']:<14}{_with_error(r):>15}  {r['questions']:>9,}"
-            for label, r in others.items()
+            f"{method}: the paper prints an average of {printed:.2f}, its rows give {computed:.2f}."
+            for method, (printed, computed) in misprinted_averages(int(case[4:])).items()
         ]
-    for label, result in tasks.items():
-        if result["requests_cut"]:
-            lines.append(
-                f"\n{label}: at least {result['requests_cut']:,} of {result['requests']:,} "
-                "requests did not fit the model's context and lost their beginning."
-            )
+    lines += [
+        f"{label}: at least {result['requests_cut']:,} of {result['requests']:,} requests did not "
+        "fit the model's context and lost their beginning."
+        for label, result in tasks.items()
+        if result["requests_cut"]
+    ]
     return "\n".join(lines)
 
 
-def _case_lines(
-    case: int | None, scores: Mapping[str, Any], ours: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
-    """Returns the table beside one of the paper's cases, or beside none."""
-    paper = scores["paper"].get(f"case{case}", {"averages": {}})
-    methods = list(paper["averages"])
-    beside = "" if case is None else f", beside Case {case}"
-    lines = [_row(f"\npercent{beside}", "model", methods, extra=1)]
-    for label, result in ours.items():
-        theirs = [f"{paper['scores'][method][label]:.2f}" for method in methods]
-        lines.append(_row(f"{label} ({result['metric']})", _with_error(result), theirs))
-    theirs = [f"{paper['averages'][method]:.2f}" for method in methods]
-    average = scores["average"] or {"score": None, "standard_error": None}
-    lines.append(_row(f"average of {len(ours)}", _with_error(average), theirs))
-    if case is not None and len(ours) == len(PILE13):
-        lines += [
-            f"{method}: the paper prints an average of {printed:.2f}, its rows give {computed:.2f}."
-            for method, (printed, computed) in misprinted_averages(case).items()
-        ]
-    return lines
-
-
-def _row(first: str, second: str, others: Sequence[str], extra: int = 0) -> str:
-    return f"{first:<{24 + extra}}{second:>15}" + "".join(f"{text:>11}" for text in others)
+def _cells(result: Mapping[str, Any]) -> dict[str, str]:
+    cells = {"metric": result["metric"], "model": _with_error(result)}
+    return {**cells, "questions": f"{result['questions']:,}"}
 
 
 def _with_error(result: Mapping[str, Any]) -> str:
     """Returns a score and its standard error as text."""
-    score, error = (
-        "none" if result[key] is None else f"{result[key]:.2f}"
-        for key in ("score", "standard_error")
-    )
-    return f"{score} ± {error}"
+    values = [result.get(key) for key in ("score", "standard_error")]
+    return " ± ".join("none" if value is None else f"{value:.2f}" for value in values)
 
 
 def _in_the_paper(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

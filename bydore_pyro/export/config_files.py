@@ -40,13 +40,7 @@ def _json(content: Any) -> str:
 
 
 def for_datasets(shares: Sequence[Share], samples: Samples) -> str:
-    """Hugging Face `datasets`: the arguments of `interleave_datasets`, as JSON.
-
-    Per example, so per document where a row is one. The probabilities are checked by NumPy, which
-    wants a sum of 1 within 1.5e-8. "all_exhausted" begins a domain anew where it ends, so that the
-    shares hold to the end; a domain of probability 0 would never be exhausted.
-    https://huggingface.co/docs/datasets/package_reference/main_classes#datasets.interleave_datasets
-    """
+    """Hugging Face `datasets`: the arguments of `interleave_datasets`, as JSON."""
     return _json(
         {
             "weights_are": f"shares of {UNITS[samples]}",
@@ -62,12 +56,7 @@ def for_datasets(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def for_streaming(shares: Sequence[Share], samples: Samples) -> str:
-    """MosaicML streaming: `streams` by name, for llm-foundry's YAML or `Stream(**stream)`.
-
-    Per sample: per token where samples were made with `--concat_tokens`. Proportions are relative,
-    and all streams must have one.
-    https://docs.mosaicml.com/projects/streaming/en/stable/dataset_configuration/mixing_data_sources.html
-    """
+    """MosaicML streaming: `streams` by name, for llm-foundry's YAML or `Stream(**stream)`."""
     return _yaml(
         {
             "streams": {
@@ -88,14 +77,7 @@ def _blend(shares: Sequence[Share]) -> list[str]:
 
 
 def for_megatron(shares: Sequence[Share], samples: Samples) -> str:
-    """Megatron-LM: the file of `--data-args-path`, a weight and a prefix a line.
-
-    Per sequence. The file is split at white space, so a prefix can have none; a list of odd length
-    is read as prefixes without weights; a weight must be above 0. Prefixes are those of the `.bin`
-    and `.idx` files.
-    https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/utils.py
-    https://github.com/NVIDIA/Megatron-LM/issues/705
-    """
+    """Megatron-LM: the file of `--data-args-path`, a weight and a prefix a line."""
     for share in shares:
         if share.path.split() != [share.path]:
             raise DataError(f"Expected a prefix without white space, found '{share.path}'")
@@ -104,35 +86,19 @@ def for_megatron(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def for_nemo(shares: Sequence[Share], samples: Samples) -> str:
-    """NeMo: `paths` of `PreTrainingDataModule`, a JSON list of strings that is YAML as well.
-
-    Per sequence. Weights and prefixes stand in turn, weights as strings; it ends in the same reader
-    as Megatron's.
-    https://docs.nvidia.com/nemo-framework/user-guide/latest/data/pretrain_data.html
-    """
+    """NeMo: `paths` of `PreTrainingDataModule`, a JSON list of strings that is YAML as well."""
     return _json(_blend(shares))
 
 
 def for_nanotron(shares: Sequence[Share], samples: Samples) -> str:
-    """nanotron: the section `dataset` of a data stage, a Nanoset.
-
-    Per sequence. Folders and weights are lists of one length; weights are normalised, and a domain
-    of weight 0 could be drawn.
-    https://github.com/huggingface/nanotron/blob/main/docs/nanoset.md
-    """
+    """nanotron: the section `dataset` of a data stage, a Nanoset."""
     folders = [share.path for share in shares]
     weights = [share.weight for share in shares]
     return _yaml({"dataset_folder": folders, "dataset_weights": weights}, samples)
 
 
 def for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:
-    """OLMo-core: a `SourceMixtureList`, for `SourceMixtureList.from_yaml`.
-
-    Per token. Ratios lie in (0, 1] and sum to 1 within `numpy.allclose`, about 1e-5; a domain that
-    has too few tokens for its ratio fails unless `max_repetition_ratio` lets them be repeated.
-    Paths are NumPy files of tokens; a `*` is expanded.
-    https://github.com/allenai/OLMo-core/blob/main/src/olmo_core/data/source_mixture.py
-    """
+    """OLMo-core: a `SourceMixtureList`, for `SourceMixtureList.from_yaml`."""
 
     def files(path: str) -> str:
         return path if path.endswith(".npy") or "*" in path else f"{path}/*.npy"
@@ -150,14 +116,7 @@ def for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def for_levanter(shares: Sequence[Share], samples: Samples) -> str:
-    """levanter: `train_weights` for the section `data`, by the names in its `configs`.
-
-    Per sequence. The names must be those of `configs` (`components` in newer versions), so domains
-    of weight 0 stay; levanter does not train on them. Of a block of `mixture_block_size` sequences
-    (2048, less than 65536) a domain gets its share rounded down, and the largest gets the rest: the
-    block is made so large that none loses more than a tenth, as far as it can be.
-    https://levanter.readthedocs.io/en/latest/guides/Training-Data-Guide/
-    """
+    """levanter: `train_weights` for the section `data`, by the names in its `configs`."""
     content: dict[str, Any] = {"train_weights": {share.name: share.weight for share in shares}}
 
     def fits(block: int) -> bool:
@@ -170,12 +129,7 @@ def for_levanter(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def for_regmix(shares: Sequence[Share], samples: Samples) -> str:
-    """TinyLlama as RegMix trains it: `--data_yaml_file`, weights by the prefixes of files.
-
-    Per sequence. Files are found as `prefix*`, so no prefix may begin another; the key `valid` must
-    be there. Without `--prefix` they are `train_` and the domain, as RegMix has them.
-    https://github.com/sail-sg/regmix/tree/main/mixture_config
-    """
+    """TinyLlama as RegMix trains it: `--data_yaml_file`, weights by the prefixes of files."""
     keys = [share.path or f"train_{share.name}" for share in shares]
     for key in keys:
         longer = [other for other in keys if other != key and other.startswith(key)]
@@ -189,11 +143,6 @@ def for_regmix(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def for_doremi(shares: Sequence[Share], samples: Samples) -> str:
-    """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain.
-
-    Per example, which its preprocessing packs to one length. Names are sorted, as it numbers the
-    domains; all of the data's domains must be there, so those of weight 0 stay.
-    https://github.com/sangmichaelxie/doremi/blob/main/README.md
-    """
+    """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain."""
     weights = {share.name: share.weight for share in sorted(shares, key=lambda s: s.name)}
     return _json({"train_domain_weights": weights, "eval_domain_weights": weights})

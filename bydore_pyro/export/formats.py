@@ -1,13 +1,13 @@
-"""Every trainer's format by name, and the configuration of an export."""
+"""Every trainer's format by name (`trainers.yaml`), and the configuration of an export."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from bydore_pyro.export.config_files import (
-    BLOCKS,
     for_datasets,
     for_doremi,
     for_levanter,
@@ -25,8 +25,6 @@ from bydore_pyro.utils import require_finite
 __all__ = ["FORMATS", "ExportConfig", "Format"]
 
 DOMAIN = "{domain}"
-# The weight of issue 705; the blends of megatron-core 0.16 keep within the samples that they built.
-TINY, BLEND = 1e-3, "older Megatron-LM ran out of samples of domains this small (its issue 705)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,21 +94,11 @@ class ExportConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How one trainer takes weights.
-
-    Attributes:
-        write: From shares, and what they are shares of, to the text of a file. Its docstring tells
-            the trainer's rules.
-        draws: What the weights can be shares of there, its own habit first.
-        paths: Whether a prefix is needed, may be given, or has no place in it.
-        keeps_zeros: Whether domains without weight stay, as the trainer wants all of its domains
-            named; else they are dropped.
-        smallest: Weights below are told to the user.
-        caution: What may happen to them.
-        use: What to do with the file, which is `{file}`.
-    """
+    """How one trainer takes weights: an entry of `trainers.yaml`, which tells what each field is,
+    and `write`, which makes the text of a file of shares and of what they are shares of."""
 
     write: Callable[[Sequence[Share], Samples], str]
+    rules: str
     draws: tuple[Samples, ...]
     paths: Literal["needed", "optional", "unused"]
     keeps_zeros: bool = False
@@ -119,80 +107,27 @@ class Format:
     use: str
 
 
-FORMATS: dict[str, Format] = {
-    "datasets": Format(
-        write=for_datasets,
-        draws=("documents", "sequences"),
-        paths="optional",
-        use="given = json.load(open('{file}')); datasets.interleave_datasets([sources[name] for "
-        "name in given['names']], **given['interleave_datasets'])",
-    ),
-    "streaming": Format(
-        write=for_streaming,
-        draws=("sequences", "documents"),
-        paths="needed",
-        use="put {file} under train_loader.dataset of llm-foundry's YAML",
-    ),
-    "megatron": Format(
-        write=for_megatron,
-        draws=("sequences",),
-        paths="needed",
-        smallest=TINY,
-        caution=BLEND,
-        use="train with --data-args-path {file}",
-    ),
-    "nemo": Format(
-        write=for_nemo,
-        draws=("sequences",),
-        paths="needed",
-        smallest=TINY,
-        caution=BLEND,
-        use="PreTrainingDataModule(paths=json.load(open('{file}')), ...)",
-    ),
-    "nanotron": Format(
-        write=for_nanotron,
-        draws=("sequences",),
-        paths="needed",
-        use="put {file} under data_stages, data, dataset of nanotron's YAML",
-    ),
-    "olmo-core": Format(
-        write=for_olmo_core,
-        draws=("tokens",),
-        paths="needed",
-        use="SourceMixtureDatasetConfig(source_list=SourceMixtureList.from_yaml('{file}'), ...)",
-    ),
-    "torchtitan": Format(
-        write=for_torchtitan,
-        draws=("sequences", "documents"),
-        paths="unused",
-        use="import {file} and set config.dataloader = GrainDataLoader.Config(dataset=mixed(...))",
-    ),
-    "levanter": Format(
-        write=for_levanter,
-        draws=("sequences",),
-        paths="unused",
-        keeps_zeros=True,
-        smallest=1 / BLOCKS[-1],
-        caution=f"levanter's largest block of {BLOCKS[-1]} sequences has none of these",
-        use="put {file} under data of levanter's YAML",
-    ),
-    "litgpt": Format(
-        write=for_litgpt,
-        draws=("sequences",),
-        paths="needed",
-        use="import {file} and give train_dataset(...) to the data module's StreamingDataLoader",
-    ),
-    "regmix": Format(
-        write=for_regmix,
-        draws=("sequences",),
-        paths="optional",
-        use="name validation files under valid, and train with --data_yaml_file {file}",
-    ),
-    "doremi": Format(
-        write=for_doremi,
-        draws=("sequences", "documents"),
-        paths="unused",
-        keeps_zeros=True,
-        use="train with --domain_config_path {file}",
-    ),
+WRITERS: dict[str, Callable[[Sequence[Share], Samples], str]] = {
+    "datasets": for_datasets,
+    "streaming": for_streaming,
+    "megatron": for_megatron,
+    "nemo": for_nemo,
+    "nanotron": for_nanotron,
+    "olmo-core": for_olmo_core,
+    "torchtitan": for_torchtitan,
+    "levanter": for_levanter,
+    "litgpt": for_litgpt,
+    "regmix": for_regmix,
+    "doremi": for_doremi,
 }
+
+
+def _read() -> dict[str, Format]:
+    import yaml
+
+    entries = yaml.safe_load((Path(__file__).parent / "trainers.yaml").read_text("utf-8"))
+    draws = {name: tuple(entry.pop("draws")) for name, entry in entries.items()}
+    return {n: Format(write=WRITERS[n], draws=draws[n], **entry) for n, entry in entries.items()}
+
+
+FORMATS: dict[str, Format] = _read()

@@ -10,13 +10,7 @@ __all__ = ["for_litgpt", "for_torchtitan"]
 
 
 def for_torchtitan(shares: Sequence[Share], samples: Samples) -> str:
-    """torchtitan: a Python module with `WEIGHTS` and the mix of `WeightedDataset`, weights > 0.
-
-    Per sequence where datasets are packed before they are mixed, per document where after; the
-    module packs as its weights want it. Up to release 0.3, which packs before, `WEIGHTS` go one by
-    one to `HFDataSource(weight=)`.
-    https://github.com/pytorch/torchtitan/blob/main/torchtitan/components/data/README.md
-    """
+    """torchtitan: a Python module with `WEIGHTS` and the mix of `WeightedDataset`, weights > 0."""
     each, mix = "datasets[name]", "DatasetMixConfig(datasets=weighted)"
     packed = "ConcatThenSplitPackingConfig(dataset={})".format
     if samples == "sequences":
@@ -48,12 +42,7 @@ def mixed(datasets):
 
 
 def for_litgpt(shares: Sequence[Share], samples: Samples) -> str:
-    """LitGPT: a Python module with the `CombinedStreamingDataset` for a data module's training.
-
-    Per sequence, which `TokensLoader` cuts. litdata refuses weights together with
-    `iterate_over_all`, its default.
-    https://lightning.ai/docs/litdata/features/combine-merge-sample
-    """
+    """LitGPT: a Python module with the `CombinedStreamingDataset` for a data module's training."""
     paths = "".join(f"    {share.name!r}: {share.path!r},\n" for share in shares)
     return f'''"""Weights of domains for LitGPT: shares of {UNITS[samples]}."""
 

@@ -117,8 +117,8 @@ def problem_of(
         seed=options.run.seed,
         budget=options.budget.budget,
         runs=runs,
-        held_out=held_out,
         most=largest_weights(options, domains),
+        held_out=held_out,
     )
 
 
@@ -189,11 +189,11 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
 
 
 def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> Fit:
-    """Finds a mixture by the method of that name, capped where the options ask for it.
+    """Finds a mixture by the method of that name, capped where the problem asks for it.
 
     Args:
         method: One of `METHODS`.
-        problem: Data, target, proxy and budget; its cost counter is charged.
+        problem: Data, target, proxy, budget and caps; its cost counter is charged.
         options: The method's own settings.
         folder: Where a search leaves its run.
 
@@ -205,8 +205,7 @@ def fit(method: str, problem: Problem, options: MethodOptions, folder: Path) -> 
     if method not in METHODS:
         raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{method}'")
     found = METHODS[method](problem, options, folder)
-    if (
-        problem.most is None or found.mixture.free_weights is not None
-    ):  # a search has capped its own
+    # A search has capped its own.
+    if problem.most is None or found.mixture.free_weights is not None:
         return found
     return dataclasses.replace(found, mixture=found.mixture.capped(problem.most))

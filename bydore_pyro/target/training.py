@@ -24,13 +24,9 @@ import torch
 from torch import nn
 
 from bydore_pyro.data import TokenStore
+from bydore_pyro.target.checkpoints import checkpoint_step, copy_tokenizer, tensors_only
 from bydore_pyro.target.config import TargetConfig
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.trainer_checkpoints import (
-    checkpoint_step,
-    copy_tokenizer,
-    tensors_only,
-)
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.utils import (
     DataError,
@@ -45,7 +41,7 @@ from bydore_pyro.utils import (
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, TrainerCallback
 
-    from bydore_pyro.target.sequential_trainer import SequentialTrainer
+    from bydore_pyro.target.trainer import SequentialTrainer
 
 __all__ = ["TargetConfig", "Trained", "train_target"]
 
@@ -129,19 +125,18 @@ def _train(
     if folder.writes:  # by the time another process looks, its first files may be there
         _check_folder(out, resume)
     plan = plan_training(model, store, schedule, config, out if resume else None, tell)
-    if not resume:
+    if plan.checkpoint is None:
         parts = {**(options or {}), "target": dataclasses.asdict(config)}
         folder.write_text("schedule.json", schedule.to_json() + "\n")
         folder.write_json("manifest.json", store.index)
         folder.write_config("train", parts, tell)
-    from bydore_pyro.target.sequential_trainer import SavingOnSignal, build_trainer
+    from bydore_pyro.target.trainer import build_trainer
 
-    trainer = build_trainer(plan, store, folder, callbacks)
     plan.dataset.order.counts(checkpoint_step(plan.checkpoint) * config.target_batch_sequences)
     start = time.perf_counter()
     try:
         with tensors_only(plan.checkpoint), deferred() as asked:
-            trainer.add_callback(SavingOnSignal(asked, trainer.largest))
+            trainer = build_trainer(plan, store, folder, callbacks, asked)
             trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
             # Every process comes here: none ends before it is saved.
             if number := trainer.largest(asked()):
@@ -167,6 +162,8 @@ def _check_folder(out: Path, resume: bool) -> None:
         RunFolderError: When it would.
     """
     if resume:
+        if not (out / "config.json").is_file():
+            raise RunFolderError(f"Expected a training to go on with in {out}, found none")
         if (out / MODEL).is_dir() and (out / METRICS).is_file():
             raise RunFolderError(
                 f"Expected a training to go on with, found a finished one in {out}"

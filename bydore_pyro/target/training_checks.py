@@ -24,24 +24,10 @@ __all__ = [
     "device_batch",
     "free_memory",
     "memory_needed",
-    "training_device",
 ]
 
 SHOWN = 4  # domains that a message names
 STATE = 16  # bytes a parameter: weight, gradient and Adam's two moments, float32 each
-
-
-def training_device(name: str) -> torch.device:
-    """Returns the kind of device to train on.
-
-    Raises:
-        ValueError: When it is neither 'cuda' nor 'cpu', or there is no GPU.
-    """
-    if name not in ("cuda", "cpu"):
-        raise ValueError(f"Expected device 'cuda' or 'cpu', found '{name}'")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("Expected a CUDA device, found none: --device cpu trains on the CPU")
-    return torch.device(name)
 
 
 def device_batch(batch: int, most: int, processes: int) -> tuple[int, int]:

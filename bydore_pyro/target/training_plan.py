@@ -14,15 +14,10 @@ from torch import nn
 
 from bydore_pyro.data import TokenStore, load_encoder
 from bydore_pyro.proxy import build_language_model, number_of_processes
+from bydore_pyro.target.checkpoints import belonging, last_checkpoint
 from bydore_pyro.target.config import TargetConfig
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.trainer_checkpoints import (
-    belonging,
-    check_checkpoint,
-    check_same_run,
-    last_checkpoint,
-)
 from bydore_pyro.target.training_checks import (
     check_epochs,
     check_memory,
@@ -31,7 +26,6 @@ from bydore_pyro.target.training_checks import (
     device_batch,
     free_memory,
     memory_needed,
-    training_device,
 )
 from bydore_pyro.utils import require
 
@@ -98,7 +92,9 @@ def plan_training(
     """
     processes = number_of_processes()
     _check_packages(config, processes)
-    device = training_device(config.device)
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("Expected a CUDA device, found none: --device cpu trains on the CPU")
+    device = torch.device(config.device)
     each, accumulation = device_batch(
         config.target_batch_sequences, config.device_batch_sequences, processes
     )
@@ -108,8 +104,9 @@ def plan_training(
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
     checkpoint, belongs = None, belonging(named, store, schedule, config)
     if resumed is not None:
-        check_same_run(resumed, store, schedule, config)
-        checkpoint = _checkpoint_of(resumed, store, config, belongs, tell)
+        writes = os.environ.get("RANK", "0") == "0"
+        checkpoint = last_checkpoint(resumed / CHECKPOINTS, belongs, tell, writes=writes)
+        tell(f"going on from {checkpoint}" if checkpoint else "no checkpoint: beginning anew")
     empty = _empty_model(checkpoint or model, store)
     check_positions(empty.config, config.sequence_length, named)
     liger = config.liger and device.type == "cuda" and find_spec("liger_kernel") is not None
@@ -141,23 +138,6 @@ def plan_training(
         checkpoint=checkpoint,
         belongs=belongs,
     )
-
-
-def _checkpoint_of(
-    run: Path,
-    store: TokenStore,
-    config: TargetConfig,
-    belongs: Mapping[str, Any],
-    tell: Callable[[str], None],
-) -> Path | None:
-    writes = os.environ.get("RANK", "0") == "0"
-    found = last_checkpoint(
-        run / CHECKPOINTS, store.vocabulary, tell, fsdp=config.fsdp, writes=writes
-    )
-    if found is not None:
-        check_checkpoint(found, belongs, tell)
-    tell(f"going on from {found}" if found else "no checkpoint: beginning anew")
-    return found
 
 
 def _empty_model(model: str | Path | PretrainedConfig, store: TokenStore) -> nn.Module:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,18 @@ def test_the_targets_own_domain_wins(problem: Problem, regression: Any) -> None:
     assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     assert (found.mixture.hdi is not None) == (regression == "gaussian_process")
     spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
+    assert 0.9 * 800 < spent <= 800
+
+
+def test_adaptive_proxies_keep_caps_and_the_budget(problem: Problem) -> None:
+    capped = dataclasses.replace(problem, most=dict.fromkeys(problem.names, 0.6))
+    config = RegMixConfig(regmix_proxies=4, regmix_draws=200, adaptive=5)
+    found = fit_regmix(capped, config)
+    told = found.details["adaptive"]
+    assert found.details["proxies"] == 4 + told["runs"] == 9, told
+    runs = [json.loads(path.read_text())["weights"] for path in problem.runs.glob("*/run.json")]
+    assert sum(max(weights.values()) <= 0.6 + 1e-9 for weights in runs) >= 5
+    spent = capped.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
     assert 0.9 * 800 < spent <= 800
 
 

@@ -12,7 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.cli.evaluate import EvaluateOptions, ScoresConfig, evaluate_command
-from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.evaluate import evaluate_model, load_model
 from bydore_pyro.evaluation.scores import score_task
 from bydore_pyro.evaluation.tasks import EvaluationTask
 from bydore_pyro.utils.errors import DataError
@@ -57,8 +58,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     tokens = tokenizer(texts, padding=False)["input_ids"]
     length = max(map(len, tokens))
     batch = torch.tensor([row + [0] * (length - len(row)) for row in tokens])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(250):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(120):
         optimizer.zero_grad()
         model(input_ids=batch, labels=batch).loss.backward()
         optimizer.step()
@@ -102,7 +103,6 @@ def test_a_trained_model_beats_chance(
         assert result["questions"] == 15
         assert result["score"] >= 80.0, name  # chance is 25, give or take 11
         assert f"{name}: acc_norm {result['score']:.2f} ± " in captured.err
-        assert f"{name} (acc_norm)" in captured.out
     assert "beside Case 1" in captured.out
     assert f"In {out}." in captured.out
     assert "Traceback" not in captured.err
@@ -238,7 +238,7 @@ def test_mistakes_are_one_line(
                 "--include_path",
                 str(tmp_path / "tasks"),
             ],
-            "Expected task files without code, found !function os.getcwd",
+            "Expected task files without code, found the tag '!function' in",
         ),
         (
             [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "part")],

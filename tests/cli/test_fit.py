@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -48,16 +49,48 @@ def test_a_method_leaves_a_run_and_reports_it(
 def test_a_run_is_continued_without_training_finished_proxies(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The adaptive ones are proposed again, and found."""
     out = tmp_path / "run"
-    fit_command(arguments(text, out, "regmix", "--budget", "20"))
+    fit_command(arguments(text, out, "regmix", "--budget", "20", "--adaptive", "5"))
+    metrics = json.loads((out / "metrics.json").read_text())
+    told = metrics["details"]["adaptive"]["told"]
+    assert told in capsys.readouterr().err
     (out / "metrics.json").unlink()
     stamps = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")}
-    assert len(stamps) == 4
+    assert len(stamps) == metrics["details"]["proxies"] == 9, told
     before = (out / "mixture.json").read_bytes()
-    capsys.readouterr()
+    last = max(stamps, key=lambda path: stamps[path])
+    shutil.rmtree(last.parent)
     fit_command(["--resume", str(out)])
-    assert {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")} == stamps
+    after = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")}
+    assert after.keys() == stamps.keys()
+    assert [path for path, stamp in after.items() if stamp != stamps[path]] == [last]
     assert (out / "mixture.json").read_bytes() == before
+    again = json.loads((out / "metrics.json").read_text())
+    assert again["search"]["flops"] == metrics["search"]["flops"]
+
+
+def test_a_table_is_followed_by_what_to_train_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its rows continue the table; the same table is followed by the same rows."""
+    given = write_table(tmp_path, runs=6)
+    for out in ("first", "again"):
+        fit_command([*given[:-1], str(tmp_path / out), "--adaptive", "3"])
+    table = (tmp_path / "first" / "next_mixtures.csv").read_text()
+    assert (tmp_path / "again" / "next_mixtures.csv").read_text() == table
+    told = capsys.readouterr().err
+    assert f"What to train next: {tmp_path / 'first' / 'next_mixtures.csv'}" in told
+    header, *rows = table.splitlines()
+    assert header == "run,web,law,code"
+    assert [row.split(",")[0] for row in rows] == ["next-7", "next-8", "next-9"]
+    with (tmp_path / "ratios.csv").open("a") as weights, (tmp_path / "metrics.csv").open("a") as m:
+        weights.write("\n".join(rows) + "\n")
+        m.writelines(f"{r.split(',')[0]},{5 - 2 * float(r.split(',')[2])}\n" for r in rows)
+    law = [float(row.split(",")[2]) for row in rows]
+    assert max(law) > 0.9, "the loss falls with law"
+    fit_command([*given[:-1], str(tmp_path / "more"), "--adaptive", "1"])
+    assert "9 runs of 3 domains" in capsys.readouterr().err
 
 
 def write_table(folder: Path, runs: int = 30) -> list[str]:
@@ -189,6 +222,12 @@ def test_tables_of_runs_need_no_training(
             "method regmix or autoscale with",
         ),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
+        (["--method", "mde", "--adaptive", "4"], "Expected --method regmix with --adaptive, found"),
+        (["--method", "regmix", "--adaptive", "-1"], "Expected adaptive >= 0, actual -1"),
+        (
+            ["--method", "regmix", "--adaptive", "4", "--regmix_regression", "linear"],
+            "Expected --regmix_regression gaussian_process with --adaptive, found 'linear'",
+        ),
         (["--method", "regmix", "--prior", "x"], "Expected --prior with --runs"),
         (["--method", "regmix", "--runs", "nowhere", "--target", "y"], "nowhere"),
         (["--method", "mde", "--smoke", "--budget", "0.1"], "Expected a budget of at least"),

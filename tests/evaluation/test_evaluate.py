@@ -23,14 +23,10 @@ from benchmark_data import (
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from bydore_pyro.evaluation.evaluate import (
-    PILE13,
-    EvaluationConfig,
-    evaluate_model,
-    load_model,
-    require_lm_eval,
-    scores_table,
-)
+from bydore_pyro.evaluation.benchmarks import PILE13
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.evaluate import evaluate_model, load_model, require_lm_eval
+from bydore_pyro.evaluation.table import scores_table
 from bydore_pyro.mixture.published import benchmark_scores
 from bydore_pyro.utils.errors import DataError
 
@@ -284,23 +280,21 @@ def test_folders_that_are_no_models(tmp_path: Path) -> None:
     folder = save_model(tmp_path / "model")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    with pytest.raises(DataError, match=r"a tokenizer \(tokenizer\.json\) in .*, found none"):
+    with pytest.raises(DataError, match="a tokenizer that transformers reads in"):
         load_model(folder)
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match=r"a tokenizer that transformers reads in"):
         load_model(folder)
     folder = save_model(tmp_path / "small", vocabulary=50)
-    with pytest.raises(DataError, match=r"at most the model's 50 tokens in .*, found one of 101"):
+    with pytest.raises(DataError, match=r"a model .*: 50 tokens, fewer than the tokenizer's 101$"):
         load_model(folder)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(DataError, match=r"a model that transformers reads in"):
         load_model(folder)
     weights.unlink()
-    with pytest.raises(DataError, match=r"as \*\.safetensors in .*, found none"):
-        load_model(folder)
-    torch.save({}, folder / "pytorch_model.bin")
-    with pytest.raises(DataError, match=r"found pytorch_model\.bin: a pickle can run code"):
+    torch.save({}, folder / "pytorch_model.bin")  # a pickle can run code and is not read
+    with pytest.raises(DataError, match=r"no file named model\.safetensors found in"):
         load_model(folder)
 
 
@@ -332,23 +326,6 @@ def test_code_beside_a_model_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"that transformers reads in .*contains custom code"):
         load_model(folder)
     assert not marker.exists()
-
-
-def test_options_are_checked() -> None:
-    for wrong, message in (
-        ({"tasks": []}, "names of tasks, found none"),
-        ({"tasks": [""]}, "names of tasks, found none"),
-        ({"num_fewshot": []}, r"num_fewshot in \[0, 1000\], actual \[\]"),
-        ({"num_fewshot": [0, -1]}, r"num_fewshot in \[0, 1000\], actual \[0, -1\]"),
-        ({"limit": 0}, "limit >= 1, actual 0"),
-        ({"cases": [1, 3]}, r"cases 1 or 2, actual \[1, 3\]"),
-        ({"batch_size": 0}, "batch_size >= 1, actual 0"),
-        ({"seed": -1}, r"seed in \[0, 2\*\*31\), actual -1"),
-        ({"data_dir": ""}, "a value for --data_dir"),
-        ({"allow_task_code": True}, "--include_path with --allow_task_code"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            EvaluationConfig(**wrong)
 
 
 def test_what_an_evaluation_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import random
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from benchmark_data import believing, character_tokenizer, write_benchmark
 from lm_eval.api.metrics import mean, mean_stderr, perplexity
 
-from bydore_pyro.evaluation.scores import (
-    TaskLog,
-    kept_random_state,
-    quiet,
-    score_task,
-    standard_error,
-    wrapped,
-)
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.scores import score_task, standard_error, wrapped
+from bydore_pyro.evaluation.surroundings import quiet
 from bydore_pyro.evaluation.tasks import load_tasks
 from bydore_pyro.utils.errors import DataError
 
@@ -64,38 +55,6 @@ def test_where_there_is_no_standard_error() -> None:
     assert standard_error([[1.0, math.inf]], None, 0) is None
 
 
-def test_random_states_are_given_back() -> None:
-    def draw() -> tuple[float, float, float]:
-        return random.random(), np.random.rand(), torch.rand(()).item()  # noqa: NPY002
-
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    expected = draw()
-    random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002
-    torch.set_rng_state(states[2])
-    with kept_random_state():
-        random.seed(3)
-        np.random.seed(3)  # noqa: NPY002
-        torch.manual_seed(3)
-    assert draw() == expected
-
-
-def test_quiet_counts_what_it_does_not_print(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger("lm_eval")
-    before = logger.level, logger.propagate, list(logger.handlers)
-    with quiet() as log:
-        logging.getLogger("lm_eval.models.huggingface").warning(
-            "Combined length of context (9) exceeds model's maximum length (8)."
-        )
-        logging.getLogger("lm_eval.api.task").warning("something else")
-        print("a progress bar", file=sys.stderr)
-    assert isinstance(log, TaskLog)
-    assert log.cut == 1
-    assert (logger.level, logger.propagate, list(logger.handlers)) == before
-    captured = capfd.readouterr()
-    assert captured.out + captured.err == ""
-
-
 def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
     """A belief about a prompt that an example precedes holds with examples alone."""
     questions = write_benchmark(tmp_path, "arc_easy", count=8)
@@ -103,7 +62,8 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
     right_only_with_examples = questions[6]
     prompt, answer = right_only_with_examples.asked[right_only_with_examples.gold]
     known.beliefs[f"\n\n{prompt}"] = [(answer, 0.99)]
-    (task,) = load_tasks(["ARC-Easy"], [0, 1, 3], None, tmp_path)
+    config = EvaluationConfig(tasks=["ARC-Easy"], num_fewshot=[0, 1, 3], data_dir=str(tmp_path))
+    (task,) = load_tasks(config)
     with quiet() as log:
         model = wrapped(known, character_tokenizer(), 3)
         found = score_task(model, task, None, 7, log)
@@ -121,7 +81,8 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_counted_or_refused(tmp_path: Path) -> None:
     questions = write_benchmark(tmp_path, "piqa", count=4)
-    (task,) = load_tasks(["piqa"], [0], None, tmp_path)
+    config = EvaluationConfig(tasks=["piqa"], num_fewshot=[0], data_dir=str(tmp_path))
+    (task,) = load_tasks(config)
     known = believing(questions, lambda place: True)
     known.config.max_position_embeddings = 16
     with quiet() as log:

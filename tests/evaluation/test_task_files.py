@@ -7,11 +7,11 @@ import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from bydore_pyro.evaluation.task_files import READERS, refuse_code, replaced, sandboxed_templates
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.task_files import READERS, refuse_code
 from bydore_pyro.evaluation.tasks import load_tasks
 from bydore_pyro.utils.errors import DataError
 
@@ -38,12 +38,15 @@ def write(path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("task: bad\nprocess_docs: !function utils.process\n", "!function utils.process in"),
-        ("task: bad\nclass: !function utils.Task\n", "!function utils.Task in"),
-        ("group: g\ntask:\n  - task: a\n    doc_to_text: !function u.f\n", "!function u.f in"),
-        ("task: bad\nx: !!python/object/apply:os.getcwd []\n", "python/object/apply:os.getcwd in"),
+        ("task: bad\nprocess_docs: !function utils.process\n", "the tag '!function' in"),
+        ("task: bad\nclass: !function utils.Task\n", "the tag '!function' in"),
+        (
+            "group: g\ntask:\n  - task: a\n    doc_to_text: !function u.f\n",
+            "the tag '!function' in",
+        ),
+        ("task: bad\nx: !!python/object/apply:os.getcwd []\n", "python/object/apply:os.getcwd' in"),
         ("task: bad\nx: !!python/name:os.system\n", "python/name:os.system"),
-        ("task: &a bad\n? !function u.f\n: 1\n", "!function u.f in"),
+        ("task: &a bad\n? !function u.f\n: 1\n", "the tag '!function' in"),
         ("task: bad\nmetric_list:\n  - metric: ./accuracy.py\n", "'./accuracy.py' in"),
         ("task: bad\nmetric_list:\n  - {metric: acc, hf_evaluate: true}\n", "'acc' in"),
         ("task: bad\nmetric_list: [acc_of_the_hub]\n", "'acc_of_the_hub' in"),
@@ -51,7 +54,7 @@ def write(path: Path, text: str) -> Path:
         ("task: bad\nclass: somewhere.Task\n", "class in"),
         ("task: bad\nuse_prompt: ./prompts.yaml:one\n", "use_prompt in"),
         ("task: bad\nunsafe_code: true\n", "unsafe_code in"),
-        ("%TAG !x! !func\n---\ntask: bad\nprocess_docs: !x!tion u.f\n", "!function u.f in"),
+        ("%TAG !x! !func\n---\ntask: bad\nprocess_docs: !x!tion u.f\n", "the tag '!function' in"),
     ],
 )
 def test_code_is_refused(tmp_path: Path, text: str, found: str) -> None:
@@ -77,7 +80,7 @@ def test_a_reader_that_unpickles_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"dataset_path to be one of json, csv, .*found 'pandas' in"
     ):
-        load_tasks(["plain"], None, tmp_path, None, hub=True)
+        load_tasks(EvaluationConfig(tasks=["plain"], include_path=str(tmp_path), hub=True))
     assert not (tmp_path / "ran").exists()
     path.write_text(PLAIN)
     floor = configparser.ConfigParser()
@@ -92,9 +95,12 @@ def test_a_reader_that_unpickles_is_refused(tmp_path: Path) -> None:
     [
         *((f"dataset_path: {name}", f"'{name}'") for name in ("sql", "webdataset", "cache")),
         *((f"dataset_path: {name}", f"'{name}'") for name in ("./data", "/etc", "../x", "x/y/z")),
-        ("dataset_kwargs: {data_files: {a: 'https://x.y/z.json'}}", "local files as data_files"),
-        ("dataset_kwargs: {data_files: ['zip://a::b.zip']}", "local files as data_files"),
-        ("dataset_kwargs: {data_dir: 'hf://datasets/x/y'}", "local files as data_dir"),
+        (
+            "dataset_kwargs: {data_files: {a: 'https://x.y/z.json'}}",
+            "local files in dataset_kwargs",
+        ),
+        ("dataset_kwargs: {data_files: ['zip://a::b.zip']}", "local files in dataset_kwargs"),
+        ("dataset_kwargs: {data_dir: 'hf://datasets/x/y'}", "local files in dataset_kwargs"),
     ],
 )
 def test_data_from_elsewhere_are_refused(tmp_path: Path, text: str, found: str) -> None:
@@ -138,7 +144,7 @@ def test_included_files_are_read_too(tmp_path: Path) -> None:
     write(tmp_path / "outside.txt", "doc_to_text: !function utils.text\n")
     write(tmp_path / "between", "include: [outside.txt]\n")
     write(tmp_path / "tasks" / "more.yaml", "include: ../between\ntask: more\n")
-    with pytest.raises(DataError, match=r"utils\.text in .*outside\.txt"):
+    with pytest.raises(DataError, match=r"'!function' in .*outside\.txt"):
         refuse_code(tmp_path / "tasks")
 
 
@@ -149,41 +155,12 @@ def test_files_that_refer_to_themselves_end(tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_of_task_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a folder of task files, found .*none"):
-        refuse_code(tmp_path / "none")
-    with pytest.raises(DataError, match=r"task files .* found none"):
-        refuse_code(tmp_path)
+    for folder in (tmp_path / "none", tmp_path):
+        with pytest.raises(DataError, match=rf"task files .* found none in {folder}$"):
+            refuse_code(folder)
     write(tmp_path / "broken.yaml", "task: [1\n")
     with pytest.raises(DataError, match=r"a YAML file, found .*broken"):
         refuse_code(tmp_path)
     write(tmp_path / "broken.yaml", "include: missing.yaml\ntask: x\n")
     with pytest.raises(DataError, match=r"a YAML file, found .*missing\.yaml"):
         refuse_code(tmp_path)
-
-
-def test_templates_cannot_reach_python() -> None:
-    from jinja2.exceptions import SecurityError, UndefinedError
-    from lm_eval.utils import apply_template
-
-    escape = "{{ question.__class__.__mro__[1].__subclasses__() | length }}"
-    assert int(apply_template(escape, {"question": "x"})) > 100  # what lm-eval alone allows
-    with sandboxed_templates():
-        with pytest.raises(SecurityError):
-            apply_template(escape, {"question": "x"})
-        with pytest.raises(SecurityError):
-            apply_template("{{ cycler.__init__.__globals__.os }}", {})
-        with pytest.raises(UndefinedError):
-            apply_template("{{ nothing }}", {})
-        assert apply_template("{{ a.split(' ')[:-1] | join('-') }}\n", {"a": "b c d"}) == "b-c\n"
-        assert apply_template("{{ a | regex_replace('b', 'x') }}", {"a": "abb"}) == "axx"
-    assert int(apply_template(escape, {"question": "x"})) > 100
-
-
-def test_replaced() -> None:
-    owner = SimpleNamespace(value=1)
-    with pytest.raises(KeyError), replaced(owner, "value", 2):
-        assert owner.value == 2
-        raise KeyError
-    assert owner.value == 1
-    with pytest.raises(AttributeError), replaced(owner, "other", 2):
-        pass

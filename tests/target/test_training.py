@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.target.checkpoints import broken_seal, write_seal
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.trainer_checkpoints import last_checkpoint
 from bydore_pyro.target.training import TargetConfig, Trained, train_target
 from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
 from bydore_pyro.utils.interrupts import Interrupted
@@ -104,7 +103,7 @@ def test_the_metrics_tell_the_shares(whole: Trained) -> None:
     assert metrics["log"] == whole.log
 
 
-@pytest.mark.parametrize("stopped", [3, 6, 8, 11])
+@pytest.mark.parametrize("stopped", [3, 8, 11])
 def test_resumed_it_ends_with_the_same_bits(
     corpus: TokenStore,
     whole: Trained,
@@ -172,36 +171,22 @@ def test_edited_options_are_refused_by_the_field(
 def test_a_changed_checkpoint_is_set_aside(
     corpus: TokenStore, whole: Trained, tmp_path: Path
 ) -> None:
-    """One whose weights are sound, and others."""
+    """One whose weights are sound, and one that was not written to its end."""
     folder = tmp_path / "run"
     shutil.copytree(whole.folder, folder)
     shutil.rmtree(folder / "model")
-    for step in (8, 12):
-        path = folder / "checkpoints" / f"checkpoint-{step}"
-        change(path, "model.norm.weight", torch.zeros(32))
+    change(folder / "checkpoints" / "checkpoint-8", "model.norm.weight", torch.zeros(32))
+    (folder / "checkpoints" / "checkpoint-12" / "belongs.json").unlink()
     told: list[str] = []
     resumed = train(corpus, folder, resume=True, tell=told.append)
+    assert "checkpoint-12, which has no belongs.json: it was not written to its end" in told[0]
+    assert "checkpoint-8, whose model.safetensors was changed" in told[1]
     for line, step in zip(told, (12, 8), strict=False):
-        assert f"checkpoint-{step}, whose model.safetensors was changed" in line
         assert line.endswith(f"; it is set aside as refused-checkpoint-{step}")
     assert told[2] == "no checkpoint: beginning anew"
     assert same_bits(weights_in(resumed.model), weights_in(whole.model))
     kept = sorted(path.name for path in (folder / "checkpoints").iterdir())
     assert kept == [f"{p}checkpoint-{n}" for p in ("", "refused-") for n in (12, 8)]
-
-
-def test_a_half_written_checkpoint_is_passed_over(
-    corpus: TokenStore, whole: Trained, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "model")
-    (folder / "checkpoints" / "checkpoint-12" / "trainer_state.json").unlink()
-    told: list[str] = []
-    resumed = train(corpus, folder, resume=True, tell=told.append)
-    assert "checkpoint-12, which was not written to its end" in told[0]
-    assert "checkpoint-8" in told[1]
-    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
 
 
 def test_a_finished_run_is_finished(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
@@ -222,79 +207,27 @@ class Runs:
         return (open, (str(self.path), "w"))
 
 
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
-def test_a_checkpoint_cannot_run_code(
-    corpus: TokenStore, whole: Trained, tmp_path: Path, name: str
-) -> None:
-    folder, ran = tmp_path / "run", tmp_path / "ran"
-    shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "model")
-    torch.save({"state": Runs(ran)}, folder / "checkpoints" / "checkpoint-12" / name)
-    told: list[str] = []
-    resumed = train(corpus, folder, resume=True, tell=told.append)
-    assert not ran.exists()
-    assert f"whose {name} holds more than tensors, which is not read" in told[0]
-    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
+def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+    """Not even one that is sealed anew; without its seal the one before is gone on from."""
+    ran = tmp_path / "ran"
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        folder = tmp_path / name
+        shutil.copytree(whole.folder, folder)
+        shutil.rmtree(folder / "model")
+        shutil.rmtree(folder / "checkpoints" / "checkpoint-12")
+        checkpoint = folder / "checkpoints" / "checkpoint-8"
+        belongs = json.loads((checkpoint / "belongs.json").read_text())["belongs"]
+        torch.save({"state": Runs(ran)}, checkpoint / name)
+        assert broken_seal(checkpoint) == f"whose {name} was changed"
+        write_seal(checkpoint, belongs)
+        with pytest.raises(RunFolderError, match=r"Expected a sound .*, found: Weights only load"):
+            train(corpus, folder, resume=True)
+        assert not ran.exists()
 
 
-def test_damaged_checkpoints_are_passed_over(
-    corpus: TokenStore, whole: Trained, tmp_path: Path
-) -> None:
-    """The one before is gone on from, and the end has the same bits."""
-    folder = tmp_path / "run"
-    shutil.copytree(whole.folder, folder)
-    shutil.rmtree(folder / "model")
-    path = folder / "checkpoints" / "checkpoint-12" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
-    told: list[str] = []
-    resumed = train(corpus, folder, resume=True, tell=told.append)
-    assert "checkpoint-12, whose weights cannot be read" in told[0]
-    assert same_bits(weights_in(resumed.model), weights_in(whole.model))
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "which has no optimizer.pt": lambda p: (p / "optimizer.pt").unlink(),
-    "which has no scheduler.pt": lambda p: (p / "scheduler.pt").unlink(),
-    "whose optimizer.pt cannot be read": lambda p: (p / "optimizer.pt").write_bytes(
-        (p / "optimizer.pt").read_bytes()[:3000]
-    ),
-    "whose rng_state.pth cannot be read": lambda p: (p / "rng_state.pth").write_bytes(b""),
-    "whose optimizer.pt is another's": lambda p: torch.save({"a": 1}, p / "optimizer.pt"),
-    "which has no model.norm.weight of shape": lambda p: change(p, "model.norm.weight", None),
-    "which has no model.layers.0": lambda p: change(
-        p, "model.layers.0.mlp.down_proj.weight", torch.ones(3)
-    ),
-    "whose trainer_state.json has no log": lambda p: state(p, log_history="text"),
-    "which was not written to its end": lambda p: state(p, more=3),
-    "whose trainer_state.json is another's": lambda p: state(p, global_step=3),
-    "whose weights cannot be read": lambda p: (p / "config.json").write_text("{}"),
-}
-
-
-def change(path: Path, name: str, value: torch.Tensor | None) -> None:
+def change(path: Path, name: str, value: torch.Tensor) -> None:
     weights = load_file(path / "model.safetensors")
-    weights.pop(name)
-    if value is not None:
-        weights[name] = value
-    save_file(weights, path / "model.safetensors", {"format": "pt"})
-
-
-def state(path: Path, **more: object) -> None:
-    content = json.loads((path / "trainer_state.json").read_text())
-    (path / "trainer_state.json").write_text(json.dumps({**content, **more}))
-
-
-@pytest.mark.parametrize("reason", DAMAGES)
-def test_every_damage_is_named(
-    corpus: TokenStore, whole: Trained, tmp_path: Path, reason: str
-) -> None:
-    shutil.copytree(whole.folder / "checkpoints", tmp_path / "checkpoints")
-    DAMAGES[reason](tmp_path / "checkpoints" / "checkpoint-12")
-    told: list[str] = []
-    found = last_checkpoint(tmp_path / "checkpoints", corpus.vocabulary, told.append)
-    assert found == tmp_path / "checkpoints" / "checkpoint-8"
-    assert len(told) == 1
-    assert f"checkpoint-12, {reason}" in told[0]
+    save_file({**weights, name: value}, path / "model.safetensors", {"format": "pt"})
 
 
 def test_other_sizes_of_a_device_see_the_same(
@@ -343,29 +276,35 @@ def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
 
 
 # Every process writes down the numbers of the sequences that it reads. The second is so late that
-# it finds what the first has written.
+# it finds what the first has written. Then a signal reaches the second process alone.
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 import torch
 from bydore_pyro.data.store import open_store
 from bydore_pyro.target.mixture_dataset import MixtureDataset
-from target_runs import train
+from bydore_pyro.utils.interrupts import Interrupted
+from target_runs import SignalAt, train
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 plain, seen = MixtureDataset.__getitem__, []
 MixtureDataset.__getitem__ = lambda self, n: (seen.append(n), plain(self, n))[1]
-run = Path(sys.argv[2])
-while os.environ["RANK"] == "1" and not (run / "config.json").exists():
+store, run, stopped = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
+rank = os.environ["RANK"]
+while rank == "1" and not (run / "config.json").exists():
     time.sleep(0.05)
-train(open_store(Path(sys.argv[1])), run)
-Path(f"seen-{os.environ['RANK']}").write_text(" ".join(map(str, seen)))
+train(store, run)
+Path(f"seen-{rank}").write_text(" ".join(map(str, seen)))
+try:
+    train(store, stopped, callbacks=[SignalAt(6, signal.SIGTERM)] if rank == "1" else [])
+except Interrupted as error:
+    Path(f"code-{rank}").write_text(str(error.exit_code))
 """
 
 # Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
 SHARDED = """
 import sys
-from collections.abc import Callable
 from pathlib import Path
 import accelerate.state, torch
 from accelerate.utils import DistributedType
@@ -394,25 +333,6 @@ train(store, killed, fsdp=True, resume=True)
 """
 
 
-# The signal reaches the second process alone.
-SIGNALLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from bydore_pyro.data.store import open_store
-from bydore_pyro.utils.interrupts import Interrupted
-from target_runs import SignalAt, train
-
-torch.set_num_threads(1)
-signal.signal(signal.SIGTERM, signal.default_int_handler)
-asking = [SignalAt(6, signal.SIGTERM)] if os.environ["RANK"] == "1" else []
-try:
-    train(open_store(Path(sys.argv[1])), Path(sys.argv[2]), callbacks=asking)
-except Interrupted as error:
-    Path(f"code-{os.environ['RANK']}").write_text(str(error.exit_code))
-"""
-
-
 def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     (folder / "script.py").write_text(script)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -432,13 +352,20 @@ def on_two_processes(folder: Path, script: str, *arguments: Any) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.fixture(scope="module")
+def pair(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes' training, and another that a signal stopped."""
+    folder = tmp_path_factory.mktemp("pair")
+    on_two_processes(folder, SCRIPT, corpus.folder, folder / "run", folder / "stopped")
+    return folder
+
+
 @pytest.mark.slow
 def test_two_processes_train_what_one_trains(
-    corpus: TokenStore, whole: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: TokenStore, whole: Trained, pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tmp_path / "run"
-    on_two_processes(tmp_path, SCRIPT, corpus.folder, run)
-    written = [(tmp_path / f"seen-{rank}").read_text().split() for rank in (0, 1)]
+    run = pair / "run"
+    written = [(pair / f"seen-{rank}").read_text().split() for rank in (0, 1)]
     seen = [[int(n) for n in share] for share in written]
     assert not set(seen[0]) & set(seen[1]), "every process gets its own"
     for step in range(12):  # four sequences of each process make up a step
@@ -461,11 +388,10 @@ def test_two_processes_train_what_one_trains(
 
 
 @pytest.mark.slow
-def test_processes_save_together(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
+def test_processes_save_together(corpus: TokenStore, whole: Trained, pair: Path) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
-    run = tmp_path / "run"
-    on_two_processes(tmp_path, SIGNALLED, corpus.folder, run)
-    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+    run = pair / "stopped"
+    assert [(pair / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
     saved = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert saved == ["checkpoint-4", "checkpoint-6"]
     told: list[str] = []

@@ -21,20 +21,8 @@ from bydore_pyro.target.training_checks import (
     device_batch,
     free_memory,
     memory_needed,
-    training_device,
 )
 from bydore_pyro.utils.errors import DataError
-
-
-def test_a_device_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert training_device("cpu").type == "cpu"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="Expected a CUDA device, found none: --device cpu"):
-        training_device("cuda")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert training_device("cuda").type == "cuda"
-    with pytest.raises(ValueError, match="Expected device 'cuda' or 'cpu', found 'mps'"):
-        training_device("mps")
 
 
 @pytest.mark.parametrize(

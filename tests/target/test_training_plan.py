@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from target_runs import mixture_for, tiny_config, tiny_shape, write_run
+from target_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.target import training_plan
-from bydore_pyro.target.checkpoint_seal import write_seal
+from bydore_pyro.target.checkpoints import write_seal
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.utils.errors import DataError, RunFolderError
@@ -89,9 +89,7 @@ def test_several_processes(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) 
         plan(corpus)
 
 
-def test_going_on(corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule = MixtureSchedule.constant(mixture_for(corpus))
-    write_run(tmp_path, corpus, schedule, tiny_config())
+def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:
     told: list[str] = []
     assert plan(corpus, told, resumed=tmp_path).checkpoint is None
     assert told[0] == "no checkpoint: beginning anew"
@@ -100,7 +98,6 @@ def test_going_on(corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.Monkey
     shape.num_hidden_layers = 3
     shape.save_pretrained(checkpoint)
     write_seal(checkpoint, plan(corpus).belongs)
-    monkeypatch.setattr(training_plan, "last_checkpoint", lambda *_, **__: checkpoint)
     found = plan(corpus, told, resumed=tmp_path)
     assert found.checkpoint == checkpoint
     assert found.model.num_hidden_layers == 3, "the checkpoint's own shape"

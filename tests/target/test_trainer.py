@@ -6,6 +6,7 @@ import dataclasses
 import multiprocessing
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,14 +18,11 @@ from torch.utils.data import SequentialSampler
 from transformers import TrainerControl
 
 from bydore_pyro.data.store import TokenStore, open_store
-from bydore_pyro.target.checkpoint_seal import broken_seal, read_seal
+from bydore_pyro.target.checkpoints import broken_seal, last_checkpoint
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.sequential_trainer import (
-    FilesStay,
-    FiniteLosses,
-    SavingOnSignal,
+from bydore_pyro.target.trainer import (
+    RunCallback,
     SequentialTrainer,
-    WholeCheckpoints,
     build_trainer,
     training_arguments,
 )
@@ -87,59 +85,70 @@ def test_arguments(corpus: TokenStore, tmp_path: Path) -> None:
     assert plugin["state_dict_type"] == "FULL_STATE_DICT", "the sharded kind's index is a pickle"
 
 
-@pytest.mark.parametrize("name", ["loss", "grad_norm"])
-def test_a_training_that_diverges_stops(name: str) -> None:
+def callback(
+    store: TokenStore,
+    folder: RunFolder,
+    *,
+    asked: Callable[[], int] = lambda: 0,
+    largest: Callable[[int], int] = lambda own: own,
+    wait: Callable[[], object] = lambda: None,
+) -> RunCallback:
+    return RunCallback(plan(store), store, folder, asked=asked, largest=largest, wait=wait)
+
+
+def test_a_training_that_diverges_stops(corpus: TokenStore, tmp_path: Path) -> None:
     state: Any = SimpleNamespace(global_step=7)
-    callback = FiniteLosses()
-    callback.on_log(None, state, None, logs={name: 1.0})  # type: ignore[arg-type]
-    callback.on_log(None, state, None)  # type: ignore[arg-type]
-    with pytest.raises(NonFiniteError, match=f"Expected a finite {name}, found nan at step 7"):
-        callback.on_log(None, state, None, logs={name: float("nan")})  # type: ignore[arg-type]
+    own = callback(corpus, RunFolder(tmp_path / "run"))
+    own.on_log(None, state, None)  # type: ignore[arg-type]
+    for name in ("loss", "grad_norm"):
+        own.on_log(None, state, None, logs={name: 1.0})  # type: ignore[arg-type]
+        with pytest.raises(NonFiniteError, match=f"Expected a finite {name}, found nan at step 7"):
+            own.on_log(None, state, None, logs={name: float("nan")})  # type: ignore[arg-type]
 
 
 def test_one_process_makes_a_checkpoint_whole(corpus: TokenStore, tmp_path: Path) -> None:
     """When every process has written its file."""
     checkpoint = tmp_path / "checkpoint-7"
     checkpoint.mkdir()
-    callback = WholeCheckpoints(
-        corpus.tokenizer, {"seed": 3}, lambda: (checkpoint / "rng_state_1.pth").touch()
-    )
+    late = checkpoint / "rng_state_1.pth"
+    own = callback(corpus, RunFolder(tmp_path / "run"), wait=late.touch)
     for main in (False, True):
         state: Any = SimpleNamespace(global_step=7, is_world_process_zero=main)
-        callback.on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)  # type: ignore[arg-type]
+        own.on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)  # type: ignore[arg-type]
         assert (checkpoint / "tokenizer.json").is_file() == main
         assert (broken_seal(checkpoint) is None) == main
-    assert read_seal(checkpoint) == {"seed": 3}
+    assert last_checkpoint(tmp_path, plan(corpus).belongs, print) == checkpoint
 
 
-def test_files_that_do_not_stay_stop_a_training(store: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(store, tmp_path / "store"))
+def test_files_that_do_not_stay_stop_a_training(corpus: TokenStore, tmp_path: Path) -> None:
+    data = Path(shutil.copytree(corpus.folder, tmp_path / "store"))
     folder = RunFolder(tmp_path / "run")
-    callback = FilesStay(folder, open_store(data))
-
-    def step() -> None:
-        given = SimpleNamespace(should_save=False, should_training_stop=False)
-        callback.on_step_end(None, None, given)  # type: ignore[arg-type]
-
-    step()
-    (data / "train" / "a.bin").unlink()
-    step()  # the text is looked at where what was learned of it is kept
+    own = callback(open_store(data), folder)
+    own.on_step_end(None, None, TrainerControl())  # type: ignore[arg-type]
+    (data / "train" / "birds.bin").unlink()
+    # The text is looked at where what was learned of it is kept.
+    own.on_step_end(None, None, TrainerControl())  # type: ignore[arg-type]
     for name in ("should_save", "should_training_stop"):
-        given = SimpleNamespace(**{"should_save": False, "should_training_stop": False, name: True})
-        with pytest.raises(DataError, match=r"a\.bin to stay while it is read, found: No such"):
-            callback.on_step_end(None, None, given)  # type: ignore[arg-type]
+        control = TrainerControl(**{name: True})
+        with pytest.raises(DataError, match=r"birds\.bin to stay while it is read, found: No such"):
+            own.on_step_end(None, None, control)  # type: ignore[arg-type]
     folder.path.rmdir()
     with pytest.raises(RunFolderError, match="run to stay"):
-        step()
+        own.on_step_end(None, None, TrainerControl())  # type: ignore[arg-type]
 
 
-def test_processes_end_behind_the_same_step() -> None:
+def test_processes_end_behind_the_same_step(corpus: TokenStore, tmp_path: Path) -> None:
     """A signal that reached another process counts too."""
     numbers, heard = iter([0, 0, 15]), iter([0, 2, 0])
-    callback = SavingOnSignal(lambda: next(heard), lambda own: max(own, next(numbers)))
+    own = callback(
+        corpus,
+        RunFolder(tmp_path / "run"),
+        asked=lambda: next(heard),
+        largest=lambda own: max(own, next(numbers)),
+    )
     for stops in (False, True, True):
         control = TrainerControl()
-        callback.on_step_end(None, None, control)  # type: ignore[arg-type]
+        own.on_step_end(None, None, control)  # type: ignore[arg-type]
         assert control.should_training_stop == control.should_save == control.should_log == stops
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,13 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import build_language_model
-from bydore_pyro.target.checkpoint_seal import write_seal
-from bydore_pyro.target.trainer_checkpoints import checkpoint_step, copy_tokenizer
+from bydore_pyro.target.checkpoints import checkpoint_step, copy_tokenizer, write_seal
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
 from bydore_pyro.utils import NonFiniteError, RunFolder
 
 __all__ = [
-    "FilesStay",
-    "FiniteLosses",
-    "SavingOnSignal",
+    "RunCallback",
     "SequentialTrainer",
-    "WholeCheckpoints",
     "build_trainer",
     "training_arguments",
 ]
@@ -65,8 +61,35 @@ class SequentialTrainer(Trainer):
         return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
 
 
-class FiniteLosses(TrainerCallback):
-    """Stops a training whose loss or gradient has become NaN or infinite."""
+class RunCallback(TrainerCallback):
+    """What a run asks of the Trainer besides training: an end in time, and whole checkpoints.
+
+    It stops a training whose loss or gradient has become NaN or infinite, whose folder is deleted
+    (the Trainer would make it again), or whose text changes. It saves and ends one behind the step
+    in which a signal arrived in any process. It puts the tokenizer beside the model of every
+    checkpoint, and seals it.
+
+    Args:
+        plan: What runs.
+        store: The text.
+        folder: Of the run.
+        asked: Returns the number of the signal that arrived in this process, 0 before.
+        largest: Returns the largest of all processes' numbers: they end behind the same step.
+        wait: Returns when every process has come there: each writes a file of its own.
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        store: TokenStore,
+        folder: RunFolder,
+        *,
+        asked: Callable[[], int],
+        largest: Callable[[int], int],
+        wait: Callable[[], object],
+    ) -> None:
+        self._belongs, self._store, self._folder = plan.belongs, store, folder
+        self._asked, self._largest, self._wait = asked, largest, wait
 
     def on_log(
         self,
@@ -89,75 +112,30 @@ class FiniteLosses(TrainerCallback):
                     "--learning_rate may help"
                 )
 
-
-class WholeCheckpoints(TrainerCallback):
-    """Puts the tokenizer beside the model of every checkpoint, and seals it.
-
-    Args:
-        tokenizer: Its folder.
-        belongs: What the checkpoints belong to.
-        wait: Returns when every process has come there: each writes a file of its own.
-    """
-
-    def __init__(
-        self, tokenizer: Path, belongs: Mapping[str, Any], wait: Callable[[], object]
-    ) -> None:
-        self._tokenizer, self._belongs, self._wait = tokenizer, belongs, wait
-
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
-    ) -> None:
-        """Makes it whole."""
-        self._wait()
-        if state.is_world_process_zero:
-            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            copy_tokenizer(self._tokenizer, checkpoint)
-            write_seal(checkpoint, self._belongs)
-
-
-class SavingOnSignal(TrainerCallback):
-    """Saves and ends a training behind the step in which a signal arrived in any process.
-
-    Args:
-        asked: Returns the signal's number, 0 before.
-        largest: Returns the largest of all processes' numbers: they end behind the same step.
-    """
-
-    def __init__(self, asked: Callable[[], int], largest: Callable[[int], int]) -> None:
-        self._asked, self._largest = asked, largest
-
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
-        """Asks."""
-        if self._largest(self._asked()):
-            control.should_log = control.should_save = control.should_training_stop = True
-
-
-class FilesStay(TrainerCallback):
-    """Stops a training whose folder is deleted, which the Trainer would make again, or whose text
-    changes.
-
-    Args:
-        folder: Of the run.
-        store: The text.
-    """
-
-    def __init__(self, folder: RunFolder, store: TokenStore) -> None:
-        self._folder, self._store = folder, store
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
-    ) -> None:
-        """Looks at the folder, and at the text where the step is saved or the last.
+        """Looks for signals, at the folder, and at the text where the step is saved or the last.
 
         Raises:
             RunFolderError: When the folder is another.
             DataError: When the text is.
         """
         self._folder.require()
+        if self._largest(self._asked()):
+            control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:
             self._store.require_unchanged()
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Makes the checkpoint whole."""
+        self._wait()
+        if state.is_world_process_zero:
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            copy_tokenizer(self._store.tokenizer, checkpoint)
+            write_seal(checkpoint, self._belongs)
 
 
 def build_trainer(
@@ -165,6 +143,7 @@ def build_trainer(
     store: TokenStore,
     folder: RunFolder,
     callbacks: Sequence[TrainerCallback] = (),
+    asked: Callable[[], int] = lambda: 0,
 ) -> SequentialTrainer:
     """Returns the Trainer of a fresh model.
 
@@ -173,6 +152,7 @@ def build_trainer(
         store: The text; its tokenizer goes into every checkpoint.
         folder: Of the run.
         callbacks: Further ones.
+        asked: Returns the number of the signal that arrived, 0 before.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.config.seed)
@@ -181,15 +161,12 @@ def build_trainer(
         model=model,
         args=training_arguments(plan, folder.path / CHECKPOINTS),
         train_dataset=plan.dataset,
-        callbacks=[
-            FilesStay(folder, store),
-            FiniteLosses(),
-            *_tensorboard(plan, folder),
-            *callbacks,
-        ],
     )
     wait = trainer.accelerator.wait_for_everyone
-    trainer.add_callback(WholeCheckpoints(store.tokenizer, plan.belongs, wait))
+    largest = trainer.largest
+    own = RunCallback(plan, store, folder, asked=asked, largest=largest, wait=wait)
+    for callback in (own, *_tensorboard(plan, folder), *callbacks):
+        trainer.add_callback(callback)
     if trainer.is_fsdp_enabled:
         # The sharded kind has an index that is unpickled, and no `from_pretrained` reads it.
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")

@@ -1,0 +1,251 @@
+"""Adaptive design against the fixed one, on tables of measured runs as the emulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import drawn_by, markdown, run_main
+from regmix_subsets import joined
+from tqdm import tqdm
+
+from bydore_pyro.baselines import BATCH, RunsTable, fit_gaussian_process, next_mixtures, read_runs
+from bydore_pyro.utils import RunFolder, provenance, tell
+
+ABOUT = """Hold the adaptive design of bydore fit --adaptive against the fixed one. The measured
+runs of a table are the pool: a design may only pick among them, and sees the losses of those that
+it picked. Both begin with the same random runs. The fixed design goes on in random order, the
+adaptive one by expected improvement. What each recommends is the pool's run of least predicted
+loss; its regret is that run's loss less the least of the pool."""
+
+FIXED = (24, 32, 48, 64, 96, 128)  # runs after which the fixed design is asked
+LEVELS = (0.05, 0.02, 0.01)  # regrets, nats per token
+SMOKE = {"seeds": 2, "first": 8, "most": 12}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveConfig:
+    """The pool, the designs, and where the results go."""
+
+    tables: str = field(
+        metadata={
+            "help": "Folder of train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same for "
+            "test; both splits are the pool."
+        }
+    )
+    scale: str = field(default="1m", metadata={"help": "The SCALE of the tables."})
+    targets: list[str] = field(
+        default_factory=lambda: ["pile_cc"], metadata={"help": "The losses that are to fall."}
+    )
+    seeds: int = field(default=20, metadata={"help": "Random first runs and orders."})
+    first: int = field(default=24, metadata={"help": "Random runs that both designs begin with."})
+    most: int = field(default=56, metadata={"help": "All runs of the adaptive design."})
+    out: str | None = field(
+        default=None, metadata={"help": "Folder of the run; runs/adaptive-<time> if not given."}
+    )
+    smoke: bool = field(default=False, metadata={"help": "Seconds; shows that all parts work."})
+
+    def __post_init__(self) -> None:
+        for name in ("tables", "scale", "out"):
+            if getattr(self, name) == "":
+                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if self.seeds < 1:
+            raise ValueError(f"Expected seeds >= 1, actual {self.seeds}")
+        if not 2 <= self.first <= min(self.most, FIXED[-1]):
+            highest = min(self.most, FIXED[-1])
+            raise ValueError(f"Expected first in [2, {highest}], actual {self.first}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveOptions:
+    """All options."""
+
+    run: AdaptiveConfig
+
+
+def adaptive_regrets(
+    pool: RunsTable, losses: np.ndarray, order: np.ndarray, first: int, most: int
+) -> list[dict[str, Any]]:
+    """Returns, for each number of runs, what the adaptive design would recommend, and whether its
+    rule would have ended it there."""
+    found, got, best = [], order[:first].tolist(), losses.min()
+    while True:
+        model = fit_gaussian_process(pool.weights[got], losses[got])
+        rest = np.setdiff1d(np.arange(len(losses)), got)
+        ahead = next_mixtures(model, pool.weights[got], pool.weights[rest], BATCH)
+        found.append(
+            {
+                "runs": len(got),
+                "regret": float(losses[model.predict(pool.weights).argmin()] - best),
+                "regret_of_best_measured": float(losses[got].min() - best),
+                "expected_gain": float(ahead.expected_gain[0]),
+                "noise": ahead.noise,
+                "below_noise": ahead.below_noise,
+                "ends": not ahead.worthwhile,
+            }
+        )
+        if len(got) + BATCH > most:
+            return found
+        got += rest[ahead.places].tolist()
+
+
+def fixed_regrets(
+    pool: RunsTable, losses: np.ndarray, order: np.ndarray, sizes: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Returns, for each number of runs, what the random order's regression would recommend."""
+    found = []
+    for size in sizes:
+        got = order[:size]
+        model = fit_gaussian_process(pool.weights[got], losses[got])
+        regret = losses[model.predict(pool.weights).argmin()] - losses.min()
+        found.append({"runs": size, "regret": float(regret)})
+    return found
+
+
+def regret_of_best(losses: np.ndarray, most: int) -> np.ndarray:
+    """Returns the expected regret of the best of 1 to `most` random runs of a pool, ``(most,)``.
+
+    The best of n is the j-th of M with probability C(M - j, n - 1) / C(M, n), j from 1.
+    """
+    gaps, size = np.sort(losses) - losses.min(), len(losses)
+    return np.array(
+        [
+            sum(math.comb(size - j, n - 1) * gap for j, gap in enumerate(gaps.tolist(), 1))
+            / math.comb(size, n)
+            for n in range(1, most + 1)
+        ]
+    )
+
+
+def runs_needed(runs: Sequence[int], regrets: Sequence[float], level: float) -> int | None:
+    """Returns after how many runs the regret is at the level and stays there, None if never."""
+    above = [n for n, regret in enumerate(regrets) if regret > level]
+    after = above[-1] + 1 if above else 0
+    return runs[after] if after < len(runs) else None
+
+
+def of_target(pool: RunsTable, target: str, run: AdaptiveConfig, bar: Any) -> dict[str, Any]:
+    """Returns the regrets of both designs over the seeds, and their summary."""
+    losses = pool.losses_of(target)
+    sizes = [run.first] if run.smoke else [n for n in FIXED if run.first <= n <= len(losses)]
+    adaptive, fixed = [], []
+    for seed in range(run.seeds):
+        order = np.random.default_rng(seed).permutation(len(losses))
+        adaptive.append(adaptive_regrets(pool, losses, order, run.first, run.most))
+        fixed.append(fixed_regrets(pool, losses, order, sizes))
+        bar.update()
+    best = regret_of_best(losses, len(losses)).tolist()
+    curves = {
+        "adaptive": curve(adaptive, "regret"),
+        "adaptive, best measured": curve(adaptive, "regret_of_best_measured"),
+        "fixed": curve(fixed, "regret"),
+        "fixed, best measured": {"runs": list(range(1, len(best) + 1)), "mean": best},
+    }
+    ended = [next((row for row in rows if row["ends"]), rows[-1]) for rows in adaptive]
+    return {
+        "least_loss": float(losses.min()),
+        "curves": curves,
+        "runs_needed": {
+            f"{level:g}": {k: runs_needed(c["runs"], c["mean"], level) for k, c in curves.items()}
+            for level in LEVELS
+        },
+        "ended": [{"of_rule": row["ends"], **row} for row in ended],
+        "adaptive": adaptive,
+        "fixed": fixed,
+    }
+
+
+def curve(seeds: Sequence[Sequence[Mapping[str, Any]]], name: str) -> dict[str, Any]:
+    """Returns the mean over the seeds, its standard error, and the quartiles, by number of runs."""
+    values = np.array([[row[name] for row in rows] for rows in seeds])  # (seeds, sizes)
+    error = values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else values[0] * 0
+    return {
+        "runs": [row["runs"] for row in seeds[0]],
+        "mean": values.mean(0).tolist(),
+        "standard_error": error.tolist(),
+        "quartiles": np.quantile(values, [0.25, 0.75], axis=0).T.tolist(),
+    }
+
+
+def tables(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the results as Markdown."""
+    text = ""
+    for target, found in results.items():
+        curves = found["curves"]
+        rows = [
+            [str(n), *(at(curves[name], n) for name in curves)]
+            for n in sorted({*curves["adaptive"]["runs"], *curves["fixed"]["runs"]})
+        ]
+        text += f"\n{target}: mean regret in nats per token, with its standard error\n\n"
+        text += markdown(["runs", *curves], rows)
+        text += "\nRuns after which the mean regret is at the level and stays there:\n\n"
+        rows = [
+            [level, *("never" if n is None else str(n) for n in needed.values())]
+            for level, needed in found["runs_needed"].items()
+        ]
+        text += markdown(["regret", *curves], rows)
+        by_rule = [row for row in found["ended"] if row["ends"]]
+        text += f"\nThe rule ended {len(by_rule)} of {len(found['ended'])} searches"
+        if by_rule:
+            runs, regrets = ([row[k] for row in by_rule] for k in ("runs", "regret"))
+            text += (
+                f", after {np.mean(runs):.1f} runs ({min(runs)} to {max(runs)}), with a mean "
+                f"regret of {np.mean(regrets):.4f} (0 in {regrets.count(0.0)}, "
+                f"{max(regrets):.4f} at most)"
+            )
+        text += ".\n"
+    return text
+
+
+def at(curve: Mapping[str, Any], runs: int) -> str:
+    """Returns a curve's mean after so many runs, with its standard error where it has one."""
+    if runs not in curve["runs"]:
+        return ""
+    place = curve["runs"].index(runs)
+    error = f" ± {curve['standard_error'][place]:.4f}" if "standard_error" in curve else ""
+    return f"{curve['mean'][place]:.4f}{error}"
+
+
+def adaptive(options: AdaptiveOptions) -> None:
+    """Runs both designs and writes the results."""
+    run, start = options.run, time.perf_counter()
+    folder = RunFolder(Path(run.out or f"runs/adaptive-{time.strftime('%Y%m%d-%H%M%S')}"))
+    train = read_runs(Path(run.tables), "train", scale=run.scale)
+    test = read_runs(Path(run.tables), "test", scale=run.scale)
+    pool = joined(train, test.ordered(train.domains, train.targets))
+    for target in run.targets:
+        pool.losses_of(target)  # it must be there before the others are run
+    if run.most + BATCH > len(pool.runs):
+        raise ValueError(f"Expected most <= {len(pool.runs) - BATCH}, the pool, actual {run.most}")
+    tell(f"{len(pool.runs)} runs of {len(pool.domains)} domains")
+    total = len(run.targets) * run.seeds
+    with tqdm(total=total, desc="designs", unit="seed", mininterval=0.5) as bar:
+        results = {target: of_target(pool, target, run, bar) for target in run.targets}
+    config = dataclasses.asdict(run)
+    del config["tables"], config["out"]
+    text = tables(results)
+    folder.write_json("config.json", {"name": "adaptive", "run": config})
+    folder.write_json(
+        "results.json",
+        {
+            "pool": len(pool.runs),
+            "batch": BATCH,
+            "targets": results,
+            "config": config,
+            "seconds": time.perf_counter() - start,
+            **provenance(("scikit-learn", "scipy")),
+        },
+    )
+    folder.write_text("table.md", text.lstrip())
+    print(text)
+    print(drawn_by("adaptive_design", folder))
+
+
+if __name__ == "__main__":
+    run_main(adaptive, "adaptive", ABOUT, AdaptiveOptions, presets={"--smoke": SMOKE})
