@@ -27,7 +27,7 @@ from bydore_pyro.core.hypergradient import (
     step_size,
 )
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.inputs import language_model, load_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils.command_line import tell
 from bydore_pyro.utils.run_folder import provenance
@@ -62,7 +62,7 @@ def measure(options: Options) -> None:
     """Trains, measures and prints a Markdown table."""
     domains = load_domains(options)
     sequences = options.search.signal_sequences
-    proxy = Proxy(options.language_model(domains.corpus.vocabulary, 0), options.proxy)
+    proxy = Proxy(language_model(options, domains.corpus.vocabulary, 0), options.proxy)
     even = dict.fromkeys(domains.names, -(-options.search.batch_sequences // len(domains.names)))
     for step in range(options.search.steps):
         loss = proxy.step(domains.train_batch(even)).mean()

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
 from common import run_main
 
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.inputs import language_model, load_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import peak_memory_megabytes
 from bydore_pyro.search.search import init_search, search_step
@@ -32,8 +32,8 @@ def benchmark(options: Options) -> None:
     domains = load_domains(options)
     corpus = domains.corpus
     seed, batch = options.run.seed, options.search.batch_sequences
-    plain = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
-    searched = Proxy(options.language_model(corpus.vocabulary, seed), options.proxy)
+    plain = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy)
+    searched = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy)
     state = init_search(domains, searched, options.search, options.network, seed=seed)
     names = domains.names
     counts = {name: batch // len(names) + (i < batch % len(names)) for i, name in enumerate(names)}

@@ -15,11 +15,8 @@ from common import drawn_by, markdown, run_main
 from regmix_subsets import joined
 from tqdm import tqdm
 
-from bydore_pyro.baselines.adaptive import BATCH, next_mixtures
-from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
-from bydore_pyro.baselines.runs_table import RunsTable, read_runs
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import RunFolder, provenance
+from bydore_pyro.baselines import BATCH, RunsTable, fit_gaussian_process, next_mixtures, read_runs
+from bydore_pyro.utils import RunFolder, provenance, tell
 
 ABOUT = """Hold the adaptive design of bydore fit --adaptive against the fixed one. The measured
 runs of a table are the pool: a design may only pick among them, and sees the losses of those that

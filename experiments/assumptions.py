@@ -14,13 +14,9 @@ from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import domains_of, load_domains
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.utils.command_line import tell
+from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
+from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
+from bydore_pyro.utils import tell
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
 watch the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth
@@ -107,7 +103,7 @@ def curve(
 ) -> dict[str, Any]:
     """Trains one model with a constant step size; returns its losses at `steps`, and its cost."""
     domains = domains_of(options, load_domains(options).corpus, options.run.seed)
-    model = options.language_model(domains.corpus.vocabulary, options.run.seed)
+    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
     training = train_on_mixture(
         domains, proxy, weights, steps[-1], options.search.batch_sequences, seed=options.run.seed

@@ -27,16 +27,12 @@ from common import drawn_by, markdown, results_of, run_main
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.analysis.diagnostics import MOVES
-from bydore_pyro.core.guide import mixture_model
-from bydore_pyro.core.importance import corrected_draws
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.runs.inputs import load_domains
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.search.matching_learners import MatchingPosterior
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.analysis import MOVES
+from bydore_pyro.core import corrected_draws, mixture_model
+from bydore_pyro.data import Domains
+from bydore_pyro.runs import Options, begin_run, load_domains
+from bydore_pyro.search import MatchingPosterior
+from bydore_pyro.utils import RunFolder, tell
 
 ABOUT = """Make many validation sets of known shares, search the weights of each by the evidence
 that a search by matching has, and count how often the intervals hold the shares. The shares are

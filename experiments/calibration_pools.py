@@ -11,15 +11,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import domains_of
-from bydore_pyro.runs.options import Options
-from bydore_pyro.utils.files import appearing_file
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.proxy import GradientSketch, Proxy, train_on_mixture
+from bydore_pyro.runs import Options, domains_of, language_model
+from bydore_pyro.utils import RunFolder, appearing_file
 
 SIDES = ("measured", "held_out")
 
@@ -94,7 +89,7 @@ def _sketch(
 ) -> None:
     """Trains, and writes the sketches of the steps whose files are missing."""
     seed, config = options.run.seed, options.search
-    proxy = Proxy(options.language_model(domains.corpus.vocabulary, seed), options.proxy)
+    proxy = Proxy(language_model(options, domains.corpus.vocabulary, seed), options.proxy)
     sketch = GradientSketch(proxy, config.sketch_size, seed)
     equal = dict.fromkeys(domains.names, 1 / domains.num_domains)
     training = train_on_mixture(

@@ -12,14 +12,7 @@ from calibration_pools import Pools
 from plants import draw_plant
 from torch import Tensor
 
-from bydore_pyro.core.matching import (
-    Matching,
-    MeasuredRound,
-    Metric,
-    Sample,
-    match,
-    measured_round,
-)
+from bydore_pyro.core import Matching, MeasuredRound, Metric, Sample, match, measured_round
 
 KINDS = ("prior", "sparse")
 REGIMES = ("same documents", "other documents")

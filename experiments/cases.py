@@ -13,19 +13,22 @@ from typing import Any
 from common import markdown, run_main, verify
 from paper_scale import PAPER, ScaleConfig, paper_case
 
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.weights_files import mixture_from
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.report.page import add_html_report
-from bydore_pyro.report.text import report_text
-from bydore_pyro.runs.inputs import load_domains, uniform_weights
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.results import search_metrics
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.data import Domains
+from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.proxy import Cost
+from bydore_pyro.report import add_html_report, report_text
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    is_finished,
+    load_domains,
+    search,
+    search_in,
+    search_metrics,
+    uniform_weights,
+    write_inputs,
+)
+from bydore_pyro.utils import RunFolder, tell
 
 LINEAR = "linear"  # folder of the paper's search, below the case's
 

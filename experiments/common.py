@@ -14,23 +14,38 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from bydore_pyro.analysis.diagnostics import jitter
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.proxy.parallel import number_of_processes, quiet_unless_main
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.proxy.unfinished import kept_on_signal
-from bydore_pyro.runs.inputs import domains_of
-from bydore_pyro.runs.options import SMOKE, Options
-from bydore_pyro.runs.results import Found
-from bydore_pyro.runs.resuming import begin_run, resumed_options
-from bydore_pyro.runs.run import search_in
-from bydore_pyro.utils.command_line import one_line_errors, parse_options, resumed_run, tell
-from bydore_pyro.utils.errors import DataError, NonFiniteError
-from bydore_pyro.utils.files import appearing_file
-from bydore_pyro.utils.run_folder import RunFolder, provenance
+from bydore_pyro.analysis import jitter
+from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import (
+    Cost,
+    Proxy,
+    kept_on_signal,
+    number_of_processes,
+    quiet_unless_main,
+    train_on_mixture,
+)
+from bydore_pyro.runs import (
+    SMOKE,
+    Found,
+    Options,
+    begin_run,
+    domains_of,
+    language_model,
+    resumed_options,
+    search_in,
+)
+from bydore_pyro.utils import (
+    DataError,
+    NonFiniteError,
+    RunFolder,
+    appearing_file,
+    one_line_errors,
+    parse_options,
+    provenance,
+    resumed_run,
+    tell,
+)
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
@@ -142,7 +157,7 @@ def fresh_model(
     """
     domains = domains_of(options, corpus, seed)
     # A constant step size would leave the last losses noisier than the mixtures differ.
-    model = options.language_model(corpus.vocabulary, seed)
+    model = language_model(options, corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, decay_steps=steps)
     belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
     with ExitStack() as stack:

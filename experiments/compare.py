@@ -14,17 +14,20 @@ from common import FRESH_SEED, drawn_by, pruned, results_of, run_main
 from compare_tables import LINEAR, PRUNED, standings, standings_table, target_table
 from compare_targets import HELD_OUT, TARGETS, Target, posed, target_named, text_of_targets
 
-from bydore_pyro.analysis.diagnostics import jitter
-from bydore_pyro.baselines.fixed import SingleConfig
-from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.runs.inputs import domains_of
-from bydore_pyro.runs.methods import METHODS, MethodOptions, fit, problem_of
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.analysis import jitter
+from bydore_pyro.baselines import FinishedRun, Fit, PlannedRun, Problem, SingleConfig, train_runs
+from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.runs import (
+    METHODS,
+    MethodOptions,
+    begin_run,
+    domains_of,
+    fit,
+    problem_of,
+    processes,
+)
+from bydore_pyro.utils import RunFolder, tell
 
 ABOUT = """Find a mixture by every method for each target, and train fresh models on it: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
@@ -124,7 +127,7 @@ def one_target(
             place = folder.path / f"search-{plain}{'-linear' * (method == LINEAR)}"
             chosen = dataclasses.replace(own, single=SingleConfig(single=single))
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
-        own.parallel().wait()  # until it is there for all processes
+        processes(own).wait()  # until it is there for all processes
         found[label] = json.loads(noted.read_text(encoding="utf-8"))
         if method == "bydore":
             search = folder.path / f"search-{plain}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from common import markdown
 
-from bydore_pyro.mixture.published import average_score, benchmark_scores
+from bydore_pyro.mixture import average_score, benchmark_scores
 
 OWN = "bydore"
 LINEAR = "bydore_linear"

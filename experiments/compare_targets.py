@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from bydore_pyro.data.cut import cut_store
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.data.validation_file import with_validation_file
-from bydore_pyro.runs.inputs import load_domains
-from bydore_pyro.runs.options import Options
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.data import TokenStore, cut_store, with_validation_file
+from bydore_pyro.runs import Options, load_domains
+from bydore_pyro.utils import DataError
 
 T = TypeVar("T", bound=Options)
 WITHHELD = "withheld:"  # before a domain's name: that domain is the target, and not trained on

@@ -14,15 +14,15 @@ from common import drawn_by, markdown, results_of, run_main
 from convergence_problems import FrozenProxy, KnownGradients, Problem
 from tqdm import tqdm
 
-from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.guide import MixtureGuide, mixture_model
-from bydore_pyro.core.hypergradient import finite_difference
-from bydore_pyro.core.prior_net import FreeConcentrations
-from bydore_pyro.runs.inputs import load_domains
-from bydore_pyro.runs.options import SMOKE, Options
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.config_checks import warn_idle
+from bydore_pyro.core import (
+    FreeConcentrations,
+    HypergradientELBO,
+    MixtureGuide,
+    finite_difference,
+    mixture_model,
+)
+from bydore_pyro.runs import SMOKE, Options, begin_run, load_domains
+from bydore_pyro.utils import tell, warn_idle
 
 ABOUT = """Measures the two rates of the convergence theorem: the error of the finite-difference
 hypergradient falls as eps^2 until round-off takes over (its square is the theorem's eps^4), and the

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.core.hypergradient import Parameters, forward_mode
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import uniform_weights
-from bydore_pyro.runs.options import Options
+from bydore_pyro.core import Parameters, forward_mode
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy import Proxy, train_on_mixture
+from bydore_pyro.runs import Options, language_model, uniform_weights
 
 DOMAINS, PARAMETERS = 6, 40
 
@@ -85,7 +83,7 @@ class FrozenProxy:
 
     def __init__(self, options: Options, domains: Domains, estimates: int) -> None:
         self.sequences = options.search.signal_sequences
-        model = options.language_model(domains.corpus.vocabulary, options.run.seed)
+        model = language_model(options, domains.corpus.vocabulary, options.run.seed)
         proxy = Proxy(model, options.proxy)
         steps, batch = options.search.steps, options.search.batch_sequences
         training = train_on_mixture(

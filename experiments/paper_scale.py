@@ -10,12 +10,8 @@ from typing import Literal
 
 import torch
 
-from bydore_pyro.runs.inputs import load_domains
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.results import search_metrics
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.runs.run import is_finished, search
-from bydore_pyro.utils.command_line import tell
+from bydore_pyro.runs import Options, begin_run, is_finished, load_domains, search, search_metrics
+from bydore_pyro.utils import tell
 
 # Vocabulary and sequence length are RegMix's; the tokens are the paper's.
 PAPER = {

@@ -11,16 +11,20 @@ from typing import Any
 
 from common import results_of, run_main, verify
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture, total_variation
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.report.page import add_html_report
-from bydore_pyro.runs.inputs import domains_of, load_domains, uniform_weights
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.runs.run import is_finished, search_in
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import Mixture, total_variation
+from bydore_pyro.proxy import Cost
+from bydore_pyro.report import add_html_report
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    domains_of,
+    is_finished,
+    load_domains,
+    search_in,
+    uniform_weights,
+)
+from bydore_pyro.utils import RunFolder, tell
 
 ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
 domains, and measure how near they come: the share of the gap in validation loss between uniform and

@@ -14,15 +14,19 @@ import numpy as np
 from common import drawn_by, markdown, pruned, results_of, run_main, verify
 from planted import gap_closed
 
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.mixture.mixture import Mixture, total_variation
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.runs.inputs import domains_of, load_domains, uniform_weights
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.resuming import begin_run
-from bydore_pyro.runs.run import is_finished, search_in
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.data import Domains
+from bydore_pyro.mixture import Mixture, total_variation
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    domains_of,
+    is_finished,
+    load_domains,
+    search_in,
+    uniform_weights,
+)
+from bydore_pyro.utils import DataError, tell
 
 ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
 among them. Draw the validation set of each in these shares, search the weights of all domains, and

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from common import drawn_by, markdown, results_of, run_main, run_variants, verify
 
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.runs.inputs import load_domains, uniform_weights
-from bydore_pyro.runs.options import Options
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import Options, load_domains, uniform_weights
 
 ABOUT = """Runs the same search with the posterior, with a point on the simplex learned by the same
 network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compares

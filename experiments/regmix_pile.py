@@ -24,13 +24,22 @@ from regmix_subsets import (
 )
 from tqdm import tqdm
 
-from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.baselines.regmix import prior_of
-from bydore_pyro.baselines.regression import AnyRegression, fit_regression
-from bydore_pyro.baselines.runs_table import RunsTable, read_runs, scales_of
-from bydore_pyro.baselines.simulated_optimum import BEST, SimulatedOptimum, simulated_optimum
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import RunFolder, provenance
+from bydore_pyro.baselines import (
+    BEST,
+    AnyRegression,
+    GaussianProcess,
+    RunsTable,
+    SimulatedOptimum,
+    fit_gaussian_process,
+    fit_regression,
+    prior_of,
+    read_runs,
+    scales_of,
+)
+
+# The door would give the module of that name.
+from bydore_pyro.baselines.simulated_optimum import simulated_optimum
+from bydore_pyro.utils import RunFolder, provenance, tell
 
 ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a
 Gaussian process, and predict runs that were not fitted: the rank correlation on every target. Then

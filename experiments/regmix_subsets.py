@@ -10,9 +10,9 @@ import numpy as np
 from common import markdown
 from tqdm import tqdm
 
-from bydore_pyro.baselines.regmix import RegMixConfig, Regressed, fit_runs
-from bydore_pyro.baselines.regression import fit_regression
-from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.baselines import RegMixConfig, Regressed, RunsTable, fit_regression, fit_runs
+
+# The door would give the module of that name.
 from bydore_pyro.baselines.scale_up import scale_up
 
 SIZES = (24, 64, 256)

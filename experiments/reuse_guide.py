@@ -18,12 +18,10 @@ from pyro.optim import ClippedAdam
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.prior_net import FreeConcentrations
-from bydore_pyro.mixture.mixture import HDI_PROBABILITY
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.utils.arviz_import import inference_data, plot_forest
-from bydore_pyro.utils.run_folder import RunFolder, provenance
+from bydore_pyro.core import FreeConcentrations, MixtureGuide
+from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.proxy import Cost
+from bydore_pyro.utils import RunFolder, inference_data, plot_forest, provenance
 
 ABOUT = """Fit the Gamma-Dirichlet guide with stock Pyro: (a) to multinomial counts with a Dirichlet
 prior, and (b), amortised, to many count vectors at once, as in a topic model. In both the exact

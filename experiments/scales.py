@@ -16,12 +16,10 @@ from compare_tables import mean_and_spread
 from compare_targets import posed, target_named, text_of_targets
 from scipy.stats import rankdata
 
-from bydore_pyro.baselines.proxy_runs import FinishedRun
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.runs.resuming import resumed_options
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.run_folder import RunFolder, provenance
+from bydore_pyro.baselines import FinishedRun
+from bydore_pyro.data import TokenStore
+from bydore_pyro.runs import language_model, processes, resumed_options
+from bydore_pyro.utils import RunFolder, RunFolderError, provenance, tell
 
 ABOUT = """Train fresh models that are larger than the proxy on the mixtures that every method of a
 finished comparison (experiments/compare.py) found with it, and correlate the ranks of the mixtures
@@ -89,7 +87,7 @@ def scales(options: ScalesOptions) -> None:
     compared, found = comparison(source, config)
     path = Path(config.out or source / "scales")
     base = judging(compared, found["steps"], config, path)
-    folder = RunFolder(path, writes=base.parallel().is_main)
+    folder = RunFolder(path, writes=processes(base).is_main)
     corpus = text_of_targets(base, config.targets)
     small, targets = compared.run.proxy, found["targets"]
     sizes = {small: size_of(replace(base, search=compared.search), base, corpus, found["steps"])}
@@ -161,7 +159,7 @@ def at_width(base: CompareOptions, model: str) -> CompareOptions:
 
 def width(options: CompareOptions) -> int:
     """The width of the options' model, ``D``."""
-    config: Any = options.language_model(300, 0).config
+    config: Any = language_model(options, 300, 0).config
     return config.hidden_size
 
 
@@ -170,7 +168,7 @@ def size_of(
 ) -> dict[str, Any]:
     """Returns how large a model is, and how long it is trained."""
     count, small = (
-        sum(p.numel() for p in options.language_model(corpus.vocabulary, 0).parameters())
+        sum(p.numel() for p in language_model(options, corpus.vocabulary, 0).parameters())
         for options in (own, base)
     )
     return {

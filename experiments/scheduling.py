@@ -6,8 +6,8 @@ from pathlib import Path
 
 from common import drawn_by, markdown, results_of, run_main, run_variants
 
-from bydore_pyro.proxy.scheduling import STRATEGIES
-from bydore_pyro.runs.options import Options
+from bydore_pyro.proxy import STRATEGIES
+from bydore_pyro.runs import Options
 
 ABOUT = """Runs the same search under each of the four scheduling strategies (the paper's Fig. 4b):
 the weights share out a batch's sequences, choose its one domain, or weigh the losses of uniform

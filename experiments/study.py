@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.runs.run import is_finished
-from bydore_pyro.utils.arviz_import import import_arviz
-from bydore_pyro.utils.command_line import one_line_errors, parse_options, tell
-from bydore_pyro.utils.files import appearing_file
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.runs import is_finished
+from bydore_pyro.utils import (
+    RunFolder,
+    appearing_file,
+    import_arviz,
+    one_line_errors,
+    parse_options,
+    tell,
+)
 
 ABOUT = """Run the study's experiments, --jobs at once and each in a folder of its own, keep of
 their results what the figures need, and draw every figure and table. Goes on where it stopped:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +196,19 @@ def test_results_are_small_and_name_no_folder() -> None:
         if path.is_file():
             assert path.stat().st_size < 400_000, path
             assert b"/tmp/" not in path.read_bytes(), path
+
+
+def test_results_name_commits_of_this_history() -> None:
+    def git(*arguments: str) -> str:
+        told = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+        return told.stdout if told.returncode == 0 else ""
+
+    if shutil.which("git") is None or git("rev-parse", "--is-shallow-repository") != "false\n":
+        pytest.skip("there is no git history here, or only the end of one")
+    history = set(git("rev-list", "HEAD").split())
+    named = {
+        path: re.findall(r'"commit": ?"([0-9a-f]+)\+?"', path.read_text(encoding="utf-8"))
+        for path in RESULTS.rglob("*.json")
+    }
+    assert sum(map(len, named.values())) >= 9
+    assert {str(p): c for p, c in named.items() if not history.issuperset(c)} == {}

@@ -21,9 +21,9 @@ HEAVY += ("plotly", "jinja2", "sklearn", "lightgbm")
 MODULES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
 
 
-def imports(module: Path) -> Iterator[tuple[str, list[str]]]:
+def imports(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Every import of a module, wherever it stands: from where, and which names."""
-    for node in ast.walk(ast.parse((PACKAGE / module).read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or ""), [alias.name for alias in node.names]
         elif isinstance(node, ast.Import):
@@ -47,7 +47,7 @@ def test_every_folder_is_a_room() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_arrows_point_down_and_go_through_the_rooms_doors(module: Path) -> None:
     own = module.parts[0]
-    for source, names in imports(module):
+    for source, names in imports(PACKAGE / module):
         first, *rest = source.split(".")
         assert first not in ("experiments", "figures", "tests")
         assert first != "pyro" or own in KNOW_PYRO
@@ -58,11 +58,24 @@ def test_arrows_point_down_and_go_through_the_rooms_doors(module: Path) -> None:
         assert set(names) <= exported(rest[0])
 
 
+EXPERIMENTS = sorted(PACKAGE.parent.glob("experiments/*.py"))
+
+
+@pytest.mark.parametrize("script", EXPERIMENTS, ids=lambda path: path.stem)
+def test_experiments_go_through_the_rooms_doors(script: Path) -> None:
+    for source, names in imports(script):
+        package, *rest = source.split(".")
+        # A function named as its module is hidden by it at the door.
+        if package == "bydore_pyro" and names != rest[1:]:
+            assert len(rest) < 2, f"{source} is inside of its room"
+            assert not rest or set(names) <= exported(rest[0])
+
+
 def test_there_is_no_cycle_within_a_room() -> None:
     graph: dict[str, set[str]] = {}
     for module in MODULES:
         name = f"bydore_pyro.{'.'.join(module.with_suffix('').parts)}"
-        graph[name] = {source for source, _ in imports(module)}
+        graph[name] = {source for source, _ in imports(PACKAGE / module)}
     graphlib.TopologicalSorter(graph).prepare()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from bydore_pyro.core import GammaDirichlet, GuideFit, corrected_draws, guide_fit, mixture_model
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, verdict
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search import (
     BayesianLearner,
     LinearSearch,
@@ -297,20 +297,16 @@ def outweighs(posterior: arviz.InferenceData) -> xarray.DataArray:
     return (w > other).mean(("chain", "draw")).rename("probability")
 
 
-def domain_summary(posterior: arviz.InferenceData) -> pandas.DataFrame:
-    """Returns `arviz.summary` of the weights by domain, largest first, with a verdict on each.
+def domain_summary(posterior: arviz.InferenceData, mixture: Mixture) -> pandas.DataFrame:
+    """Returns `arviz.summary` of the weights by domain, largest first.
 
-    Two columns are added. `verdict` is "above" or "below" where the HDI is clear of the uniform
-    share 1 / K, the mean of the prior Dirichlet(1_K), and "undecided" where it is not.
-    `clear_of_prior` tells whether the HDI is clear of the prior's own; as that begins at 0, only
-    large weights can be.
+    Its intervals are the mixture's, and `verdict` is the mixture's verdict on each domain.
     """
-    frame, low, high = summary(posterior, "w", HDI_PROBABILITY)
-    frame["verdict"] = [verdict(*interval, len(frame)) for interval in zip(low, high, strict=True)]
-    # The marginals of Dirichlet(1_K) are Beta(1, K - 1), densest at 0.
-    prior_high = 1 - (1 - HDI_PROBABILITY) ** (1 / (len(frame) - 1))
-    frame["clear_of_prior"] = low > prior_high
-    frame.index = [str(name) for name in posterior["posterior"]["domain"].values]
+    frame = summary(posterior, "w", mixture.hdi_probability)
+    ends = [column for column in frame.columns if column.startswith("hdi_")]
+    frame[ends] = np.array(mixture.hdi)
+    frame["verdict"] = list(mixture.verdicts().values())
+    frame.index = list(mixture.names)
     return frame.sort_values("mean", ascending=False)
 
 

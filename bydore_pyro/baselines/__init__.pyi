@@ -1,3 +1,5 @@
+from .adaptive import BATCH as BATCH
+from .adaptive import next_mixtures as next_mixtures
 from .autoscale import AutoScaleConfig as AutoScaleConfig
 from .autoscale import fit_autoscale as fit_autoscale
 from .autoscale_table import fit_table as fit_table
@@ -16,6 +18,8 @@ from .fixed import fit_natural as fit_natural
 from .fixed import fit_single as fit_single
 from .fixed import fit_uniform as fit_uniform
 from .gaussian_process import KERNEL_DRAWS as KERNEL_DRAWS
+from .gaussian_process import GaussianProcess as GaussianProcess
+from .gaussian_process import fit_gaussian_process as fit_gaussian_process
 from .mde import MDEConfig as MDEConfig
 from .mde import fit_mde as fit_mde
 from .metrics import ALL as ALL
@@ -27,6 +31,9 @@ from .next_table import next_table as next_table
 from .problem import Fit as Fit
 from .problem import Problem as Problem
 from .proposal import gain_over as gain_over
+from .proxy_runs import FinishedRun as FinishedRun
+from .proxy_runs import PlannedRun as PlannedRun
+from .proxy_runs import train_runs as train_runs
 from .regmix import RegMixConfig as RegMixConfig
 from .regmix import Regressed as Regressed
 from .regmix import check_runs as check_runs
@@ -34,6 +41,9 @@ from .regmix import fit_regmix as fit_regmix
 from .regmix import fit_runs as fit_runs
 from .regmix import prior_of as prior_of
 from .regmix import regress_runs as regress_runs
+from .regression import AnyRegression as AnyRegression
+from .regression import PointRegression as PointRegression
+from .regression import fit_regression as fit_regression
 from .repetition import Readings as Readings
 from .repetition import ReadingsConfig as ReadingsConfig
 from .repetition import RepetitionLaw as RepetitionLaw
@@ -41,7 +51,10 @@ from .repetition import fit_repetition as fit_repetition
 from .repetition import measure_readings as measure_readings
 from .runs_table import RunsTable as RunsTable
 from .runs_table import read_runs as read_runs
+from .runs_table import scales_of as scales_of
 from .scale_up import ScaledUp as ScaledUp
 from .scale_up import scale_up as scale_up
+from .simulated_optimum import BEST as BEST
+from .simulated_optimum import SimulatedOptimum as SimulatedOptimum
 from .unimax import UniMaxConfig as UniMaxConfig
 from .unimax import fit_unimax as fit_unimax

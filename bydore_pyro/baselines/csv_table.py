@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line
 
 __all__ = ["CsvTable", "require_once", "some"]
 
@@ -37,8 +37,9 @@ class CsvTable:
                 path, header=None, dtype=object, na_filter=False, encoding="utf-8-sig"
             )
         except (OSError, ValueError) as error:  # ParserError, UnicodeDecodeError and more
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(f"Expected a CSV file in UTF-8, found {path}: {reason}") from error
+            raise DataError(
+                f"Expected a CSV file in UTF-8, found {path}: {one_line(error)}"
+            ) from error
         header, *rows = frame.to_numpy().tolist()
         self.columns = [str(name).strip() for name in header]
         self._rows = rows

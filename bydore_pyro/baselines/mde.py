@@ -9,7 +9,7 @@ import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
-from bydore_pyro.utils import require
+from bydore_pyro.utils import require, require_fields
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 
@@ -31,13 +31,10 @@ class MDEConfig:
     )
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for name, least in (("mde_proxies", 3), ("mde_candidates", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
-        if self.mde_regression not in ("linear", "boosting"):
-            raise ValueError(
-                f"Expected mde_regression 'linear' or 'boosting', actual {self.mde_regression!r}"
-            )
 
 
 def mixture_of_experts_loss(

@@ -16,7 +16,14 @@ from bydore_pyro.data import (
     make_plan,
     prepare,
 )
-from bydore_pyro.utils import one_line_errors, parse_options, progress_bar, tell, visible
+from bydore_pyro.utils import (
+    one_line_errors,
+    parse_options,
+    progress_bar,
+    require_fields,
+    tell,
+    visible,
+)
 
 __all__ = ["PrepareConfig", "prepare_command"]
 
@@ -41,9 +48,7 @@ class PrepareConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        for name in ("data", "out"):
-            if not getattr(self, name):
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        require_fields(self)
         if self.processes is not None and not 0 <= self.processes <= 1024:
             raise ValueError(f"Expected processes in [0, 1024], actual {self.processes}")
 

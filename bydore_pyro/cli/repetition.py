@@ -69,13 +69,15 @@ def repetition_command(arguments: Sequence[str]) -> None:
 
 def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Problem:
     """The text and the proxy; each domain in turn is its own target."""
+    from bydore_pyro.runs import language_model
+
     length = options.run.sequence_length
     names = tuple(name for name, tokens in corpus.train.items() if len(tokens) >= length)
     return Problem(
         corpus=corpus,
         names=names,
         target=dict.fromkeys(names, 1.0),
-        build=lambda seed: options.language_model(corpus.vocabulary, seed),
+        build=lambda seed: language_model(options, corpus.vocabulary, seed),
         proxy=options.proxy,
         steps=options.search.steps,
         batch_sequences=options.search.batch_sequences,

@@ -31,11 +31,13 @@ def report_command(arguments: Sequence[str]) -> None:
         found = " ".join(arguments) or "none"
         fail(name, f"Expected the folders of runs, and --out FILE at most, found {found}")
     with one_line_errors(name):
+        from bydore_pyro.report import report_text
+
         folders = [Path(run) for run in runs]
         for folder in folders:
             if len(folders) > 1:
                 print(f"\n== {folder}")
-            print(_text(folder))
+            print(report_text(folder))
         page = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
         _write_page(folders, page if out is None else Path(out))
 
@@ -51,29 +53,6 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], str | None]:
         else:
             runs.append(argument)
     return runs, out
-
-
-def _text(folder: Path) -> str:
-    """Returns what a run found, or how far its seeds agree, as text.
-
-    Raises:
-        RunFolderError: When the folder holds neither.
-    """
-    from bydore_pyro.report import agreement_table, report_text
-    from bydore_pyro.utils import RunFolderError
-
-    if (folder / "metrics.json").is_file() or not (folder / "agreement.csv").is_file():
-        return report_text(folder)
-    import pandas
-
-    seeds = sum(1 for path in folder.glob("seed-*") if (path / "mixture.json").is_file())
-    try:
-        return agreement_table(pandas.read_csv(folder / "agreement.csv", index_col="domain"), seeds)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise RunFolderError(
-            f"Expected the agreement of seeds in {folder}, found: {reason}"
-        ) from None
 
 
 def _write_page(folders: Sequence[Path], page: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bydore_pyro.proxy import number_of_processes, quiet_unless_main
 from bydore_pyro.runs import Options
-from bydore_pyro.utils import one_line_errors
+from bydore_pyro.utils import RunFolder, one_line_errors
 
 __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
 
@@ -63,21 +63,20 @@ def search_command(arguments: Sequence[str]) -> None:
         if options.repetition.seeds > 1:
             if number_of_processes() > 1:
                 raise ValueError("Expected --seeds 1 with several processes, found more")
-            print(_search_seeds(options, resume))
-            return
-        folder = begin_run(options, "search", resume)
-        found = search(options, load_domains(options), folder, "search")
-        folder.write_json("metrics.json", search_metrics(options, found))
+            folder = _search_seeds(options, resume)
+        else:
+            folder = begin_run(options, "search", resume)
+            found = search(options, load_domains(options), folder, "search")
+            folder.write_json("metrics.json", search_metrics(options, found))
         if folder.writes:
             tell(add_html_report(folder))
             print(report_text(folder.path))
 
 
-def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
-    """Searches with several seeds, each in a folder of its own, and returns how they agree."""
+def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
+    """Searches with several seeds, each in a folder of its own, and notes how they agree."""
     from bydore_pyro.analysis import agreement
     from bydore_pyro.mixture import Mixture
-    from bydore_pyro.report import add_html_report, agreement_table
     from bydore_pyro.runs import begin_run, is_finished, search_in
     from bydore_pyro.utils import tell
 
@@ -93,7 +92,6 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> str:
             own = replace(options, run=replace(options.run, seed=seed, out=str(path)))
             search_in(own, path, "search")
         mixtures.append(Mixture.from_json(path / "mixture.json"))
-    frame = agreement(mixtures)
-    folder.write_text("agreement.csv", frame.to_csv(index_label="domain"))
-    tell(add_html_report(folder))
-    return f"{agreement_table(frame, len(mixtures))}\nIn {folder.path}: agreement.csv, seed-*."
+    rows = agreement(mixtures).to_csv(index_label="domain")
+    folder.write_text("agreement.csv", rows)
+    return folder

@@ -11,7 +11,14 @@ from typing import Any
 
 from bydore_pyro.proxy import model_source, quiet_unless_main
 from bydore_pyro.target import TargetConfig
-from bydore_pyro.utils import RunFolderError, one_line_errors, parse_options, resumed_run, tell
+from bydore_pyro.utils import (
+    RunFolderError,
+    one_line_errors,
+    parse_options,
+    require_fields,
+    resumed_run,
+    tell,
+)
 
 __all__ = ["TrainConfig", "TrainOptions", "train_command"]
 
@@ -55,9 +62,7 @@ class TrainConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("mixture", "data", "out", "model"):
-            if not getattr(self, name):
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        require_fields(self)
         if self.trajectory_stages < 1:
             raise ValueError(f"Expected trajectory_stages >= 1, actual {self.trajectory_stages}")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.lines import LONGEST_LINE, numbered_lines
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line, require_fields
 
 __all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
 
@@ -46,11 +46,7 @@ class RowConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("text_column", "domain_column"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a column's name for {name}, found an empty one")
-        if self.on_error not in ("stop", "skip"):
-            raise ValueError(f"Expected on_error 'stop' or 'skip', actual {self.on_error!r}")
+        require_fields(self)
 
 
 class Row(NamedTuple):
@@ -118,10 +114,9 @@ def read_hub(
     try:
         stream = datasets.load_dataset(name, subset, split=split, streaming=True)
     except Exception as error:  # of many libraries
-        reason = " ".join(str(error).split())[:200]
         raise DataError(
             f"Expected a dataset on the hub with a split '{split}', found that '{name}' cannot be "
-            f"opened: {reason}"
+            f"opened: {one_line(error)}"
         ) from None
     rows = ((number, row, 0.0) for number, row in enumerate(stream, start=1))
     yield from _usable(rows, "hub dataset", f"hub:{name}", "row", config, names)
@@ -143,8 +138,7 @@ def _usable(
                 if isinstance(row, _BadRow):
                     raise row
                 if isinstance(row, Exception):
-                    reason = " ".join(str(row).split())[:200]
-                    raise _BadRow(f"Expected rows that can be read, found: {reason}")
+                    raise _BadRow(f"Expected rows that can be read, found: {one_line(row)}")
                 row = _parse(row) if isinstance(row, bytes) else row
                 domain = None
                 if config.domain_column is not None:
@@ -161,11 +155,10 @@ def _usable(
     except (DataError, GeneratorExit):
         raise
     except Exception as error:  # pyarrow and datasets raise nothing narrower
-        reason = " ".join(str(error).split())[:200]
         if config.on_error == "stop":
             raise DataError(
                 f"Expected a whole {kind}, found one that breaks after {unit} {number}: {place}: "
-                f"{reason}"
+                f"{one_line(error)}"
             ) from None
         yield Row(number + 1, None)
 

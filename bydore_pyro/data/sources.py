@@ -18,7 +18,7 @@ from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, read_text
 from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
 from bydore_pyro.data.unchanged import size_and_time
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
-from bydore_pyro.utils import DataError, readable, yaml_or_json
+from bydore_pyro.utils import DataError, one_line, readable, yaml_or_json
 
 __all__ = ["check_name", "list_sources"]
 
@@ -223,9 +223,8 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     except DataError as error:
         raise DataError(f"{error} in {path}") from None
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"Expected a list of domains, found a broken file {path}: {reason}"
+            f"Expected a list of domains, found a broken file {path}: {one_line(error)}"
         ) from None
     domains = content.get("domains") if isinstance(content, Mapping) else None
     if not isinstance(domains, Mapping) or not domains:

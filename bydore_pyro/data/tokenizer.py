@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line, require_fields
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -46,8 +46,7 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.tokenizer == "":
-            raise ValueError("Expected a folder or a hub name for tokenizer, found an empty one")
+        require_fields(self)
         if not 257 <= self.vocabulary <= 2**17:
             raise ValueError(f"Expected vocabulary in [257, 131072], actual {self.vocabulary}")
         if not 0 < self.tokenizer_megabytes <= 1e4:
@@ -86,9 +85,8 @@ def save_tokenizer(name: str, folder: Path) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever it met
-        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"Expected a tokenizer's folder or hub name, found '{name}': {reason}"
+            f"Expected a tokenizer's folder or hub name, found '{name}': {one_line(error)}"
         ) from None
     if not tokenizer.is_fast:
         raise DataError(f"Expected a tokenizer with a {FILE}, found '{name}' without")

@@ -1,7 +1,6 @@
 from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
 from .mixture import Mixture as Mixture
 from .mixture import total_variation as total_variation
-from .mixture import verdict as verdict
 from .mixture import within_caps as within_caps
 from .pile import PILE_COLUMN as PILE_COLUMN
 from .pile import PILE_DOMAINS as PILE_DOMAINS

@@ -15,7 +15,7 @@ import numpy as np
 
 from bydore_pyro.utils import DataError, read_bytes, unique_keys
 
-__all__ = ["Mixture", "total_variation", "verdict", "within_caps"]
+__all__ = ["Mixture", "total_variation", "within_caps"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
@@ -28,16 +28,6 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
     A domain that one of them lacks has no weight there.
     """
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
-
-
-def verdict(low: float, high: float, count: int) -> str:
-    """Returns "above" or "below" where an interval is clear of the uniform share ``1 / count``,
-    "undecided" where it holds it."""
-    return _against(low, high, 1 / count)
-
-
-def _against(low: float, high: float, share: float) -> str:
-    return "above" if low > share else "below" if high < share else "undecided"
 
 
 def within_caps(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
@@ -169,7 +159,7 @@ class Mixture:
             return {}
         shares = self.prior or (1 / len(self.names),) * len(self.names)
         return {
-            name: _against(low, high, share)
+            name: "above" if low > share else "below" if high < share else "undecided"
             for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
         }
 
@@ -276,22 +266,18 @@ class Mixture:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
         try:
-            text = read_bytes(path).decode("utf-8")
-        except (OSError, ValueError) as error:
+            content = json.loads(read_bytes(path).decode("utf-8"), object_pairs_hook=unique_keys)
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"Expected a mixture file, found {path}: {error}") from error
-        return cls.from_text(text, path)
+        return cls.from_content(content, path)
 
     @classmethod
-    def from_text(cls, text: str, path: Path) -> Mixture:
-        """Reads the content of a mixture file; `path` is what errors name.
+    def from_content(cls, content: Any, path: Path) -> Mixture:
+        """Returns the mixture that a file's JSON describes; `path` is what errors name.
 
         Raises:
             DataError: When it is not a mixture, or its weights are not valid.
         """
-        try:
-            content = json.loads(text, object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"Expected a mixture file, found {path}: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise DataError(f"Expected format '{FORMAT}' in {path}, found {found!r}")

@@ -27,7 +27,7 @@ from typing import Any
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.pile import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.mixture.published import pile_weights
-from bydore_pyro.utils import DataError, read_bytes, unique_keys
+from bydore_pyro.utils import DataError, one_line, read_bytes, unique_keys
 
 __all__ = ["mixture_from", "normalised", "numbers_of", "read_mixture"]
 
@@ -87,18 +87,16 @@ def read_mixture(path: Path) -> Mixture:
     try:
         content = read_bytes(path, LARGEST + 1)
     except (OSError, ValueError) as error:
-        raise DataError(_line(f"Expected a mixture file, found {path}: {error}")) from error
+        raise DataError(f"Expected a mixture file, found {path}: {one_line(error)}") from error
     try:
-        weights = _weights(content)
-        if weights is not None:
-            return normalised(weights, str(path))
+        found = _content(content)
+        if not _is_ours(found):
+            return normalised(_weights(found), str(path))
     except ValueError as error:
-        raise DataError(_line(f"Expected weights of domains in {path}, found: {error}")) from error
-    try:
-        # What came through a pipe cannot be read again.
-        return Mixture.from_text(content.decode("utf-8-sig"), path)
-    except OverflowError as error:
-        raise DataError(f"Expected a valid mixture in {path}, found: {error}") from error
+        raise DataError(
+            f"Expected weights of domains in {path}, found: {one_line(error)}"
+        ) from error
+    return Mixture.from_content(found, path)
 
 
 def numbers_of(path: Path) -> dict[str, float]:
@@ -108,36 +106,38 @@ def numbers_of(path: Path) -> dict[str, float]:
         DataError: As `read_mixture`, and where they are weights of our own format.
     """
     try:
-        with path.open("rb") as file:
-            found = _weights(file.read(LARGEST + 1))
-        if not found:
+        found = _content(read_bytes(path, LARGEST + 1))
+        if not found or _is_ours(found):
             raise ValueError("a mixture, or nothing")
-        return {name: _number(name, value) for name, value in found.items()}
+        return {name: _number(name, value) for name, value in _weights(found).items()}
     except (OSError, ValueError) as error:
-        raise DataError(_line(f"Expected numbers of domains in {path}, found: {error}")) from error
+        raise DataError(
+            f"Expected numbers of domains in {path}, found: {one_line(error)}"
+        ) from error
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _weights(content: bytes) -> Mapping[str, Any] | None:
-    """Returns what a file gives as weights, by name, or None when it is a mixture of ours.
+def _content(content: bytes) -> dict[str, Any]:
+    """Returns what a file of names with weights holds, whatever it is written in.
 
     Raises:
-        ValueError: What was found that cannot be weights.
+        ValueError: What was found that is no such file.
     """
     if len(content) > LARGEST:
         raise ValueError(f"more than {LARGEST // 2**20} MB")
     text = content.decode("utf-8-sig")
     table = _table(text)
-    if table is not None:
-        return table
-    found = _json_or_yaml(text)
+    found = _json_or_yaml(text) if table is None else table
     if not isinstance(found, dict):
         raise ValueError(f"{_short(found)} instead of names with weights or CSV of domain, weight")
-    if str(found.get("format")).startswith(FORMAT.split("/")[0]):
-        return None
+    return found
+
+
+def _is_ours(found: Mapping[str, Any]) -> bool:
+    return str(found.get("format")).startswith(FORMAT.split("/")[0])
+
+
+def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the weights in a file's content, by name."""
     if "train_domain_weights" in found:
         weights = found["train_domain_weights"]
     elif isinstance(found.get("train"), dict):

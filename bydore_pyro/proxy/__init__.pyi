@@ -8,6 +8,7 @@ from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
 from .proxy import build_language_model as build_language_model
 from .proxy import model_source as model_source
+from .proxy import read_model_config as read_model_config
 from .scheduling import STRATEGIES as STRATEGIES
 from .scheduling import Strategy as Strategy
 from .scheduling import schedule as schedule

@@ -17,12 +17,12 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.token_losses import TokenLosses
-from bydore_pyro.utils import DataError, require_finite, warn_idle
+from bydore_pyro.utils import DataError, one_line, require_fields, warn_idle
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source"]
+__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source", "read_model_config"]
 
 PROJECT = Path(__file__).resolve().parents[2]  # where models/ lies in a checkout
 
@@ -59,13 +59,7 @@ class ProxyConfig:
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if self.optimizer not in ("adamw", "sgd"):
-            raise ValueError(f"Expected optimizer 'adamw' or 'sgd', actual {self.optimizer!r}")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(
-                f"Expected precision 'float32' or 'bfloat16', actual {self.precision!r}"
-            )
+        require_fields(self)
         if not 0 < self.learning_rate <= LARGEST_STEP:
             raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
         if not 0 <= self.weight_decay <= 1e6:
@@ -94,24 +88,43 @@ def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) 
     Raises:
         DataError: When there is no such configuration, or it is not one of a causal language model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+    from transformers import AutoModelForCausalLM
 
-    try:
-        if not isinstance(model, PretrainedConfig):
-            config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
-        else:
-            config = copy.deepcopy(model)
+    config = copy.deepcopy(read_model_config(model))
+    with _of_a_language_model(model):
         config.vocab_size = vocabulary
         # bf16 weights would round the finite difference's perturbation away.
         return AutoModelForCausalLM.from_config(
             config, trust_remote_code=False, dtype=torch.float32
         )
+
+
+def read_model_config(model: str | Path | PretrainedConfig) -> PretrainedConfig:
+    """Reads the configuration that `build_language_model` builds from; builds nothing.
+
+    Raises:
+        DataError: When there is none, or it is not one of a causal language model.
+    """
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PretrainedConfig
+
+    if isinstance(model, PretrainedConfig):
+        return model
+    with _of_a_language_model(model):
+        config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
+        if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+            raise ValueError(f"{config.model_type} is none")
+        return config
+
+
+@contextmanager
+def _of_a_language_model(model: str | Path | PretrainedConfig) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # whatever a wrong configuration makes of it
-        reason = " ".join(str(error).split())[:200]
-        named = type(model).__name__ if isinstance(model, PretrainedConfig) else model
+        named = model if isinstance(model, str | Path) else type(model).__name__
         raise DataError(
             "Expected the configuration of a causal language model: a folder with config.json or a "
-            f"hub name, found '{named}': {type(error).__name__}: {reason}"
+            f"hub name, found '{named}': {type(error).__name__}: {one_line(error)}"
         ) from error
 
 

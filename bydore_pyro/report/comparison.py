@@ -1,56 +1,38 @@
-"""The sections of a report on several runs: records in, plain words and tables out; no HTML."""
+"""Several runs beside each other: records in, the rows of one table out; no HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.drawing import Look
 from bydore_pyro.report.run_record import RunRecord
-from bydore_pyro.report.run_sections import PARTS
-from bydore_pyro.report.verdicts import decisions, verdicts_of
+from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number
 
-__all__ = [
-    "agreement_rows",
-    "cautions",
-    "costs_by_part",
-    "differing_options",
-    "distances",
-    "overview",
-    "verdict_table",
-    "weight_table",
-]
+__all__ = ["Cell", "Row", "agreement_cells", "cautions", "comparison_table", "domains_by_weight"]
 
-ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # that the table of runs tells
+ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # that other rows tell
 
 
-def overview(records: Sequence[RunRecord]) -> list[dict[str, str]]:
-    """Returns a row a run: what it is, what it reached and what it cost."""
-    rows = []
-    for record in records:
-        decided = decisions(record)
-        clear = sum(1 for verdict in decided.values() if verdict != "undecided")
-        losses = record.numbers("validation_loss_nats_per_token")
-        seed = record.number("seed")
-        jitter = record.number("jitter_second_half")
-        rows.append(
-            {
-                "method": record.method,
-                "seed": number(seed, 0),
-                "loss": number(losses.get("learned"), 4),
-                "decided": f"{clear} of {len(decided)}" if decided else ABSENT,
-                # Weights that change in rounds alone do not jitter from step to step.
-                "jitter": ABSENT if record.by_matching else number(jitter, 4),
-                "tokens": count(record.number("search", "tokens")),
-                "flops": flops_of(record.number("search", "flops")),
-                "seconds": duration(record.number("search", "seconds")),
-                "path": str(record.path),
-            }
-        )
-    return rows
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What a row tells of a run: a few words, more below them, and a verdict's level."""
+
+    text: str = ABSENT
+    more: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of the table, a cell a run; `look` is a domain's."""
+
+    label: str
+    cells: Sequence[Cell]
+    look: Look | None = None
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
@@ -74,58 +56,88 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
     return told
 
 
-def weight_table(
+def comparison_table(
     records: Sequence[RunRecord], looks: Mapping[str, Look]
-) -> list[tuple[Look, list[tuple[str, str]]]]:
-    """Returns a row a domain: of each run the weight and its interval; largest mean first."""
-    weights = [{} if r.mixture is None else r.mixture.as_dict() for r in records]
-    order = sorted(looks, key=lambda name: -sum(found.get(name, 0.0) for found in weights))
-    intervals: list[dict[str, Any]] = [
-        dict(zip(r.mixture.names, r.mixture.hdi or (), strict=False)) if r.mixture else {}
-        for r in records
+) -> dict[str, list[Row]]:
+    """Returns the rows of the table by section: runs, weights, verdicts, options that differ."""
+    return {
+        "The run": _facts(records),
+        "Weights": _weights(records, looks),
+        "Is it to be believed?": _verdicts(records),
+        "Options that differ": _options(records),
+    }
+
+
+def _row(records: Sequence[RunRecord], label: str, text: Callable[[RunRecord], str | None]) -> Row:
+    return Row(label=label, cells=[Cell(text=text(record) or ABSENT) for record in records])
+
+
+def _facts(records: Sequence[RunRecord]) -> list[Row]:
+    """Returns what each run is, what fresh models on its mixture reached, and what it cost."""
+    rows = [
+        _row(records, "method", lambda r: r.method),
+        _row(records, "seed", lambda r: number(r.number("seed"), 0)),
     ]
+    losses = [record.numbers("validation_loss_nats_per_token") for record in records]
+    for label in dict.fromkeys(label for found in losses for label in found):
+        cells = [Cell(text=number(found.get(label), 4)) for found in losses]
+        rows.append(Row(label=f"loss of a fresh model on {label}, nats per token", cells=cells))
+    first = records[0] if records else None
+    if first is not None and len(records) > 1:
+        rows.append(
+            _row(records, f"total variation from {first.label}", lambda r: _apart(first, r))
+        )
+    return [
+        *rows,
+        _row(records, "tokens", lambda r: count(r.number("search", "tokens"))),
+        _row(records, "FLOPs", lambda r: flops_of(r.number("search", "flops"))),
+        _row(records, "time", lambda r: duration(r.number("search", "seconds"))),
+        _row(records, "folder", lambda r: str(r.path)),
+    ]
+
+
+def _apart(one: RunRecord, other: RunRecord) -> str | None:
+    if one is other or one.mixture is None or other.mixture is None:
+        return None
+    return number(total_variation(one.mixture.as_dict(), other.mixture.as_dict()))
+
+
+def domains_by_weight(records: Sequence[RunRecord], looks: Mapping[str, Look]) -> list[str]:
+    """Returns the domains, the one with the largest mean weight first."""
+    weights = [{} if r.mixture is None else r.mixture.as_dict() for r in records]
+    return sorted(looks, key=lambda name: -sum(found.get(name, 0.0) for found in weights))
+
+
+def _weights(records: Sequence[RunRecord], looks: Mapping[str, Look]) -> list[Row]:
+    """Returns a row a domain: of each run the weight and its interval."""
+
+    def cell(record: RunRecord, name: str) -> Cell:
+        mixture = record.mixture
+        if mixture is None or name not in mixture.names:
+            return Cell()
+        place = mixture.names.index(name)
+        low, high = (None, None) if mixture.hdi is None else mixture.hdi[place]
+        interval = "" if low is None else f"{number(low)} to {number(high)}"
+        return Cell(text=number(mixture.weights[place]), more=interval)
+
+    return [
+        Row(label=name, cells=[cell(record, name) for record in records], look=looks[name])
+        for name in domains_by_weight(records, looks)
+    ]
+
+
+def _verdicts(records: Sequence[RunRecord]) -> list[Row]:
+    found = [{v.question: v for v in verdicts_of(record)} for record in records]
     rows = []
-    for name in order:
-        cells = []
-        for found, interval in zip(weights, intervals, strict=True):
-            low, high = interval.get(name, (None, None))
-            told = "" if low is None else f"{number(low)} to {number(high)}"
-            cells.append((number(found.get(name)), told))
-        rows.append((looks[name], cells))
+    for question in dict.fromkeys(question for verdicts in found for question in verdicts):
+        verdicts = [of_run.get(question) for of_run in found]
+        cells = [Cell() if v is None else Cell(text="", more=v.answer, level=v.level)
+                 for v in verdicts]  # fmt: skip
+        rows.append(Row(label=question, cells=cells))
     return rows
 
 
-def distances(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
-    """Returns the total variation between the weights of every two runs."""
-    rows = []
-    for one, other in combinations(records, 2):
-        if one.mixture is None or other.mixture is None:
-            continue
-        apart = total_variation(one.mixture.as_dict(), other.mixture.as_dict())
-        rows.append((one.label, other.label, number(apart)))
-    return rows
-
-
-def verdict_table(records: Sequence[RunRecord]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Returns a row a question: of each run the verdict's level and answer."""
-    answers = [{v.question: (v.level, v.answer) for v in verdicts_of(r)} for r in records]
-    questions = list(dict.fromkeys(question for found in answers for question in found))
-    return [(q, [found.get(q, ("", ABSENT)) for found in answers]) for q in questions]
-
-
-def costs_by_part(records: Sequence[RunRecord]) -> list[dict[str, float]]:
-    """Returns the FLOPs of each run's search or fit by part, in plain words."""
-    found = []
-    for record in records:
-        search = record.metrics.get("search")
-        parts = search.get("parts") if isinstance(search, dict) else None
-        names = list(parts) if isinstance(parts, dict) else []
-        flops = {n: record.numbers("search", "parts", n).get("flops", 0.0) for n in names}
-        found.append({PARTS.get(name, str(name)): value for name, value in flops.items()})
-    return found
-
-
-def differing_options(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
+def _options(records: Sequence[RunRecord]) -> list[Row]:
     """Returns the options in which runs that have them differ, but for seeds and folders."""
     places = dict.fromkeys(
         (part, option)
@@ -142,7 +154,7 @@ def differing_options(records: Sequence[RunRecord]) -> list[tuple[str, list[str]
             for values in parts
         ]
         if len(set(told) - {ABSENT}) > 1 and (part, option) not in ASIDE:
-            rows.append((option, told))
+            rows.append(Row(label=option, cells=[Cell(text=text) for text in told]))
     return rows
 
 
@@ -152,17 +164,20 @@ def _told(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def agreement_rows(
-    record: RunRecord, looks: Mapping[str, Look]
-) -> list[tuple[Look, list[str], bool]]:
-    """Returns a row a domain of several seeds: its look, its figures, whether overconfident."""
-    rows = []
+def agreement_cells(record: RunRecord) -> dict[str, Cell]:
+    """Returns how several seeds agree on each domain, a cell a domain."""
+    cells = {}
     for name, row in record.agreement.items():
-        cells = []
-        for column in ("mean", "sd_over_seeds", "posterior_sd", "coverage"):
-            try:
-                cells.append(number(float(row.get(column, "nan")), 4 if "sd" in column else 3))
-            except ValueError:
-                cells.append(ABSENT)
-        rows.append((looks[name], cells, row.get("overconfident") == "True"))
-    return rows
+        try:
+            mean, spread, deviation, coverage = (
+                float(row[column])
+                for column in ("mean", "sd_over_seeds", "posterior_sd", "coverage")
+            )
+        except (KeyError, ValueError):
+            continue
+        more = f"± {number(spread, 4)}; posterior's own {number(deviation, 4)}; "
+        more += f"coverage {number(coverage)}"
+        if row.get("overconfident") == "True":
+            more += "; overconfident"
+        cells[name] = Cell(text=number(mean), more=more)
+    return cells

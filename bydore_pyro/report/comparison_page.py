@@ -1,33 +1,43 @@
-"""What the page on several runs shows."""
+"""What the page on several runs shows: one table, and one picture of the weights."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.report.comparison import (
-    agreement_rows,
+    Cell,
+    agreement_cells,
     cautions,
-    costs_by_part,
-    differing_options,
-    distances,
-    overview,
-    verdict_table,
-    weight_table,
+    comparison_table,
+    domains_by_weight,
 )
-from bydore_pyro.report.comparison_figures import (
-    comparison_figure,
-    cost_bars,
-    losses_beside,
+from bydore_pyro.report.drawing import (
+    GRID,
+    MOST_DRAWN,
+    ROW,
+    Look,
+    domain_looks,
+    escaped,
+    figure_of,
+    labelled_rows,
+    line_trace,
+    point_trace,
+    run_looks,
 )
-from bydore_pyro.report.drawing import MOST_DRAWN, domain_looks, run_looks
 from bydore_pyro.report.page_frame import frame, plot
 from bydore_pyro.report.run_record import RunRecord, labelled_runs
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.report.words import flops_of, number
+from bydore_pyro.report.words import number
 
-__all__ = ["comparison_page"]
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["comparison_figure", "comparison_page"]
+
+USED = 0.72  # of a row, by the runs' points
 
 
 def comparison_page(records: Sequence[RunRecord]) -> dict[str, Any]:
@@ -40,45 +50,85 @@ def comparison_page(records: Sequence[RunRecord]) -> dict[str, Any]:
     runs = labelled_runs([run for record in records for run in _runs_of(record)])
     looks = domain_looks(sorted({name for r in (*records, *runs) for name in r.domains}))
     marks = run_looks([run.label for run in runs])
-    names = [mark.name for mark in marks]
-    losses = [run.numbers("validation_loss_nats_per_token") for run in runs]
-    labels = list(dict.fromkeys(label for found in losses for label in found))
-    costs = costs_by_part(runs)
-    most = {part: max(c.get(part, 0.0) for c in costs) for run in costs for part in run}
-    parts = sorted(most, key=lambda part: -most[part])
-    judged = [i for i, found in enumerate(losses) if found]
-    drawn_losses = (
-        losses_beside([losses[i] for i in judged], [marks[i] for i in judged]) if judged else None
-    )
-    drawn_weights = comparison_figure(runs, marks, looks) if runs else None
+    table = comparison_table(runs, looks)
+    if lone:
+        agreed = agreement_cells(lone)
+        table = {
+            section: [replace(row, cells=[*row.cells, agreed.get(row.label, Cell(text=""))])
+                      for row in rows]
+            for section, rows in table.items()
+        }  # fmt: skip
     title = f"{lone.label}: {len(runs)} seeds" if lone else f"{len(runs)} runs compared"
     place = f"Run folder: {lone.path}" if lone else ", ".join(str(r.path) for r in records)
     drawn = f" The {MOST_DRAWN} largest of {len(looks)}." if len(looks) > MOST_DRAWN else ""
+    figure = comparison_figure(runs, marks, looks) if runs else None
     return {
         **frame(title, place, {look.key: look.name for look in (*looks.values(), *marks)}, ""),
         "cautions": cautions(runs),
         "damaged": list(dict.fromkeys(d for record in (*records, *runs) for d in record.damaged)),
-        "agreement": agreement_rows(lone, looks) if lone else [],
-        "agreement_verdicts": verdicts_of(lone) if lone else [],
-        "runs": list(zip(marks, overview(runs), strict=True)),
-        "weights": plot("weights", "Weights by domain and run", drawn_weights),
+        "verdicts": verdicts_of(lone) if lone else [],
+        "runs": marks,
+        "seeds": lone is not None,
+        "sections": {section: rows for section, rows in table.items() if rows},
+        "weights": plot("weights", "Weights by domain and run", figure),
         "weights_caption": "Points: weights, as shares of the training tokens. Lines: "
         "intervals, where a run has them." + drawn,
-        "weight_rows": weight_table(runs, looks),
-        "distances": distances(runs),
-        "losses": plot("losses", "Losses of fresh models", drawn_losses),
-        "loss_header": ["trained on", *(names[i] for i in judged)],
-        "loss_rows": [
-            (label, *(number(losses[i].get(label), 4) for i in judged)) for label in labels
-        ],
-        "verdict_rows": verdict_table(runs),
-        "costs": plot("costs", "FLOPs by run and part", cost_bars(names, costs) if parts else None),
-        "cost_header": ["FLOPs of", *names],
-        "cost_rows": [(part, *(flops_of(run.get(part)) for run in costs)) for part in parts],
-        "differing_header": ["option", *names],
-        "differing": [(name, *values) for name, values in differing_options(runs)],
         "commands": _commands(runs),
     }
+
+
+def comparison_figure(
+    records: Sequence[RunRecord], runs: Sequence[Look], looks: Mapping[str, Look]
+) -> Figure:
+    """Draws the weights that several runs found beside each other, with their intervals."""
+    weights = [{} if r.mixture is None else r.mixture.as_dict() for r in records]
+    order = domains_by_weight(records, looks)[:MOST_DRAWN]
+    traces: list[dict[str, Any]] = []
+    for i, (record, run) in enumerate(zip(records, runs, strict=True)):
+        mixture = record.mixture
+        if mixture is None:
+            continue
+        hdi = dict(zip(mixture.names, mixture.hdi or (), strict=False))
+        for row, name in enumerate(order):
+            if name not in weights[i]:
+                continue
+            told = f"{escaped(name)}<br>{escaped(run.name)}: {number(weights[i][name], 4)}"
+            keys, y = [looks[name].key, run.key], row + _aside(i, len(records))
+            if name in hdi:
+                low, high = hdi[name]
+                told += f", {number(low)} to {number(high)}"
+                x = [low, (low + high) / 2, high]
+                traces.append(
+                    line_trace(x, [y] * 3, keys=keys, colour=run.colour, width=1.5, text=told)
+                )
+            traces.append(
+                point_trace(
+                    weights[i][name],
+                    y,
+                    keys=keys,
+                    colour=run.colour,
+                    symbol=run.symbol,
+                    size=8,
+                    text=told,
+                )
+            )
+    between = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "layer": "below"}
+    lines = [
+        {**between, "y0": row + 0.5, "y1": row + 0.5, "line": {"color": GRID, "width": 1}}
+        for row in range(len(order) - 1)
+    ]
+    return figure_of(
+        traces,
+        height=max(ROW, 11 * len(records) + 10) * len(order) + 102,
+        xaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
+        yaxis=labelled_rows(order),
+        shapes=lines,
+    )
+
+
+def _aside(run: int, runs: int) -> float:
+    """Returns how far from the middle of a row a run's points lie."""
+    return USED * (run / (runs - 1) - 0.5) if runs > 1 else 0.0
 
 
 def _runs_of(record: RunRecord) -> tuple[RunRecord, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from bydore_pyro.report.drawing import (
     INK,
     MOST_DRAWN,
     ROW,
-    RUN_COLOURS,
     Look,
     band_trace,
     escaped,
@@ -35,11 +33,9 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = [
-    "cost_figure",
     "losses_figure",
     "rounds_figure",
     "trajectory_figure",
-    "verification_figure",
     "weights_figure",
 ]
 
@@ -264,55 +260,3 @@ def _largest(names: Sequence[str], weights: np.ndarray, looks: Mapping[str, Look
     """Returns the places of the domains that are drawn, by falling weight."""
     order = [int(k) for k in np.argsort(-np.nan_to_num(weights))]
     return [k for k in order if names[k] in looks][:MOST_DRAWN]
-
-
-def verification_figure(losses: Mapping[str, float]) -> Figure:
-    """Draws the losses of fresh models, the lowest on top."""
-    order = sorted(losses, key=lambda label: losses[label])
-    traces = [
-        point_trace(
-            losses[label],
-            row,
-            colour=RUN_COLOURS[0] if label.startswith("learned") else INK,
-            symbol="diamond" if label.startswith("learned") else "circle",
-            text=f"{escaped(label)}: {number(losses[label], 4)}",
-        )
-        for row, label in enumerate(order)
-    ]
-    return figure_of(
-        traces,
-        height=ROW * len(order) + 102,
-        xaxis={"title": {"text": "nats per token"}},
-        yaxis=labelled_rows(order),
-    )
-
-
-def cost_figure(rows: Sequence[tuple[str, float, bool]]) -> Figure:
-    """Draws what methods cost, in plain trainings of the proxy, on a logarithmic axis.
-
-    Args:
-        rows: Label, cost > 0, and whether it was measured; the others are drawn hollow.
-    """
-    order = sorted(rows, key=lambda row: row[1])
-    lowest, highest = math.log10(order[0][1]), math.log10(order[-1][1])
-    traces = [
-        point_trace(
-            cost,
-            row,
-            colour=RUN_COLOURS[0] if measured else INK,
-            symbol="circle" if measured else "circle-open",
-            text=f"{escaped(label)}: {number(cost, 1)} ({'measured' if measured else 'counted'})",
-        )
-        for row, (label, cost, measured) in enumerate(order)
-    ]
-    return figure_of(
-        traces,
-        height=ROW * len(order) + 102,
-        xaxis={
-            "title": {"text": "plain trainings"},
-            "type": "log",
-            "dtick": 1,
-            "range": [min(0.0, lowest) - 0.05, highest + 0.2],  # powers of ten
-        },
-        yaxis=labelled_rows([label for label, _, _ in order]),
-    )

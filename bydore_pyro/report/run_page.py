@@ -9,11 +9,9 @@ from typing import Any
 from bydore_pyro.analysis import SMOOTHED
 from bydore_pyro.report.drawing import MOST_DRAWN, MOST_POINTS, domain_looks
 from bydore_pyro.report.figures import (
-    cost_figure,
     losses_figure,
     rounds_figure,
     trajectory_figure,
-    verification_figure,
     weights_figure,
 )
 from bydore_pyro.report.matching_words import (
@@ -100,10 +98,8 @@ def run_page(record: RunRecord) -> dict[str, Any]:
 def _figures(record: RunRecord) -> dict[str, Any]:
     """Returns the figures and what stands below them."""
     looks, thinned = domain_looks(record.domains), _thinned(record)
-    losses = record.numbers("validation_loss_nats_per_token")
     weights = weights_figure(record, looks)
     trajectory, over_steps = trajectory_figure(record, looks), losses_figure(record, looks)
-    verified = verification_figure(losses) if losses else None
     return {
         "weights": plot("weights", "Weights by domain", weights),
         "weights_caption": _weights_caption(record),
@@ -113,7 +109,6 @@ def _figures(record: RunRecord) -> dict[str, Any]:
         "losses": plot("losses", "Losses by step", over_steps),
         "losses_caption": "Black: the proxy's loss on the validation set (solid) and on its "
         f"training batches (dashed). Coloured: on every domain. {_smoothed_told(record)}{thinned}",
-        "verification": plot("verification", "Losses of fresh models", verified),
     }
 
 
@@ -203,7 +198,6 @@ def _table_note(record: RunRecord) -> str:
 def _costs(record: RunRecord) -> dict[str, Any]:
     """Returns what the run cost and what other methods would."""
     methods = other_methods(record)
-    drawn = cost_figure([row[:3] for row in methods]) if len(methods) > 1 else None
     device, threads = record.metrics.get("device"), record.number("threads")
     memory = record.number("peak_memory_megabytes")
     machine = [
@@ -217,9 +211,8 @@ def _costs(record: RunRecord) -> dict[str, Any]:
         "cost_search": cost_parts(record, "search"),
         "cost_verification": cost_parts(record, "verification"),
         "machine": f"{sentence[0].upper()}{sentence[1:]}." if sentence else "",
-        "methods": [(label, number(cost, 1), how) for label, cost, _, how in methods],
+        "methods": [(label, number(cost, 1), how) for label, cost, how in methods],
         "methods_note": METHODS_NOTE if len(methods) > 1 else "",
-        "methods_figure": plot("methods", "Cost of methods", drawn),
     }
 
 

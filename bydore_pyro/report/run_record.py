@@ -62,7 +62,6 @@ class RunRecord:
         metrics: What it cost and reached.
         manifest: The data.
         mixture: The weights.
-        noted_verdicts: `summary.csv`: whether each domain's interval is clear of ``1 / K``.
         trajectory: Of the steps.
         draws: Of the posterior, by domain.
         agreement: Of several seeds: a row of `agreement.csv` by domain.
@@ -76,7 +75,6 @@ class RunRecord:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     mixture: Mixture | None = None
-    noted_verdicts: Mapping[str, str] = field(default_factory=dict)
     trajectory: Trajectory | None = None
     draws: Mapping[str, Draws] = field(default_factory=dict)
     agreement: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -198,7 +196,6 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         metrics=attempt("metrics.json", _read_object) or {},
         manifest=attempt("manifest.json", _read_object) or {},
         mixture=mixture,
-        noted_verdicts=attempt("summary.csv", _read_verdicts) or {},
         trajectory=attempt("trajectory.nc", _read_trajectory),
         draws=attempt("posterior.nc", _read_draws) or {},
         agreement=agreement,
@@ -225,17 +222,10 @@ def _read_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(file)]
-
-
-def _read_verdicts(path: Path) -> dict[str, str]:
-    return {row["domain"]: row["verdict"] for row in _rows(path)}
-
-
 def _read_agreement(path: Path) -> dict[str, dict[str, str]]:
-    return {row["domain"]: row for row in _rows(path)}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(file)]
+    return {row["domain"]: row for row in rows}
 
 
 def _read_seeds(folder: Path) -> list[RunRecord]:

@@ -229,8 +229,8 @@ def cost_parts(record: RunRecord, total: str) -> list[tuple[str, ...]]:
     ]
 
 
-def other_methods(record: RunRecord) -> list[tuple[str, float, bool, str]]:
-    """Returns what methods cost in plain trainings of the proxy: label, cost, measured, how.
+def other_methods(record: RunRecord) -> list[tuple[str, float, str]]:
+    """Returns what methods cost in plain trainings of the proxy: label, cost, how it is known.
 
     The run itself was measured; the others are counted from their authors' procedures, every proxy
     as long as this search's. Empty where the run's cost or the length of a training is not known.
@@ -239,11 +239,11 @@ def other_methods(record: RunRecord) -> list[tuple[str, float, bool, str]]:
     if not plain or not flops:
         return []
     label = "this search" if record.method in SEARCHES else f"this run: {record.method}"
-    own = [(label, flops / plain, True, "measured, by one counter of FLOPs")]
+    own = [(label, flops / plain, "measured, by one counter of FLOPs")]
     if record.method not in SEARCHES:
         return own
     domains = len(record.domains)
-    return own + [(name, cost(domains), False, how) for name, cost, how in PROCEDURES]
+    return own + [(name, cost(domains), how) for name, cost, how in PROCEDURES]
 
 
 def source_of(record: RunRecord) -> list[tuple[str, str]]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.report.matching_words import (
@@ -21,48 +19,37 @@ from bydore_pyro.report.matching_words import (
     width_told,
 )
 from bydore_pyro.report.regression_tables import columns, regression_parts
-from bydore_pyro.report.run_record import as_number, unlearned
+from bydore_pyro.report.run_record import RunRecord, as_number, read_run, unlearned
 from bydore_pyro.utils import RunFolderError, visible
-
-if TYPE_CHECKING:
-    import pandas
 
 __all__ = ["agreement_table", "losses_table", "report_text", "rounds_text", "weights_table"]
 
 
 def report_text(folder: Path) -> str:
-    """Returns a run's weights, losses and cost, where its files lie and what to do next.
+    """Returns a run's weights, losses and cost, where its files lie and what to do next; of a
+    search with several seeds how they agree.
 
     Raises:
         RunFolderError: When the folder holds no finished run.
     """
-    try:
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"Expected a finished run in {folder}, found none: {error}") from None
-    if not isinstance(metrics, dict):
-        raise RunFolderError(f"Expected a finished run in {folder}, found none")
-    if "stopped" in metrics:
+    record = read_run(folder)
+    if record.metrics.get("stopped"):
         raise RunFolderError(
             f"Expected a finished run in {folder}, found one that stopped after "
-            f"{metrics['steps']} steps: {metrics['stopped']}"
+            f"{record.metrics.get('steps')} steps: {record.metrics['stopped']}"
         )
     try:
-        return _finished(folder, metrics)
+        if record.mixture is None:
+            return agreement_table(record)
+        return _finished(folder, record.mixture, record.metrics)
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        damage = [d for d in record.damaged if d.startswith("metrics.json")]
+        reason = damage[0] if damage else f"{type(error).__name__}: {error}"
         raise RunFolderError(f"Expected a whole run in {folder}, found: {reason}") from None
 
 
-def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
-    verdicts = {}
-    if (folder / "summary.csv").exists():
-        with (folder / "summary.csv").open(encoding="utf-8", newline="") as file:
-            verdicts = {row["domain"]: row["verdict"] for row in csv.DictReader(file)}
-    mixture = Mixture.from_json(folder / "mixture.json")
-    if mixture.prior is not None:
-        verdicts = mixture.verdicts()
-    parts = [weights_table(mixture, verdicts, metrics["run_epochs"])]
+def _finished(folder: Path, mixture: Mixture, metrics: Mapping[str, Any]) -> str:
+    parts = [weights_table(mixture, metrics["run_epochs"])]
     if mixture.predicted_loss:
         parts.append(predictions_table(mixture.predicted_loss))
     parts += regression_parts(metrics.get("details") or {})
@@ -113,20 +100,18 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
     return "\n".join([*parts, *lines])
 
 
-def weights_table(
-    mixture: Mixture, verdicts: Mapping[str, str], epochs: Mapping[str, float] | None
-) -> str:
+def weights_table(mixture: Mixture, epochs: Mapping[str, float] | None = None) -> str:
     """Returns the weights with their intervals as text, largest first.
 
     Args:
         mixture: The weights; where they are capped, the free ones stand beside them.
-        verdicts: Whether each domain's interval is clear of the prior's share, where known.
         epochs: How many times a run on these weights reads each domain, where known.
     """
     missing = (float("nan"),) * len(mixture.names)
     deviation, free = mixture.standard_deviation or missing, mixture.free_weights or missing
     hdi = mixture.hdi or tuple(zip(missing, missing, strict=True))
     width, read = max(6, *(len(visible(n)) for n in mixture.names)), epochs or {}
+    verdicts = mixture.verdicts()
     capped = mixture.free_weights is not None
     lines = [
         f"\n{'domain':<{width}}  weight  {'  free  ' if capped else ''}    sd  "
@@ -185,19 +170,27 @@ def losses_table(losses: Mapping[str, float]) -> str:
     return "\n".join(lines)
 
 
-def agreement_table(frame: pandas.DataFrame, seeds: int) -> str:
+def agreement_table(record: RunRecord) -> str:
     """Returns what `bydore_pyro.analysis.seeds.agreement` found as text, and what it means."""
-    width = max(6, *(len(visible(name)) for name in frame.index))
-    lines = [f"\n{'domain':<{width}}  weight  sd over seeds  posterior sd  coverage"]
-    for name, row in frame.iterrows():
-        note = "  overconfident" if row["overconfident"] else ""
+    width = max(6, *(len(visible(name)) for name in record.agreement))
+    lines, spreads, coverages = [], [], []
+    for name, row in record.agreement.items():
+        columns = ("mean", "sd_over_seeds", "posterior_sd", "coverage")
+        mean, spread, deviation, coverage = (float(row[column]) for column in columns)
+        spreads.append(spread)
+        coverages.append(coverage)
+        note = "  overconfident" if row["overconfident"] == "True" else ""
         lines.append(
-            f"{visible(name):<{width}}  {row['mean']:6.3f}  {row['sd_over_seeds']:13.4f}  "
-            f"{row['posterior_sd']:12.4f}  {row['coverage']:8.2f}{note}"
+            f"{visible(name):<{width}}  {mean:6.3f}  {spread:13.4f}  {deviation:12.4f}  "
+            f"{coverage:8.2f}{note}"
         )
-    lines.append(
-        f"\n{seeds} seeds: the largest standard deviation of a weight over seeds is "
-        f"{frame['sd_over_seeds'].max():.3f}; an HDI holds what another seed found in "
-        f"{frame['coverage'].mean():.0%} of the cases."
+    return "\n".join(
+        (
+            f"\n{'domain':<{width}}  weight  sd over seeds  posterior sd  coverage",
+            *lines,
+            f"\n{len(record.seeds)} seeds: the largest standard deviation of a weight over seeds "
+            f"is {max(spreads):.3f}; an HDI holds what another seed found in "
+            f"{sum(coverages) / len(coverages):.0%} of the cases.",
+            f"\nIn {visible(str(record.path))}: agreement.csv, seed-*.",
+        )
     )
-    return "\n".join(lines)

@@ -52,18 +52,8 @@ SEARCHES = ("search", "bydore")  # methods with a posterior of their own
 
 
 def decisions(record: RunRecord) -> dict[str, str]:
-    """Returns for each domain "above", "below" or "undecided": its HDI against its prior.
-
-    What the run noted counts; else the mixture's own intervals are held against its prior, ``1 /
-    K`` where it notes none. Without intervals nothing is known, and nothing is returned.
-    """
-    mixture = record.mixture
-    if mixture is None:
-        return {}
-    noted = {n: v for n, v in record.noted_verdicts.items() if n in mixture.names}
-    if noted:
-        return noted
-    return mixture.verdicts()
+    """Returns `Mixture.verdicts` of a run's mixture; nothing where it has none."""
+    return {} if record.mixture is None else record.mixture.verdicts()
 
 
 def clear_of_prior(record: RunRecord) -> set[str]:

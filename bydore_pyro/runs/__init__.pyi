@@ -1,5 +1,9 @@
+from .inputs import domains_of as domains_of
+from .inputs import language_model as language_model
 from .inputs import load_corpus as load_corpus
 from .inputs import load_domains as load_domains
+from .inputs import processes as processes
+from .inputs import uniform_weights as uniform_weights
 from .methods import METHODS as METHODS
 from .methods import REPEATING as REPEATING
 from .methods import MethodOptions as MethodOptions
@@ -9,11 +13,14 @@ from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
 from .options import number_of_tokens as number_of_tokens
+from .results import Found as Found
 from .results import peak_memory_megabytes as peak_memory_megabytes
 from .results import run_epochs as run_epochs
 from .results import search_metrics as search_metrics
 from .resuming import begin_run as begin_run
 from .resuming import options_or_resumed as options_or_resumed
+from .resuming import resumed_options as resumed_options
 from .run import is_finished as is_finished
 from .run import search as search
 from .run import search_in as search_in
+from .run import write_inputs as write_inputs

@@ -1,4 +1,4 @@
-"""The data of a run, as its options name it."""
+"""The data, the model and the processes that the options of a run name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import torch
 
 from bydore_pyro.data import Domains, TokenStore, load_tokens, with_validation_file
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Parallel, build_language_model, model_source, read_model_config
 from bydore_pyro.runs.options import Options
-from bydore_pyro.utils import DataError, progress_bar, require, tell
+from bydore_pyro.utils import DataError, device_named, progress_bar, require, tell
 
 __all__ = [
     "domains_of",
+    "language_model",
     "largest_weights",
     "load_corpus",
     "load_domains",
+    "processes",
     "search_domains",
     "uniform_weights",
 ]
@@ -57,15 +60,14 @@ def load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     run = options.run
     if run.log == "tensorboard":
         require("tensorboard", "target")
-    model = options.language_model(vocabulary=300, seed=0)  # a wrong config folder shows here
-    longest = getattr(model.config, "max_position_embeddings", run.sequence_length)
+    device_named(run.device)
+    config = read_model_config(model_source(run.proxy))
+    longest = getattr(config, "max_position_embeddings", run.sequence_length)
     if run.sequence_length > longest:
         raise DataError(
             f"Expected sequence_length <= {longest}, the most that {run.proxy} takes, "
             f"found {run.sequence_length}"
         )
-    with torch.no_grad():
-        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=options.device))
     with progress_bar() as bar:
         return load_tokens(
             run.data,
@@ -77,6 +79,19 @@ def load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
             progress=tell,
             bar=bar,
         )
+
+
+def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:
+    """Builds the options' proxy with fresh weights, on its device."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build_language_model(model_source(options.run.proxy), vocabulary)
+    return model.to(options.device)
+
+
+def processes(options: Options) -> Parallel:
+    """Returns the processes among which the batches of the options' run are split."""
+    return Parallel(cpu=options.device.type == "cpu")
 
 
 def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from bydore_pyro.baselines import (
     AutoScaleConfig,
@@ -34,10 +35,10 @@ from bydore_pyro.baselines import (
     fit_unimax,
 )
 from bydore_pyro.data import Domains
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.runs.inputs import largest_weights, search_domains
+from bydore_pyro.runs.inputs import language_model, largest_weights, search_domains
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import is_finished, search_in
+from bydore_pyro.runs.results import reached
+from bydore_pyro.runs.run import search_in
 
 __all__ = [
     "METHODS",
@@ -139,7 +140,7 @@ def problem_of(
         corpus=corpus,
         names=domains.names,
         target=domains.validation_shares,
-        build=lambda seed: options.language_model(corpus.vocabulary, seed),
+        build=lambda seed: language_model(options, corpus.vocabulary, seed),
         proxy=options.proxy,
         steps=options.search.steps,
         batch_sequences=options.search.batch_sequences,
@@ -189,23 +190,17 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
         DataError: When the budget does not reach.
         NonFiniteError: See `bydore_pyro.search.search.search_step`.
     """
-    import xarray
-
     steps = bydore_steps(problem, options)
     warmup = min(options.search.guide_warmup, steps - 1)
     search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
     run = dataclasses.replace(options.run, out=str(folder), tokens=None)
-    if not is_finished(folder):
-        varied = dataclasses.replace(options, search=search, run=run)
-        search_in(varied, folder, "bydore", search_domains(varied, problem.corpus, problem.seed))
-    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    problem.cost.add(metrics["search"]["parts"])
-    with xarray.open_dataset(folder / "trajectory.nc", engine="h5netcdf") as trajectory:
-        means = trajectory["mean"].values
-    kept = ("last_weights", "learning", "matching")
-    details = {"steps": steps, **{name: metrics[name] for name in kept if name in metrics}}
-    mixture = Mixture.from_json(folder / "mixture.json")
-    return Fit(mixture=mixture, trajectory=means, details=details)
+    varied = dataclasses.replace(options, search=search, run=run)
+    domains = search_domains(varied, problem.corpus, problem.seed)
+    found = search_in(varied, folder, "bydore", domains)
+    problem.cost.add(found.state.proxy.cost.report()["parts"])
+    means = np.stack([record.mean for record in found.state.records])
+    details = {"steps": steps, **reached(found.state)}
+    return Fit(mixture=found.mixture, trajectory=means, details=details)
 
 
 METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {

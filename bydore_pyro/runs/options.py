@@ -13,15 +13,10 @@ from typing import Any, Literal, Self
 import torch
 
 from bydore_pyro.core import PriorNetworkConfig
-from bydore_pyro.data import (
-    CorpusConfig,
-    RowConfig,
-    TokenizerConfig,
-    name_of_validation_file,
-)
-from bydore_pyro.proxy import Parallel, ProxyConfig, build_language_model, model_source
+from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
+from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
-from bydore_pyro.utils import device_named, number_of_tokens
+from bydore_pyro.utils import device_named, number_of_tokens, require_fields
 
 __all__ = ["SMOKE", "Options", "RunConfig"]
 
@@ -121,13 +116,8 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("data", "proxy", "device", "out", "cache"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
         if self.checkpoint_every < 0:
             raise ValueError(f"Expected checkpoint_every >= 0, actual {self.checkpoint_every}")
-        if self.log not in ("none", "tensorboard"):
-            raise ValueError(f"Expected log 'none' or 'tensorboard', actual {self.log!r}")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
         if self.sequence_length < 2:
@@ -140,6 +130,7 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"Expected {name} > 0, actual {value}")
+        require_fields(self)
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.
@@ -227,14 +218,3 @@ class Options:
             return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"Expected the options of a search, found: {error}") from None
-
-    def parallel(self) -> Parallel:
-        """Returns the processes among which the batches are split."""
-        return Parallel(cpu=self.device.type == "cpu")
-
-    def language_model(self, vocabulary: int, seed: int) -> torch.nn.Module:
-        """Builds the proxy with fresh weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = build_language_model(model_source(self.run.proxy), vocabulary)
-        return model.to(self.device)

@@ -30,12 +30,12 @@ from bydore_pyro.utils import RunFolder, provenance
 
 if TYPE_CHECKING:
     import arviz
-    import pandas
 
 __all__ = [
     "Found",
     "learning_of",
     "peak_memory_megabytes",
+    "reached",
     "run_epochs",
     "search_metrics",
     "write_search",
@@ -49,11 +49,10 @@ LAST = 10  # losses of a search by linear evidence, each of a small batch, are a
 
 @dataclass(frozen=True)
 class Found:
-    """A finished search and its mixture; summary and posterior are None where there is none."""
+    """A finished search and its mixture; the posterior is None where there is none."""
 
     state: SearchState
     mixture: Mixture
-    summary: pandas.DataFrame | None
     posterior: arviz.InferenceData | None
 
 
@@ -64,7 +63,7 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     matplotlib.use("Agg")
     from bydore_pyro.analysis import plot_losses, plot_posterior, plot_trajectory
 
-    corpus, trajectory, summary = state.domains.corpus, trajectory_of(state), None
+    corpus, trajectory = state.domains.corpus, trajectory_of(state)
     # A search by matching may have broken off before its first round.
     measured = not isinstance(state, MatchingSearch) or bool(state.rounds)
     posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
@@ -77,8 +76,8 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if posterior is not None:
         folder.write_posterior("posterior.nc", posterior)
-        summary = domain_summary(posterior)
-        folder.write_text("summary.csv", summary.to_csv(index_label="domain"))
+        summary = domain_summary(posterior, mixture).to_csv(index_label="domain")
+        folder.write_text("summary.csv", summary)
         # The result of a search by matching is not the posterior's mean.
         free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
         marked = free if isinstance(state, MatchingSearch) else None
@@ -90,7 +89,7 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
     folder.write_figure("losses.png", plot_losses(trajectory, rounds))
-    return Found(state, mixture, summary, posterior)
+    return Found(state, mixture, posterior)
 
 
 def learning_of(state: SearchState) -> dict[str, Any]:
@@ -126,18 +125,25 @@ def learning_of(state: SearchState) -> dict[str, Any]:
     return found
 
 
+def reached(state: SearchState) -> dict[str, Any]:
+    """Returns where a search ended: its last weights, whether its proxy has learned (see
+    `learning_of`), and by gradient matching what its rounds found, as plain values."""
+    last = dict(zip(state.domains.names, state.records[-1].mean.tolist(), strict=True))
+    found = {"last_weights": last, "learning": learning_of(state)}
+    return found | ({"matching": _rounds(state)} if isinstance(state, MatchingSearch) else {})
+
+
 def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     """Returns what a search cost and what it reached, as plain values for `metrics.json`."""
     state = found.state
-    names, last = state.domains.names, state.records[-1]
+    last = state.records[-1]
     means = np.stack([record.mean for record in state.records])
     metrics: dict[str, Any] = {
         "seed": options.run.seed,
         "steps": len(state.records),
         "search": state.proxy.cost.report(),
         "jitter_second_half": jitter(means[len(means) // 2 :]),
-        "last_weights": dict(zip(names, means[-1].tolist(), strict=True)),
-        "learning": learning_of(state),
+        **reached(state),
         "epochs": state.domains.epochs(),
         "run_tokens": options.run_tokens,
         "run_epochs": run_epochs(options, state.domains, found.mixture),
@@ -147,8 +153,6 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         **provenance(),
     }
-    if isinstance(state, MatchingSearch):
-        metrics["matching"] = _matching_metrics(state)
     if isinstance(state, LinearSearch) and state.measure.error is not None:
         metrics["hypergradient_relative_error"] = state.measure.error
     if found.posterior is not None and isinstance(state, MatchingSearch):
@@ -160,7 +164,7 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
             "draws": int(noted["weighed_draws"]),
             "corrected": bool(noted["corrected"]),
         }
-    elif found.summary is not None:
+    elif found.posterior is not None:
         fit = search_guide_fit(state)
         khat = fit.khat if math.isfinite(fit.khat) else "infinite"
         metrics["guide_fit"] = {**dataclasses.asdict(fit), "khat": khat}
@@ -168,7 +172,7 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     return metrics
 
 
-def _matching_metrics(state: MatchingSearch) -> dict[str, Any]:
+def _rounds(state: MatchingSearch) -> dict[str, Any]:
     """Returns what the rounds found, in plain values."""
     names, found, rounds = state.domains.names, state.matching, state.rounds
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bydore_pyro.runs.inputs import processes
 from bydore_pyro.runs.options import SMOKE, Options
 from bydore_pyro.utils import RunFolder, RunFolderError, parse_options, resumed_run
 
@@ -24,7 +25,7 @@ def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
     Raises:
         RunFolderError: When the folder holds a run already, or cannot be written to.
     """
-    parallel = options.parallel()
+    parallel = processes(options)
     if resume is not None:
         return RunFolder(resume, resume=True, writes=parallel.is_main)
     now = time.strftime("%Y%m%d-%H%M%S")

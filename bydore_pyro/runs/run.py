@@ -11,7 +11,7 @@ from typing import Any
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.inputs import language_model, load_domains, processes
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import Found, learning_of, search_metrics, write_search
 from bydore_pyro.search import (
@@ -89,8 +89,8 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     write_inputs(folder, options, domains.corpus, name)
     seed = options.run.seed
     run = {**_deciding(options.as_dict()), "versions": versions()}
-    model = options.language_model(domains.corpus.vocabulary, seed)
-    proxy = Proxy(model, options.proxy, parallel=options.parallel())
+    model = language_model(options, domains.corpus.vocabulary, seed)
+    proxy = Proxy(model, options.proxy, parallel=processes(options))
     state = init_search(domains, proxy, options.search, options.network, seed=seed)
     checkpoints = folder.path / CHECKPOINTS
     if folder.resumed:
@@ -243,7 +243,7 @@ def search_in(options: Options, path: Path, name: str, domains: Domains | None =
         name: Of the run.
         domains: Where they are not those that the options name.
     """
-    parallel = options.parallel()
+    parallel = processes(options)
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there
     found = search(options, domains or load_domains(options), folder, name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
-from bydore_pyro.proxy import STRATEGIES, Strategy
-from bydore_pyro.utils import require_finite, warn_idle
+from bydore_pyro.proxy import Strategy
+from bydore_pyro.utils import require_fields, warn_idle
 
 __all__ = ["Learner", "SearchConfig"]
 
@@ -184,8 +184,7 @@ class SearchConfig:
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        self._check_choices()
+        require_fields(self)
         self._check_ranges()
         if self.evidence == "matching":
             if self.trained_steps < self.rounds:
@@ -206,22 +205,6 @@ class SearchConfig:
             warn_idle(self, ("epsilon_rule",), "hypergradient forward_mode")
         if self.tolerance == 0:
             warn_idle(self, ("tolerance_window",), "tolerance 0")
-
-    def _check_choices(self) -> None:
-        for name, choices in (
-            ("evidence", ("matching", "linear")),
-            ("kl_scale", ("relative", "absolute")),
-            ("kl", ("exact", "bound")),
-            ("moment", ("exact", "ratio")),
-            ("epsilon_rule", ("paper", "darts", "auto")),
-            ("strategy", STRATEGIES),
-            ("learner", get_args(Learner)),
-            ("hypergradient", ("finite_difference", "forward_mode")),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"Expected {name} one of {choices}, actual {getattr(self, name)!r}"
-                )
 
     def _check_ranges(self) -> None:
         for least, names in (

@@ -1,4 +1,5 @@
 from .arviz_import import hdi as hdi
+from .arviz_import import import_arviz as import_arviz
 from .arviz_import import inference_data as inference_data
 from .arviz_import import plot_forest as plot_forest
 from .arviz_import import smooth_log_weights as smooth_log_weights
@@ -13,6 +14,7 @@ from .command_line import require_utf8 as require_utf8
 from .command_line import resumed_run as resumed_run
 from .command_line import tell as tell
 from .config_checks import number_of_tokens as number_of_tokens
+from .config_checks import require_fields as require_fields
 from .config_checks import require_finite as require_finite
 from .config_checks import warn_idle as warn_idle
 from .devices import device_named as device_named
@@ -31,6 +33,7 @@ from .files import set_aside as set_aside
 from .files import unique_keys as unique_keys
 from .files import yaml_or_json as yaml_or_json
 from .folder_lock import FolderLock as FolderLock
+from .foreign_errors import one_line as one_line
 from .freed_memory import return_freed_memory as return_freed_memory
 from .interrupts import Interrupted as Interrupted
 from .interrupts import deferred as deferred

@@ -59,15 +59,11 @@ def hdi(posterior: arviz.InferenceData, variable: str, probability: float) -> xa
     return import_arviz().hdi(posterior, var_names=[variable], hdi_prob=probability)[variable]
 
 
-def summary(
-    posterior: arviz.InferenceData, variable: str, probability: float
-) -> tuple[pandas.DataFrame, pandas.Series, pandas.Series]:
-    """Returns `arviz.summary` of a variable, and of it the two ends of the HDI."""
-    frame = import_arviz().summary(
+def summary(posterior: arviz.InferenceData, variable: str, probability: float) -> pandas.DataFrame:
+    """Returns `arviz.summary` of a variable, unrounded."""
+    return import_arviz().summary(
         posterior, var_names=[variable], hdi_prob=probability, round_to="none"
     )
-    low, high = (frame[column] for column in frame.columns if column.startswith("hdi_"))
-    return frame, low, high
 
 
 def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.utils.files import read_bytes, yaml_or_json
 from bydore_pyro.utils.folder_lock import folders_released
-from bydore_pyro.utils.foreign_errors import familiar_errors
+from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
 from bydore_pyro.utils.interrupts import ending_on_signals
 from bydore_pyro.utils.terminal import visible, visible_streams
 
@@ -189,9 +189,8 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
         text = read_bytes(Path(named)).decode("utf-8")
         content = yaml_or_json(text)
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"Expected a JSON or YAML file of options, found {named!r}: {reason}"
+            f"Expected a JSON or YAML file of options, found {named!r}: {one_line(error)}"
         ) from None
     if not isinstance(content, dict):
         raise DataError(f"Expected options by name in {named}, found {type(content).__name__}")
@@ -221,7 +220,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"{name}: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        print(f"{name}: warning: {one_line(message, None)}", file=sys.stderr)
 
     with ending_on_signals() as deaf:
         try:
@@ -252,7 +251,7 @@ def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) ->
     """Prints one line and exits; `everywhere` of several processes also where others are quiet."""
     quiet = everywhere and os.environ.get("RANK", "0") != "0"
     stream = sys.__stderr__ if quiet else sys.stderr
-    print(f"{name}: error: {visible(' '.join(message.split()))}", file=stream)
+    print(f"{name}: error: {visible(one_line(message, None))}", file=stream)
     raise SystemExit(code)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import typing
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["number_of_tokens", "require_finite", "warn_idle"]
+__all__ = ["number_of_tokens", "require_fields", "require_finite", "warn_idle"]
 
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
@@ -19,6 +20,23 @@ def require_finite(config: Any) -> None:
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"Expected a finite {field.name}, actual {value}")
+
+
+def require_fields(config: Any) -> None:
+    """Checks what the types of a configuration dataclass promise.
+
+    Raises:
+        ValueError: When a number is NaN or infinite, a text is empty, or a value is none of its
+            `Literal`'s.
+    """
+    require_finite(config)
+    for name, hint in typing.get_type_hints(type(config)).items():
+        value, choices = getattr(config, name), typing.get_args(hint)
+        if value == "":
+            raise ValueError(f"Expected a value for --{name}, found an empty one")
+        if typing.get_origin(hint) is typing.Literal and value not in choices:
+            known = ", ".join(map(repr, choices))
+            raise ValueError(f"Expected {name} one of {known}, actual {value!r}")
 
 
 def warn_idle(config: Any, names: Sequence[str], reason: str) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["familiar_errors"]
+__all__ = ["familiar_errors", "one_line"]
 
 # Rust's libraries (safetensors, tokenizers) and HDF5 put the system's number into their text.
 SYSTEM = re.compile(r"\(os error (\d+)\)|\berrno = (\d+)")
@@ -20,6 +20,11 @@ MEMORY = re.compile(
 # torch's own: of `torch.save`, and of a worker of its loader.
 WRITING = re.compile(r"PytorchStreamWriter|inline_container")
 WORKER = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)")
+
+
+def one_line(error: object, most: int | None = 200) -> str:
+    """Returns a library's error, which may be pages, on one line of `most` characters."""
+    return " ".join(str(error).split())[:most]
 
 
 @contextmanager
@@ -57,9 +62,9 @@ def familiar_errors() -> Iterator[None]:
 
 def _familiar(error: BaseException | None) -> OSError | None:
     """What an error means, None where it is neither of disk nor of memory."""
-    text = " ".join(str(error).split())
+    text, short = one_line(error, None), one_line(error)
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and MEMORY.search(text)):
-        return OSError(f"Expected enough memory, found too little: {text[:200] or 'none is left'}")
+        return OSError(f"Expected enough memory, found too little: {short or 'none is left'}")
     if isinstance(error, ValueError):  # of ours: it says what it has to say
         return None
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):  # of `Path.resolve`
@@ -67,13 +72,11 @@ def _familiar(error: BaseException | None) -> OSError | None:
     system = SYSTEM.search(text)
     if system is not None:
         number = int(system[1] or system[2])
-        return OSError(number, f"{os.strerror(number)} ({text[:200]})")
+        return OSError(number, f"{os.strerror(number)} ({short})")
     if isinstance(error, RuntimeError) and WRITING.search(text):
-        return OSError(
-            f"Expected room for a file of tensors, found that it broke off: {text[:200]}"
-        )
+        return OSError(f"Expected room for a file of tensors, found that it broke off: {short}")
     if isinstance(error, RuntimeError) and WORKER.search(text):
-        return OSError(f"A process that reads died, most often from lack of memory: {text[:200]}")
+        return OSError(f"A process that reads died, most often from lack of memory: {short}")
     if type(error).__name__ == "SafetensorError":
-        return OSError(f"Expected a whole file of tensors, found: {text[:200]}")
+        return OSError(f"Expected a whole file of tensors, found: {short}")
     return None

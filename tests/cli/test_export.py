@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tiny import write_byte_tokenizer
 
-from bydore_pyro.cli.export import ExportOptions, FilesConfig, export_command
+from bydore_pyro.cli.export import ExportOptions, FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.export.formats import FORMATS
@@ -82,24 +82,6 @@ def test_what_is_written_can_be_read(
     }
     again, _ = exported(capsys, out, "--to", to)  # a file of weights is as good as a run
     assert again == out.read_text()
-
-
-def test_pruned_domains_are_left_out_by_name(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hdi = ((0.3, 0.7), (0.2, 0.4), (0.1, 0.24), (0.0, 0.01))
-    mixture = Mixture(names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()), hdi=hdi)
-    place = tmp_path / "intervals.json"
-    place.write_text(mixture.to_json())
-    text, said = exported(capsys, place, "--to", "doremi", "--prune")
-    assert json.loads(text)["train_domain_weights"] == {
-        "birds": 0.625,
-        "digits": 0.375,
-        "greek": 0.0,
-        "upper": 0.0,
-    }
-    assert said.startswith("Pruned, the whole interval below equal shares: greek, upper.\n")
-    assert "intervals to prune, found none" in refused(capsys, run, "--to", "doremi", "--prune")
 
 
 @pytest.mark.filterwarnings("always")
@@ -218,24 +200,12 @@ def test_mistakes_are_one_line(
     assert "Expected a tokenizer in" in refused(
         capsys, run, "--to", "doremi", "--tokenizer", tmp_path
     )
+    with pytest.raises(ValueError, match="a value for --out"):
+        FileConfig(out="")
+    assert set(ExportOptions.__dataclass_fields__) == {"export", "file", "inputs"}
     assert "without white space" in refused(capsys, run, "--to", "megatron", "--prefix", "/my data")
     blocked = refused(capsys, run, "--to", "doremi", "--out", run / "mixture.json" / "x")
     assert str(run / "mixture.json") in blocked
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"out": ""}, "a value for --out"),
-        ({"convert_tokens": True}, "with --convert_tokens, found only itself"),
-        ({"convert_tokens": True, "data": "x"}, "found only --data"),
-        ({"convert_tokens": True, "tokenizer": "x"}, "found only --tokenizer"),
-    ],
-)
-def test_options_that_do_not_fit(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FilesConfig(**options)
-    assert set(ExportOptions.__dataclass_fields__) == {"export", "files"}
 
 
 def test_help_and_published_mixtures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_several_seeds_print_their_agreement(
     (folder / "agreement.csv").write_text("domain,mean\nlaw,1\n")
     with pytest.raises(SystemExit):
         report_command([str(folder)])
-    assert "Expected the agreement of seeds" in capsys.readouterr().err
+    assert "Expected a whole run" in capsys.readouterr().err
 
 
 def test_without_plotly_the_text_is_printed_and_the_way_told(

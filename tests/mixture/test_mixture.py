@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import Mixture, total_variation, verdict, within_caps
+from bydore_pyro.mixture.mixture import Mixture, total_variation, within_caps
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
@@ -86,11 +86,6 @@ def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
         standard_deviation=(0.1,) * 4,
         hdi=((0.4, 0.8), (0.05, 0.4), (0.1, 0.25), (0.0, 0.24)),
     )
-    assert [verdict(*interval, 2) for interval in ((0.5, 0.6), (0.6, 0.7), (0.4, 0.49))] == [
-        "undecided",
-        "above",
-        "below",
-    ]
     assert found.verdicts() == {"a": "above", "b": "undecided", "c": "undecided", "d": "below"}
     pruned = found.pruned()
     assert pruned.names == found.names

@@ -12,7 +12,13 @@ import torch
 from tiny import Bigram
 
 from bydore_pyro.core.hypergradient import forward_mode
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model, model_source
+from bydore_pyro.proxy.proxy import (
+    Proxy,
+    ProxyConfig,
+    build_language_model,
+    model_source,
+    read_model_config,
+)
 from bydore_pyro.utils.errors import DataError
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -196,6 +202,10 @@ def test_missing_models_are_refused(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(content)
         with pytest.raises(DataError, match="causal language model"):
             build_language_model(tmp_path, 50)
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    with pytest.raises(DataError, match=r"causal language model: .*vit is none"):
+        read_model_config(tmp_path)
+    assert read_model_config(MODELS / "proxy-1m").max_position_embeddings == 2048
 
 
 def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:

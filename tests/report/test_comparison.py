@@ -1,4 +1,4 @@
-"""The sections of a report on several runs, in words and tables."""
+"""Several runs beside each other, as the rows of one table."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import pytest
 from report_runs import NAMES, write_fit, write_search, write_seeds
 
 from bydore_pyro.report.comparison import (
-    agreement_rows,
+    Cell,
+    Row,
+    agreement_cells,
     cautions,
-    costs_by_part,
-    differing_options,
-    distances,
-    overview,
-    verdict_table,
-    weight_table,
+    comparison_table,
+    domains_by_weight,
 )
 from bydore_pyro.report.drawing import domain_looks
 from bydore_pyro.report.run_record import RunRecord, read_run
@@ -31,11 +29,29 @@ def records(tmp_path: Path) -> list[RunRecord]:
     ]
 
 
-def test_overview(records: list[RunRecord]) -> None:
-    search, fit = overview(records)
-    assert (search["method"], search["loss"], search["decided"]) == ("search", "3.2500", "3 of 4")
-    assert (fit["method"], fit["loss"], fit["decided"]) == ("regmix", ABSENT, ABSENT)
-    assert (fit["flops"], fit["seconds"]) == ("6.00e+09", "9.0 s")
+def told(rows: list[Row]) -> dict[str, list[str]]:
+    return {row.label: [cell.text for cell in row.cells] for row in rows}
+
+
+def test_runs_beside_each_other(records: list[RunRecord]) -> None:
+    looks = domain_looks([*NAMES, "more"])
+    table = comparison_table(records, looks)
+    facts = told(table["The run"])
+    assert facts["method"] == ["search", "regmix"]
+    trained = "loss of a fresh model on learned, nats per token"
+    assert facts[trained] == ["3.2500", ABSENT]
+    # 0.5 * (2 * 0.360 + 2 * 0.110)
+    assert facts["total variation from a"] == [ABSENT, "0.471"]
+    assert (facts["FLOPs"][1], facts["time"][1]) == ("6.00e+09", "9.0 s")
+    weights = {row.label: row.cells for row in table["Weights"]}
+    assert weights["code"] == [Cell(text="0.460", more="0.306 to 0.689"), Cell(text="0.099")]
+    assert weights["more"] == [Cell(), Cell()]
+    assert list(weights) == domains_by_weight(records, looks)
+    assert table["Weights"][0].look == looks[next(iter(weights))]
+    verdicts = {row.label: row.cells for row in table["Is it to be believed?"]}
+    assert verdicts["Does it jitter?"] == [Cell(text="", more="Hardly", level="good"), Cell()]
+    assert table["Options that differ"] == []
+    assert not any(row.cells for rows in comparison_table([], looks).values() for row in rows)
 
 
 def test_what_does_not_compare_is_told(records: list[RunRecord]) -> None:
@@ -55,38 +71,22 @@ def test_what_does_not_compare_is_told(records: list[RunRecord]) -> None:
     assert "stopped before their end: b" in told
 
 
-def test_weights_beside_each_other(records: list[RunRecord]) -> None:
-    looks = domain_looks([*NAMES, "more"])
-    rows = {look.name: cells for look, cells in weight_table(records, looks)}
-    assert rows["code"] == [("0.460", "0.306 to 0.689"), ("0.099", "")]
-    assert rows["more"] == [(ABSENT, ""), (ABSENT, "")]
-    # 0.5 * (2 * 0.360 + 2 * 0.110)
-    assert distances(records) == [("a", "b", "0.471")]
-
-
-def test_verdicts_and_costs_beside_each_other(records: list[RunRecord]) -> None:
-    table = dict(verdict_table(records))
-    assert table["Does it jitter?"] == [("good", "Hardly"), ("", ABSENT)]
-    costs = costs_by_part(records)
-    assert costs[1] == {"training the proxy": 6e9}
-    assert costs_by_part([RunRecord(path=Path(), label="")]) == [{}]
-
-
 def test_options_that_differ(records: list[RunRecord]) -> None:
-    assert differing_options(records) == []
     changed = dict(records[1].config)
     changed["run"] = {**changed["run"], "seed": 9, "target_tokens": 1.5e9, "data": "other"}
     other = dataclasses.replace(records[1], config=changed)
-    assert differing_options([records[0], other]) == [
-        ("data", ["text", "other"]),
-        ("target_tokens", ["not given", "1.5e+09"]),
-    ]
+    table = comparison_table([records[0], other], domain_looks(NAMES))
+    assert told(table["Options that differ"]) == {
+        "data": ["text", "other"],
+        "target_tokens": ["not given", "1.5e+09"],
+    }
 
 
 def test_agreement_of_seeds(tmp_path: Path) -> None:
     record = read_run(write_seeds(tmp_path / "seeds"))
-    rows = agreement_rows(record, domain_looks(NAMES))
-    assert [(look.name, over) for look, _, over in rows][:2] == [("code", False), ("law", True)]
-    assert rows[0][1] == ["0.460", "0.0200", "0.0050", "1.000"]
+    cells = agreement_cells(record)
+    expected = "± 0.0200; posterior's own 0.0050; coverage 1.000"
+    assert cells["code"] == Cell(text="0.460", more=expected)
+    assert cells["law"].more.endswith("; overconfident")
     damaged = dataclasses.replace(record, agreement={"law": {"mean": "x"}})
-    assert agreement_rows(damaged, domain_looks(NAMES))[0][1] == [ABSENT] * 4
+    assert agreement_cells(damaged) == {}

@@ -11,11 +11,9 @@ from report_runs import NAMES, mixture_with_intervals, write_fit, write_matching
 
 from bydore_pyro.report.drawing import MOST_DRAWN, domain_looks
 from bydore_pyro.report.figures import (
-    cost_figure,
     losses_figure,
     rounds_figure,
     trajectory_figure,
-    verification_figure,
     weights_figure,
 )
 from bydore_pyro.report.run_record import RunRecord, Trajectory, read_run
@@ -122,15 +120,3 @@ def test_of_many_domains_the_largest_are_drawn(tmp_path: Path) -> None:
     assert words == names[:5]
     drawn = {trace.meta["keys"][0] for trace in figure.data if trace.meta.get("keys")}
     assert len(drawn) == MOST_DRAWN
-
-
-def test_fresh_models_and_costs() -> None:
-    figure = verification_figure({"uniform": 3.5, "learned": 3.25, "only <law>": 3.4})
-    assert list(figure.layout.yaxis.ticktext) == ["learned", "only &lt;law&gt;", "uniform"]
-    assert [trace.x[0] for trace in figure.data] == [3.25, 3.4, 3.5]
-    costs = cost_figure([("RegMix", 512.0, False), ("this search", 2.0, True)])
-    assert list(costs.layout.yaxis.ticktext) == ["this search", "RegMix"]
-    assert [trace.marker.symbol for trace in costs.data] == ["circle", "circle-open"]
-    low, high = costs.layout.xaxis.range
-    assert low <= 0
-    assert high > np.log10(512)

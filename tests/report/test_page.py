@@ -95,8 +95,7 @@ def test_a_case_tells_everything(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [
-        "figure-weights", "figure-trajectory", "figure-losses", "figure-verification",
-        "figure-methods",
+        "figure-weights", "figure-trajectory", "figure-losses",
     ]  # fmt: skip
 
 
@@ -108,7 +107,7 @@ def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [
-        "figure-weights", "figure-rounds", "figure-trajectory", "figure-losses", "figure-methods",
+        "figure-weights", "figure-rounds", "figure-trajectory", "figure-losses",
     ]  # fmt: skip
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
@@ -120,11 +119,11 @@ def test_every_kind_of_run_has_its_page(tmp_path: Path) -> None:
     assert "There are no intervals" in page.text
     seeds = write_seeds(tmp_path / "seeds")
     page = checked(html_report([seeds]))
-    assert "Do the seeds agree?" in page.text
+    assert "Would another seed find the same?" in page.text
     assert "overconfident: law" in page.text
     page = checked(html_report([write_search(tmp_path / "case", verified=True), fit, seeds]))
     assert "4 runs compared" in page.text
-    assert "How far apart they are" in page.text
+    assert "total variation from case" in page.text
 
 
 def test_everything_but_the_weights_may_be_missing_or_damaged(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_a_case(tmp_path: Path) -> None:
     assert page["title"] == "case: weights of 4 domains"
     told = json.loads(page["told"])
     assert told["d0"] == "code: weight 0.4596, 0.306 to 0.689, more than equal"
-    for figure in ("weights", "trajectory", "losses", "verification", "methods_figure"):
+    for figure in ("weights", "trajectory", "losses"):
         assert page[figure]["id"]
     assert page["machine"] == "On cpu, 1 thread, peak memory 0.6 GB."
     assert "94 % intervals; thick" in page["weights_caption"]
@@ -42,7 +42,7 @@ def test_a_search_by_matching(tmp_path: Path) -> None:
 
 def test_a_fit_has_less_to_show(tmp_path: Path) -> None:
     page = run_page(read_run(write_fit(tmp_path / "fit")))
-    for figure in ("trajectory", "losses", "verification", "methods_figure"):
+    for figure in ("trajectory", "losses"):
         assert page[figure] is None
     assert page["weights_caption"] == "Diamonds: weights, as shares of the training tokens."
     assert (page["interval_label"], page["epochs"], page["repeat"]) == ("", False, "")

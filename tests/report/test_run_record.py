@@ -65,9 +65,8 @@ def test_what_is_damaged_is_told(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(pickle.dumps(NAMES))
     (tmp_path / "metrics.json").write_text("[1]")
     (tmp_path / "config.json").write_text("{")
-    (tmp_path / "summary.csv").write_text("a\n1\n")
     record = read_run(tmp_path)
-    names = ("config.json", "metrics.json", "summary.csv", "trajectory.nc", "posterior.nc")
+    names = ("config.json", "metrics.json", "trajectory.nc", "posterior.nc")
     assert [line.split(":")[0] for line in record.damaged] == list(names)
 
 

@@ -10,6 +10,7 @@ from report_runs import write_matching
 
 from bydore_pyro.analysis.seeds import agreement
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run_record import read_run
 from bydore_pyro.report.text import (
     agreement_table,
     losses_table,
@@ -40,7 +41,6 @@ METRICS = {
 def run(tmp_path: Path) -> Path:
     (tmp_path / "mixture.json").write_text(MIXTURE.to_json())
     (tmp_path / "metrics.json").write_text(json.dumps(METRICS))
-    (tmp_path / "summary.csv").write_text("domain,verdict\nlaw,undecided\nweb,above\n")
     return tmp_path
 
 
@@ -54,34 +54,40 @@ def test_everything_is_told(run: Path) -> None:
 
 
 def test_capped_weights_stand_beside_the_free_ones() -> None:
-    table = weights_table(MIXTURE.capped({"law": 1.0, "web": 0.6}), {}, {"law": 1, "web": 1})
+    table = weights_table(MIXTURE.capped({"law": 1.0, "web": 0.6}), {"law": 1, "web": 1})
     assert table.splitlines()[2].split()[:3] == ["web", "0.600", "0.750"]
     assert "free" in table
-    assert "free" not in weights_table(MIXTURE, {}, {"law": 1, "web": 1})
+    assert "free" not in weights_table(MIXTURE, {"law": 1, "web": 1})
     assert losses_table({"x": 1.0}).splitlines()[-1].split() == ["x", "1.0000"]
 
 
-def test_agreement_is_told_in_words() -> None:
+def test_agreement_is_told_in_words(tmp_path: Path) -> None:
     other = Mixture(
         names=("law", "web"),
         weights=(0.75, 0.25),
         standard_deviation=(0.01, 0.01),
         hdi=((0.7, 0.8), (0.2, 0.3)),
     )
-    text = agreement_table(agreement([MIXTURE, other]), 2)
+    for seed, mixture in enumerate((MIXTURE, other)):
+        (tmp_path / f"seed-{seed}").mkdir()
+        (tmp_path / f"seed-{seed}" / "mixture.json").write_text(mixture.to_json())
+    rows = agreement([MIXTURE, other]).to_csv(index_label="domain")
+    (tmp_path / "agreement.csv").write_text(rows)
+    text = agreement_table(read_run(tmp_path))
+    assert text == report_text(tmp_path)
     assert text.count("overconfident") == 2
     assert "over seeds is 0.354" in text
     assert "in 0% of the cases" in text
 
 
 def test_what_is_no_finished_run(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"Expected a finished run in .*nowhere"):
+    with pytest.raises(RunFolderError, match=r"Expected a run in .*nowhere"):
         report_text(tmp_path / "nowhere")
     (run / "metrics.json").write_text(json.dumps({"stopped": "interrupted", "steps": 3}))
     with pytest.raises(RunFolderError, match="stopped after 3 steps: interrupted"):
         report_text(run)
     (run / "metrics.json").write_text("null")
-    with pytest.raises(RunFolderError, match="Expected a finished run"):
+    with pytest.raises(RunFolderError, match=r"Expected a whole run .* metrics\.json: DataError"):
         report_text(run)
     for damaged in ("{}", '{"run_epochs": 3, "search": 1}'):
         (run / "metrics.json").write_text(damaged)

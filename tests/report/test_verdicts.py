@@ -91,9 +91,10 @@ def test_what_is_decided() -> None:
     assert (told.level, told.answer) == ("good", "3 of 4 domains")
     assert "3 of 4 domains lies clear of the uniform share 0.250; they hold 72 %" in told.figures
     assert "whether the others deserve" in told.figures
-    noted = dataclasses.replace(record, noted_verdicts={**dict.fromkeys(NAMES, "undecided")})
-    assert verdict(noted, DECIDED).level == "bad"
-    assert "every domain holds the uniform share" in verdict(noted, DECIDED).figures
+    open_ = dataclasses.replace(mixture_with_intervals(), hdi=((0.0, 0.9),) * 4)
+    told = verdict(record_of(mixture=open_), DECIDED)
+    assert told.level == "bad"
+    assert "every domain holds the uniform share" in told.figures
     bare = record_of(mixture=Mixture(names=NAMES, weights=(0.25,) * 4))
     assert decisions(bare) == {}
     assert DECIDED not in [v.question for v in verdicts_of(bare)]

@@ -12,9 +12,11 @@ from tiny import row, write_lines
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.runs.inputs import (
     domains_of,
+    language_model,
     largest_weights,
     load_corpus,
     load_domains,
+    processes,
     search_domains,
     uniform_weights,
 )
@@ -64,9 +66,20 @@ def test_a_search_keeps_what_it_measures(store: Path) -> None:
     assert of_two.measurable().max() <= matching.search.measured_sequences(2)
 
 
-def test_what_a_run_lacks(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_become_a_model_and_processes(store: Path) -> None:
+    given = options(store)
+    one, same, other = (language_model(given, 300, seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(value, same[name]) for name, value in one.items())
+    assert not all(torch.equal(value, other[name]) for name, value in one.items())
+    assert processes(given).count == 1
+
+
+def test_what_a_run_lacks(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="Expected sequence_length <= "):
         load_domains(options(store, "--sequence_length", "100000"))
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    with pytest.raises(DataError, match=r"causal language model.* vit is none"):
+        load_domains(options(store / "none", "--proxy", str(tmp_path)))
     with pytest.raises(ValueError, match="Expected a device of this machine, found 'tpu'"):
         load_domains(options(store, "--device", "tpu"))
     with pytest.raises(DataError, match="within the cap"):

@@ -19,6 +19,7 @@ from bydore_pyro.runs.results import (
     Found,
     learning_of,
     peak_memory_megabytes,
+    reached,
     run_epochs,
     search_metrics,
     write_search,
@@ -41,7 +42,7 @@ def test_what_was_found_is_written_and_told(
     options = parse_options(given, "test", "", SearchOptions)
     found = write_search(state, options, RunFolder(tmp_path / "run"))
     assert isinstance(found, Found)
-    assert (found.summary is None) == (learner == "point")
+    assert (found.posterior is None) == (learner == "point")
     assert Mixture.from_json(tmp_path / "run" / "mixture.json") == found.mixture
     assert (tmp_path / "run" / "posterior.nc").exists() == (learner == "bayesian")
 
@@ -62,6 +63,7 @@ def test_what_was_found_is_written_and_told(
             assert metrics["guide_fit"]["corrected"] in (True, False)
             np.testing.assert_allclose(found.mixture.weights, state.matching.weights, atol=1e-9)
     assert list(metrics["last_weights"].values()) == means[-1].tolist()
+    assert reached(state).items() <= metrics.items()
     assert ("guide_fit" in metrics) == (learner == "bayesian")
     assert metrics["search"]["tokens"] == sum(state.proxy.cost.tokens.values())
     assert {"versions", "commit", "seed", "device"} <= set(metrics)

@@ -30,8 +30,8 @@ def test_draws_keep_their_labels() -> None:
 
 def test_summary_and_interval_agree() -> None:
     interval = hdi(POSTERIOR, "w", 0.94).values
-    frame, low, high = summary(POSTERIOR, "w", 0.94)
-    np.testing.assert_allclose(np.stack([low, high], -1), interval)
+    frame = summary(POSTERIOR, "w", 0.94)
+    np.testing.assert_allclose(frame.filter(like="hdi_"), interval)
     np.testing.assert_allclose(frame["mean"], DRAWS.mean((0, 1)))
     inside = (interval[:, 0] < DRAWS) & (interval[:, 1] > DRAWS)
     np.testing.assert_allclose(inside.mean((0, 1)), 0.94, atol=0.002)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 
 from bydore_pyro.proxy.proxy import ProxyConfig
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.utils.config_checks import require_finite, warn_idle
+from bydore_pyro.utils.config_checks import require_fields, require_finite, warn_idle
 
 
 @dataclass
@@ -17,6 +18,8 @@ class Config:
     name: str = "x"
     count: int = 1
     rate: float = 0.5
+    kind: Literal["round", "square"] = "round"
+    place: str | None = None
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -float("inf")])
@@ -24,6 +27,21 @@ def test_numbers_must_be_finite(rate: float) -> None:
     require_finite(Config())
     with pytest.raises(ValueError, match="Expected a finite rate"):
         require_finite(Config(rate=rate))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": float("nan")}, "Expected a finite rate, actual nan"),
+        ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),
+        ({"name": ""}, "Expected a value for --name, found an empty one"),
+        ({"place": ""}, "Expected a value for --place, found an empty one"),
+    ],
+)
+def test_fields_are_what_their_types_promise(options: dict[str, Any], message: str) -> None:
+    require_fields(Config())
+    with pytest.raises(ValueError, match=message):
+        require_fields(Config(**options))
 
 
 def test_an_option_without_effect_warns_where_it_was_set() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bydore_pyro.utils.files import appearing_folder
-from bydore_pyro.utils.foreign_errors import familiar_errors
+from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
 from bydore_pyro.utils.tensor_tree import write_tree
 
 MUCH = 10**15
@@ -26,6 +26,13 @@ def test_memory_that_is_not_there(ask: Callable[[], object]) -> None:
     expected = "Expected enough memory, found too little: "
     with pytest.raises(OSError, match=expected), familiar_errors():
         ask()
+
+
+def test_a_librarys_pages_are_one_line() -> None:
+    pages = RuntimeError("no\n\n  such " + "word " * 100)
+    assert one_line(pages).startswith("no such word word")
+    assert len(one_line(pages)) == 200
+    assert one_line(pages, None).count("word") == 100
 
 
 def test_other_errors_stay_as_they_are() -> None:

@@ -83,7 +83,7 @@ def test_output_is_shown_on_a_terminal_and_kept_in_a_file(monkeypatch: pytest.Mo
 
 def test_tables_keep_their_rows() -> None:
     mixture = Mixture(names=(EVIL, "b"), weights=(0.75, 0.25))
-    for table in (weights_table(mixture, {}, None), losses_table({EVIL: 1.0})):
+    for table in (weights_table(mixture), losses_table({EVIL: 1.0})):
         assert is_harmless(table)
         (line,) = (line for line in table.splitlines() if SHOWN in line)
         assert line.startswith(f"{SHOWN}  ")
