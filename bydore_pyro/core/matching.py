@@ -34,6 +34,7 @@ __all__ = [
     "Metric",
     "Sample",
     "covariance_of",
+    "least",
     "match",
     "measured_round",
     "scatter_of_means",
@@ -192,8 +193,7 @@ class Matching:
         linear: ``A B^-1 c (K,)``.
         precision: ``A B^-1 A (K, K)``.
         optimum: ``u = s w``, the most likely one with ``u >= 0``, ``(K,)``.
-        unexplained: Share of the target's gradient that no mixture of the domains explains, in
-            [0, 1].
+        target: ``<m, m>``, in the unit of `cross`, without the bias of its own noise.
     """
 
     gram: Tensor
@@ -203,7 +203,19 @@ class Matching:
     linear: Tensor
     precision: Tensor
     optimum: Tensor
-    unexplained: float
+    target: float
+
+    def unexplained_by(self, u: Tensor) -> float:
+        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1]."""
+        if not self.target > 0:
+            return 1.0
+        explained = float(2 * u @ self.cross - u @ self.gram @ u)
+        return min(1.0, max(0.0, 1 - explained / self.target))
+
+    @property
+    def unexplained(self) -> float:
+        """Share of the target's gradient that no mixture of the domains explains, in [0, 1]."""
+        return self.unexplained_by(self.optimum)
 
     @property
     def scale(self) -> float:
@@ -237,15 +249,13 @@ def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Match
     shares = _shares(rounds)
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
-    at = _least(gram, cross)
+    at = least(gram, cross)
     covariance = _covariance(rounds, shares, at, by_document=True)
     by_sequence = _covariance(rounds, shares, at, by_document=False)
     inverse = torch.linalg.inv(covariance if by_document else by_sequence)
     linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
     precision = (precision + precision.T) / 2
-    optimum = _least(precision, linear)
-    target = sum(a * r.target for a, r in zip(shares, rounds, strict=True))
-    explained = float(2 * optimum @ cross - optimum @ gram @ optimum)
+    optimum = least(precision, linear)
     return Matching(
         gram=gram,
         cross=cross,
@@ -254,7 +264,7 @@ def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Match
         linear=linear,
         precision=precision,
         optimum=optimum,
-        unexplained=min(1.0, max(0.0, 1 - explained / target)) if target > 0 else 1.0,
+        target=float(sum(a * r.target for a, r in zip(shares, rounds, strict=True))),
     )
 
 
@@ -271,8 +281,9 @@ def _shares(rounds: Sequence[MeasuredRound]) -> list[float]:
     return [1 / trace for trace in traces]
 
 
-def _least(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - v.u`` over ``u >= 0``; negative eigenvalues of M count as 0."""
+def least(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Minimises ``1/2 u'Mu - v.u`` over ``u >= 0``, in float64; negative eigenvalues of ``M (K, K)``
+    count as 0."""
     from scipy.optimize import nnls
 
     values, vectors = torch.linalg.eigh(matrix)
