@@ -28,13 +28,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.quadratic import least
+
 __all__ = [
     "Matching",
     "MeasuredRound",
     "Metric",
     "Sample",
     "covariance_of",
-    "least",
     "match",
     "measured_round",
     "scatter_of_means",
@@ -279,19 +280,6 @@ def _shares(rounds: Sequence[MeasuredRound]) -> list[float]:
     if not all(0 < trace < float("inf") for trace in traces):
         raise ValueError(f"Expected gradients that are finite and not all 0, actual {traces}")
     return [1 / trace for trace in traces]
-
-
-def least(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - v.u`` over ``u >= 0``, in float64; negative eigenvalues of ``M (K, K)``
-    count as 0."""
-    from scipy.optimize import nnls
-
-    values, vectors = torch.linalg.eigh(matrix)
-    values = values.clamp(min=1e-9 * float(values.max()))
-    root = (vectors * values.sqrt()).T  # M = root' root
-    right = (vectors / values.sqrt()).T @ vector
-    found, _ = nnls(root.numpy(), right.numpy())
-    return torch.from_numpy(found)
 
 
 def _covariance(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core.elbo import Effective
-from bydore_pyro.core.matching import least
+from bydore_pyro.core.quadratic import least_on_simplex
 
 __all__ = ["most_likely_weights"]
 
@@ -41,7 +41,7 @@ def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective)
         uphill = linear - precision @ shares  # by shares, (K,)
         # Where a share's slope falls, its weight's way is shorter; the other sign is no maximum's.
         curvature = slope[:, None] * precision * slope + (-uphill * bend).clamp(min=0).diag()
-        goal = _on_the_simplex(curvature, curvature @ weights + slope * uphill)
+        goal = least_on_simplex(curvature, curvature @ weights + slope * uphill)
         step, before = goal - weights, height(weights)
         for _ in range(HALVINGS):
             if height(weights + step) >= before:
@@ -65,16 +65,3 @@ def _derivatives(effective: Effective, weights: Tensor) -> tuple[Tensor, Tensor,
         if slope.requires_grad:
             (bend,) = torch.autograd.grad(slope.sum(), at)
     return slope.detach(), bend, shares.detach()
-
-
-def _on_the_simplex(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 x'Mx - b.x`` over the simplex, by an augmented Lagrangian."""
-    stiff = matrix.trace().clamp(min=1e-300)
-    multiplier = torch.zeros_like(stiff)
-    for _ in range(20):
-        found = least(matrix + stiff, vector + stiff - multiplier)
-        excess = found.sum() - 1
-        if float(excess.abs()) < 1e-12:
-            break
-        multiplier = multiplier + stiff * excess
-    return found / found.sum()
