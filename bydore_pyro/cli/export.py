@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.export import FORMATS, ExportConfig
-from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.mixture import Mixture, mixture_for, mixture_from
 from bydore_pyro.utils import (
     DataError,
     RunFolderError,
@@ -34,6 +34,13 @@ class FilesConfig:
     """What is done to the mixture first, what is read beside it, and where the file goes."""
 
     out: str | None = field(default=None, metadata={"help": "File to write; printed if not given."})
+    target_tokens: float | None = field(
+        default=None,
+        metadata={
+            "help": "Of a search for runs of several lengths, the one whose weights are meant; the "
+            "first if not given."
+        },
+    )
     prune: bool = field(
         default=False,
         metadata={
@@ -100,7 +107,8 @@ def _export(run: str, options: ExportOptions) -> None:
     config, files = options.export, options.files
     if files.out is not None:
         require_new_file(Path(files.out))
-    mixture, pruned = mixture_from(run), []
+    length, pruned = files.target_tokens, []
+    mixture = mixture_from(run) if length is None else mixture_for(Path(run), length)
     if files.prune:
         below = [name for name, verdict in mixture.verdicts().items() if verdict == "below"]
         against = "equal shares" if mixture.prior is None else "the prior"

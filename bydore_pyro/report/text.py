@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.report.lengths import advice, length_rows, lengths_in
 from bydore_pyro.report.matching_words import (
     check_told,
     covered,
@@ -20,7 +21,7 @@ from bydore_pyro.report.matching_words import (
     scale_told,
     width_told,
 )
-from bydore_pyro.report.run_record import as_number, unlearned
+from bydore_pyro.report.run_record import as_number, named_numbers, unlearned
 from bydore_pyro.utils import RunFolderError, visible
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
     if mixture.predicted_loss:
         parts.append(predictions_table(mixture.predicted_loss))
     parts += [f"\n{note}" for note in mixture.notes]
-    by_matching = isinstance(metrics.get("matching"), dict)
+    by_matching, lengths = isinstance(metrics.get("matching"), dict), lengths_in(metrics)
+    header, rows = length_rows(lengths)
+    if rows:
+        parts.append(_columns(header, rows))
     if by_matching:
         parts.append(rounds_text(metrics))
     if "validation_loss_nats_per_token" in metrics:
@@ -98,6 +102,9 @@ def _finished(folder: Path, metrics: Mapping[str, Any]) -> str:
                 else "; the draws could not be corrected: intervals are not the posterior's"
             )
         lines.append(line)
+    tokens, epochs = as_number(metrics.get("run_tokens")), named_numbers(metrics["run_epochs"])
+    if told := advice(tokens, epochs, by_matching=by_matching, counted=bool(lengths)):
+        lines.append(told)
     if warning := unlearned(metrics):
         lines.append(f"Warning: {warning}.")
     files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")
