@@ -299,14 +299,14 @@ def table_of(asked: RunsOutConfig, cells: Mapping[str, Any]) -> str:
             told = f"{mean:.3f} ± {error:.3f}"
             line.append(f"**{told}**" if mean - error <= best[epochs] else told)
         rows.append(line)
-    told = [
+    lines = [
         f"- {epochs} epochs, {WORDS.get(row, row)}: {leading(weights)}; the most read domain "
         f"{cell['most_epochs'][row]:.1f} times"
         for epochs, cell in cells.items()
         for row, weights in cell["weights"].items()
     ]
     about = "Nats per token, mean and standard error; bold: within one of the best."
-    return f"## {asked.target}\n\n{about}\n\n{markdown(header, rows)}\n" + "\n".join(told) + "\n"
+    return f"## {asked.target}\n\n{about}\n\n{markdown(header, rows)}\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
