@@ -31,7 +31,15 @@ from bydore_pyro.utils.arviz_import import import_arviz
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = ["plants", "compare", "scales", "assumptions", "convergence", "calibration"]
+COMPARISONS = [
+    "plants",
+    "compare",
+    "scales",
+    "repetition",
+    "assumptions",
+    "convergence",
+    "calibration",
+]
 OTHERS = ["reuse_guide", "regmix_pile", "adaptive"]  # those without a language model
 ALL_OF_THEM = "study"
 RUN_FILES = {
@@ -298,6 +306,23 @@ def test_plants_need_held_out_text_of_many_documents(tmp_path: Path, run_here: R
     held_out = open_store(store).validation_documents
     assert all(len(ends) < 20 for ends in held_out.values())
     assert all(len(t) > 20 * 32 for t in open_store(store).validation.values())
+
+
+@pytest.mark.slow
+def test_repetition_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
+    rows = ("--compared", "own", "caps", "unimax", "effective", "mde")
+    small = ("--mde_proxies", "3", "--mde_candidates", "200", "--evaluation_sequences", "16")
+    cells = smoke("repetition", "--target", "python", "--budget", "12", *rows, *small)["cells"]
+    assert [*cells] == ["1", "4"]
+    for epochs, cell in cells.items():
+        assert set(cell["losses"]) == set(rows[1:])
+        for weights in cell["weights"].values():
+            assert sum(weights.values()) == pytest.approx(1)
+        assert cell["most_epochs"]["own"] == pytest.approx(float(epochs), rel=0.2)
+    assert cells["1"]["weights"]["mde"] == cells["4"]["weights"]["mde"]
+    lengths = [int(cell["tokens"]) for cell in cells.values()]
+    search = tmp_path / "run" / "search-matching"
+    assert {p.name for p in search.glob("mixture-*")} == {f"mixture-{n}.json" for n in lengths}
 
 
 @pytest.mark.slow

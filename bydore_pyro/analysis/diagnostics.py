@@ -15,6 +15,7 @@ from bydore_pyro.search import (
     LinearSearch,
     MatchingPosterior,
     MatchingSearch,
+    RunWeights,
     SearchState,
     StepRecord,
 )
@@ -58,7 +59,12 @@ UNITS = {
 
 
 def posterior_of(
-    state: SearchState, *, chains: int = 4, draws: int = 1000, seed: int = 0
+    state: SearchState,
+    run: RunWeights | None = None,
+    *,
+    chains: int = 4,
+    draws: int = 1000,
+    seed: int = 0,
 ) -> arviz.InferenceData:
     """Draws from the posterior that a search found.
 
@@ -74,13 +80,15 @@ def posterior_of(
 
     Args:
         state: A search after at least one step.
+        run: What a search by gradient matching found for a run of one length, where that is asked
+            for instead of the posterior for fresh text.
         chains: Number of chains.
         draws: Draws of a chain.
         seed: Of the draws.
 
     Returns:
-        A group `posterior` with ``w``, dimensions (chain, draw, domain), and the scale ``s``, or
-        for linear evidence the concentrations ``beta``.
+        A group `posterior` with ``w``, dimensions (chain, draw, domain), and the scale ``s`` where
+        it is free, or for linear evidence the concentrations ``beta``.
 
     Raises:
         DataError: When the search has no step, or did not learn a posterior.
@@ -89,7 +97,7 @@ def posterior_of(
     if state.config.learner != "bayesian":
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     if isinstance(state, MatchingSearch):
-        return _matching_posterior(state, chains, draws, seed)
+        return _matching_posterior(state, run, chains, draws, seed)
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
     concentration = torch.from_numpy(np.stack([window[t].concentration for t in steps]))
@@ -109,29 +117,30 @@ def posterior_of(
 
 
 def _matching_posterior(
-    state: MatchingSearch, chains: int, draws: int, seed: int
+    state: MatchingSearch, run: RunWeights | None, chains: int, draws: int, seed: int
 ) -> arviz.InferenceData:
     learner = state.learner
     if not isinstance(learner, MatchingPosterior) or state.signals is None:
         raise DataError("Expected a search with a round that was measured, found none")
     found = state.matching
+    guide = learner.guide
+    arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision)
+    if run is not None and run.guide is not None:
+        guide, arguments = run.guide, run.arguments
     drawn = corrected_draws(
         mixture_model,
-        learner.guide,
-        state.signals.double(),
-        found.linear,
-        1.0,
-        found.precision,
+        guide,
+        *arguments,
         num_draws=chains * draws,
         moves=MOVES if state.domains.num_domains <= MOST_MOVED else 0,
         seed=seed,
     )
     shape = (chains, draws, state.domains.num_domains)
+    sites = {"w": drawn.sites["weights"].numpy().reshape(shape)}
+    if "scale" in drawn.sites:
+        sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
     posterior = inference_data(
-        {
-            "w": drawn.sites["weights"].numpy().reshape(shape),
-            "s": drawn.sites["scale"].numpy().reshape(shape[:2]),
-        },
+        sites,
         dims={"w": ["domain"]},
         coords={"domain": state.domains.names},
     )
@@ -147,11 +156,13 @@ def _matching_posterior(
 def mixture_of(
     state: SearchState,
     posterior: arviz.InferenceData | None,
+    run: RunWeights | None = None,
     *,
     tokenizer: str,
     data_sha256: str,
 ) -> Mixture:
-    """Returns the learned mixture, with the posterior's spread and HDI.
+    """Returns the learned mixture, for a run of one length where given, with the posterior's spread
+    and HDI.
 
     By gradient matching the weights are the most likely ones. The posterior's mean has more on
     every domain that the target does not ask for, and the more the less is known. Where the most
@@ -164,6 +175,8 @@ def mixture_of(
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
     if isinstance(state, MatchingSearch) and posterior is not None:
         mean = state.matching.weights.numpy()
+    if run is not None and (run.repeats or posterior is not None):
+        mean = run.weights.numpy()
     if posterior is None:
         weights = tuple((mean / mean.sum()).tolist())
         return Mixture(

@@ -148,6 +148,9 @@ class FitOptions(MethodOptions):
     fit: FitConfig
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.run_lengths) > 1:
+            raise ValueError(f"Expected one --target_tokens, found {len(self.run_lengths)}")
         if self.regmix.adaptive and self.fit.method != "regmix":
             raise ValueError(f"Expected --method regmix with --adaptive, found '{self.fit.method}'")
 
@@ -235,7 +238,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     folder.write_config("fit", settings, tell)
     epochs = None
     if tokens is not None and options.run.target_tokens is not None:
-        length, held = options.run.target_tokens, dict(zip(table.domains, tokens, strict=True))
+        length, held = options.run_tokens, dict(zip(table.domains, tokens, strict=True))
         epochs = {
             n: float(w * length / held[n]) for n, w in found.mixture.as_dict().items() if held[n]
         }
@@ -281,7 +284,7 @@ def _write_fit(
         "search": cost.report(),
         "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
         "details": dict(found.details),
-        "run_tokens": options.run_tokens if on_text else options.run.target_tokens,
+        "run_tokens": options.run_tokens if on_text or options.run.target_tokens else None,
         "run_epochs": None if epochs is None else dict(epochs),
         "peak_memory_megabytes": peak_memory_megabytes(),
         **made_by,

@@ -206,7 +206,7 @@ def caps_of(options: MethodOptions, tokens: np.ndarray) -> np.ndarray | None:
         return None
     if run.target_tokens is None:
         raise DataError("Expected --target_tokens with --max_epochs and --runs, found none")
-    caps = np.minimum(run.max_epochs * tokens / run.target_tokens, 1.0)
+    caps = np.minimum(run.max_epochs * tokens / options.run_tokens, 1.0)
     if caps.sum() < 1:
         raise DataError(
             f"Expected domains that hold the whole run within {run.max_epochs:g} epochs, found "

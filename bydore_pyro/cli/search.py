@@ -21,7 +21,7 @@ COMMON = (
 )
 MORE = (
     *("rounds", "train_share", "round_sequences", "strategy", "learner", "validation_sequences"),
-    *("vocabulary", "on_error", "cache", "checkpoint_every", "log"),
+    *("repetition_constant", "vocabulary", "on_error", "cache", "checkpoint_every", "log"),
 )
 
 

@@ -24,3 +24,4 @@ from .matching import scatter_of_means as scatter_of_means
 from .prior_net import FreeConcentrations as FreeConcentrations
 from .prior_net import PriorNetwork as PriorNetwork
 from .prior_net import PriorNetworkConfig as PriorNetworkConfig
+from .repeated import most_likely_weights as most_likely_weights

@@ -13,6 +13,10 @@ Second order, a Gaussian evidence in ``u = s w`` with the precision ``Lambda``::
 the second loss equals the first. For a `GammaDirichlet` guide the KL of the weights is estimated
 with the exact density, or by an upper bound. The language model provides the evidence, which is a
 constant here. So the posterior's moments give its exact gradient, without the noise of a sample.
+
+Where text is read again the evidence is one in effective shares, ``u = v(w)``. Its expectation is
+exact for ``v`` made linear at ``mu``. Draws of ``w`` carry the rest, which is 0 for every draw that
+reads no text again.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from bydore_pyro.core.guide import SCALE
 __all__ = ["HypergradientELBO", "expected_evidence"]
 
 Program = Callable[..., Any]  # a model or a guide
+Effective = Callable[[Tensor], Tensor]  # weights to effective shares, each by its own weight alone
 Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
 SMALLEST_BETA = 1e-3  # both divergences grow as 1 / beta
 
@@ -41,20 +46,32 @@ def expected_evidence(
     linear: Tensor,
     precision: Tensor | None = None,
     scale: Distribution | None = None,
+    effective: Effective | None = None,
+    num_samples: int = 16,
 ) -> Tensor:
-    """Returns ``E[h . s w - 1/2 (s w)' Lambda (s w)]``, exactly; ``batch_shape``, unit of `linear`.
+    """Returns ``E[h . u - 1/2 u' Lambda u]``, ``u = s w``; ``batch_shape``, unit of `linear`.
+
+    It is exact; with `effective`, ``u = v(w)``, it is so up to draws of what ``v`` is not linear
+    in.
 
     Args:
         weights: Distribution of ``w``: with a `precision`, a Dirichlet or one that has its
-            `covariance_matrix`.
+            `covariance_matrix`; with `effective`, with pathwise draws.
         linear: ``h (K,)``.
         precision: ``Lambda (K, K)``, symmetric; 0 when None.
         scale: Distribution of ``s``, independent of ``w``, with a mean and a variance; 1 when None.
+        effective: ``v``, each share a smooth function of its own weight alone.
+        num_samples: Draws with `effective`.
 
     Raises:
-        ValueError: When there is a precision, but no covariance in closed form.
+        ValueError: When there is a precision, but no covariance in closed form; when a scale stands
+            beside `effective`.
     """
-    return _expectation(weights.mean, weights, scale, linear, precision)
+    if effective is None:
+        return _expectation(weights.mean, weights, scale, linear, precision)
+    if scale is not None:
+        raise ValueError("Expected no scale with effective shares, found one")
+    return _effective_expectation(weights, linear, precision, effective, num_samples)
 
 
 class HypergradientELBO(ELBO):
@@ -62,9 +79,9 @@ class HypergradientELBO(ELBO):
 
     For a guide whose KL has a closed form it is the expectation of the loss of
     `pyro.infer.Trace_ELBO` for `bydore_pyro.core.mixture_model`, times `lam`. Model and guide are
-    called with ``(signals, linear, kl_weight, precision)``, the last two as far as given. They
-    share one sample site on the simplex, of any name; where both have a site "scale", it scales
-    the weights within the evidence.
+    called with ``(signals, linear, kl_weight, precision, effective)``, the last three as far as
+    given. They share one sample site on the simplex, of any name; where both have a site "scale",
+    it scales the weights within the evidence.
 
     Args:
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation,
@@ -73,15 +90,16 @@ class HypergradientELBO(ELBO):
             `GammaDirichlet.kl_to_dirichlet`, ``"bound"`` for
             `GammaDirichlet.kl_bound_to_dirichlet`, both with drawn concentrations of at least 1e-3,
             so that they are finite for every shape. Other guides have their own closed form, and no
-            use for `moment`, `kl` and `num_samples`.
-        num_samples: Draws for either.
+            use for `moment` and `kl`.
+        num_samples: Draws for either, and for effective shares.
 
     Raises:
         ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range. When the loss
             is asked for with a `kl_weight` that is not positive; with the moment "ratio" and a
-            precision; of a guide without one simplex, or without a covariance in closed form
-            though there is a precision; of a model whose prior of the weights is no Dirichlet, with
-            a `GammaDirichlet` guide; of a guide and a model of which one alone has a scale.
+            precision or effective shares; of a guide without one simplex, or without a covariance
+            in closed form though there is a precision; of a model whose prior of the weights is no
+            Dirichlet, with a `GammaDirichlet` guide; of a guide and a model of which one alone has
+            a scale.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.4: the first order.
@@ -112,19 +130,24 @@ class HypergradientELBO(ELBO):
         linear: Tensor,
         kl_weight: float = 1.0,
         precision: Tensor | None = None,
+        effective: Effective | None = None,
     ) -> Tensor:
         """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant."""
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
-        if precision is not None and self.moment == "ratio":
+        if self.moment == "ratio" and not (precision is None and effective is None):
             raise ValueError("Expected moment 'exact' with a precision, actual 'ratio'")
-        arguments = (signals, linear, kl_weight, precision)
-        weights, scale = self._get_trace(
-            model, guide, arguments if precision is not None else arguments[:3], {}
-        )
-        q = weights[0]
-        mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
-        evidence = _expectation(mean, q, scale and scale[0], linear.detach(), precision)
+        arguments = (signals, linear, kl_weight, precision, effective)
+        given = 5 if effective is not None else 4 if precision is not None else 3
+        weights, scale = self._get_trace(model, guide, arguments[:given], {})
+        q, linear = weights[0], linear.detach()
+        if effective is not None:
+            evidence = expected_evidence(
+                q, linear, precision, scale and scale[0], effective, self.num_samples
+            )
+        else:
+            mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else q.mean
+            evidence = _expectation(mean, q, scale and scale[0], linear, precision)
         divergence = self._divergence(*weights)
         if scale is not None:
             divergence = divergence + kl_divergence(*scale).sum()
@@ -206,6 +229,31 @@ def _expectation(
     if scale is not None:
         square = (scale.variance + scale.mean.square()) * square
     return evidence - square / 2
+
+
+def _effective_expectation(
+    weights: Distribution,
+    linear: Tensor,
+    precision: Tensor | None,
+    effective: Effective,
+    num_samples: int,
+) -> Tensor:
+    """``E[evidence(v(w))]``: exact for ``v`` made linear at the mean; draws carry what is left."""
+    precision = torch.zeros_like(linear).diag_embed() if precision is None else precision.detach()
+
+    def evidence(shares: Tensor) -> Tensor:
+        return (linear * shares).sum(-1) - ((shares @ precision) * shares).sum(-1) / 2
+
+    mean = weights.mean
+    with torch.enable_grad():
+        at = mean.detach().requires_grad_()
+        shares = effective(at)
+        (slope,) = torch.autograd.grad(shares.sum(), at)
+    rest = shares.detach() - slope * mean.detach()  # v is about slope w + rest; there w itself
+    spread = slope.unsqueeze(-1) * slope.unsqueeze(-2) * precision * _covariance(weights)
+    exact = evidence(slope * mean + rest) - spread.sum((-2, -1)) / 2
+    drawn = weights.rsample(torch.Size((num_samples,)))
+    return exact + (evidence(effective(drawn)) - evidence(slope * drawn + rest)).mean(0)
 
 
 def _covariance(q: Distribution) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pyro
 import torch
@@ -21,7 +22,11 @@ INITIAL_DEVIATION = 0.1  # of the log of the scale, before a guide's first step
 
 
 def mixture_model(
-    signals: Tensor, linear: Tensor, kl_weight: float = 1.0, precision: Tensor | None = None
+    signals: Tensor,
+    linear: Tensor,
+    kl_weight: float = 1.0,
+    precision: Tensor | None = None,
+    effective: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """The Pyro model: a uniform prior on the simplex and the evidence of the validation set.
 
@@ -35,6 +40,11 @@ def mixture_model(
         w ~ Dirichlet(1_K),    s ~ LogNormal(0, 1),
         factor  (h . s w - 1/2 (s w)' Lambda (s w)) / lam
 
+    In effective shares, for a run in which text is read again and teaches less: ``u = v(w)``. What
+    their sum lacks lets other text in; a free scale would make it good::
+
+        w ~ Dirichlet(1_K),    factor  (h . v(w) - 1/2 v(w)' Lambda v(w)) / lam
+
     It runs under Pyro's own inference too: SVI, NUTS, importance sampling, `Predictive`.
 
     Args:
@@ -46,22 +56,27 @@ def mixture_model(
         kl_weight: The temperature ``lam > 0``, in the unit of `linear`: the weight of the KL term
             when the objective is stated in that unit. 1 for an evidence in nats.
         precision: ``Lambda (K, K)``, symmetric and positive semi-definite, in the unit of `linear`.
+        effective: ``v``, from weights ``(..., K)`` to shares ``(..., K)``.
 
     Returns:
-        The weights ``(K,)``, at the sample site "weights"; the scale is at the site "scale".
+        The weights ``(K,)``, at the sample site "weights"; the scale, where there is one, is at the
+        site "scale".
 
     Raises:
         ValueError: When `precision` is not ``(K, K)``.
     """
     weights = pyro.sample(WEIGHTS, Dirichlet(torch.ones_like(linear)))
+    shares = weights if effective is None else effective(weights)
     if precision is None:
-        pyro.factor("validation", (linear * weights).sum(-1) / kl_weight)
+        pyro.factor("validation", (linear * shares).sum(-1) / kl_weight)
         return weights
     if precision.shape != 2 * linear.shape[-1:]:
         expected = 2 * tuple(linear.shape[-1:])
         raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
-    scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
-    u = scale.unsqueeze(-1) * weights  # (..., K)
+    u = shares  # (..., K)
+    if effective is None:
+        scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
+        u = scale.unsqueeze(-1) * shares
     evidence = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
     pyro.factor("validation", evidence / kl_weight)
     return weights

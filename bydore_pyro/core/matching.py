@@ -28,6 +28,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.quadratic import least
+
 __all__ = [
     "Matching",
     "MeasuredRound",
@@ -192,8 +194,7 @@ class Matching:
         linear: ``A B^-1 c (K,)``.
         precision: ``A B^-1 A (K, K)``.
         optimum: ``u = s w``, the most likely one with ``u >= 0``, ``(K,)``.
-        unexplained: Share of the target's gradient that no mixture of the domains explains, in
-            [0, 1].
+        target: ``<m, m>``, in the unit of `cross`, without the bias of its own noise.
     """
 
     gram: Tensor
@@ -203,7 +204,19 @@ class Matching:
     linear: Tensor
     precision: Tensor
     optimum: Tensor
-    unexplained: float
+    target: float
+
+    def unexplained_by(self, u: Tensor) -> float:
+        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1]."""
+        if not self.target > 0:
+            return 1.0
+        explained = float(2 * u @ self.cross - u @ self.gram @ u)
+        return min(1.0, max(0.0, 1 - explained / self.target))
+
+    @property
+    def unexplained(self) -> float:
+        """Share of the target's gradient that no mixture of the domains explains, in [0, 1]."""
+        return self.unexplained_by(self.optimum)
 
     @property
     def scale(self) -> float:
@@ -237,15 +250,13 @@ def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Match
     shares = _shares(rounds)
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
-    at = _least(gram, cross)
+    at = least(gram, cross)
     covariance = _covariance(rounds, shares, at, by_document=True)
     by_sequence = _covariance(rounds, shares, at, by_document=False)
     inverse = torch.linalg.inv(covariance if by_document else by_sequence)
     linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
     precision = (precision + precision.T) / 2
-    optimum = _least(precision, linear)
-    target = sum(a * r.target for a, r in zip(shares, rounds, strict=True))
-    explained = float(2 * optimum @ cross - optimum @ gram @ optimum)
+    optimum = least(precision, linear)
     return Matching(
         gram=gram,
         cross=cross,
@@ -254,7 +265,7 @@ def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Match
         linear=linear,
         precision=precision,
         optimum=optimum,
-        unexplained=min(1.0, max(0.0, 1 - explained / target)) if target > 0 else 1.0,
+        target=float(sum(a * r.target for a, r in zip(shares, rounds, strict=True))),
     )
 
 
@@ -269,18 +280,6 @@ def _shares(rounds: Sequence[MeasuredRound]) -> list[float]:
     if not all(0 < trace < float("inf") for trace in traces):
         raise ValueError(f"Expected gradients that are finite and not all 0, actual {traces}")
     return [1 / trace for trace in traces]
-
-
-def _least(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Minimises ``1/2 u'Mu - v.u`` over ``u >= 0``; negative eigenvalues of M count as 0."""
-    from scipy.optimize import nnls
-
-    values, vectors = torch.linalg.eigh(matrix)
-    values = values.clamp(min=1e-9 * float(values.max()))
-    root = (vectors * values.sqrt()).T  # M = root' root
-    right = (vectors / values.sqrt()).T @ vector
-    found, _ = nnls(root.numpy(), right.numpy())
-    return torch.from_numpy(found)
 
 
 def _covariance(

@@ -12,7 +12,7 @@ from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha
 from bydore_pyro.export.formats import ExportConfig
 from bydore_pyro.export.shares import tokens_per_document
 from bydore_pyro.export.units import converted, tokens_per_byte
-from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.mixture import Mixture, mixture_for, mixture_from
 from bydore_pyro.utils import DataError, RunFolderError, require_fields
 
 __all__ = ["InputConfig", "Inputs", "read_inputs"]
@@ -22,6 +22,13 @@ __all__ = ["InputConfig", "Inputs", "read_inputs"]
 class InputConfig:
     """What is done to the mixture first, and what is read beside it."""
 
+    target_tokens: float | None = field(
+        default=None,
+        metadata={
+            "help": "Of a search for runs of several lengths, the one whose weights are meant; the "
+            "first if not given."
+        },
+    )
     prune: bool = field(
         default=False,
         metadata={
@@ -89,7 +96,8 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
             shares of another tokenizer's tokens.
     """
     notes: list[str] = []
-    mixture = mixture_from(source)
+    length = wanted.target_tokens
+    mixture = mixture_from(source) if length is None else mixture_for(Path(source), length)
     if wanted.prune:
         mixture = _pruned(mixture, source, notes)
     store = None if wanted.data is None else open_store(Path(wanted.data))

@@ -10,6 +10,8 @@ from .published import misprinted_averages as misprinted_averages
 from .repetition import LARGE_MODEL_CONSTANT as LARGE_MODEL_CONSTANT
 from .repetition import PROXY_CONSTANT as PROXY_CONSTANT
 from .repetition import effective_shares as effective_shares
+from .weights_files import length_file as length_file
+from .weights_files import mixture_for as mixture_for
 from .weights_files import mixture_from as mixture_from
 from .weights_files import normalised as normalised
 from .weights_files import numbers_of as numbers_of

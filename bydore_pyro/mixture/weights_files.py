@@ -29,7 +29,14 @@ from bydore_pyro.mixture.pile import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.utils import DataError, one_line, read_bytes, unique_keys
 
-__all__ = ["mixture_from", "normalised", "numbers_of", "read_mixture"]
+__all__ = [
+    "length_file",
+    "mixture_for",
+    "mixture_from",
+    "normalised",
+    "numbers_of",
+    "read_mixture",
+]
 
 PUBLISHED = "published:"
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
@@ -60,6 +67,34 @@ def mixture_from(source: str) -> Mixture:
         known = ", ".join(PUBLISHED + column for column in columns)
         raise DataError(f"Expected one of {known}, found {source!r}")
     return normalised(columns[name], source)
+
+
+def length_file(tokens: float) -> str:
+    """Returns the name of a run's file of the weights for a run of so many tokens."""
+    return f"mixture-{tokens:.12g}.json"
+
+
+def mixture_for(folder: Path, tokens: float) -> Mixture:
+    """Reads the weights that a search found for a run of so many tokens (`--target_tokens`).
+
+    Args:
+        folder: The search's run.
+        tokens: One of its lengths.
+
+    Raises:
+        DataError: When it has no such length; it names those that it has.
+    """
+    path = folder / length_file(tokens)
+    if not path.is_file():
+        found = sorted(
+            float(p.stem.removeprefix("mixture-")) for p in folder.glob("mixture-*.json")
+        )
+        known = ", ".join(f"{length:.12g}" for length in found) or "none"
+        raise DataError(
+            f"Expected one of the lengths that {folder} has weights for ({known}), found "
+            f"--target_tokens {tokens:.12g}"
+        )
+    return Mixture.from_json(path)
 
 
 def read_mixture(path: Path) -> Mixture:

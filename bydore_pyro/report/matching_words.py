@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bydore_pyro.mixture import total_variation
-from bydore_pyro.report.run_record import as_number
+from bydore_pyro.report.run_record import as_number, named_numbers
 from bydore_pyro.report.thresholds import COVERED
 from bydore_pyro.report.words import ABSENT, clean, number, percent
 
@@ -63,19 +63,13 @@ def rounds_in(metrics: Mapping[str, Any]) -> list[Round]:
         found.append(
             Round(
                 step=int(step),
-                alone=_numbers(one.get("alone")),
-                weights=_numbers(one.get("weights")),
+                alone=named_numbers(one.get("alone")),
+                weights=named_numbers(one.get("weights")),
                 settled=one.get("settled") is True,
-                figures=_numbers(one),
+                figures=named_numbers(one),
             )
         )
     return found
-
-
-def _numbers(value: Any) -> dict[str, float]:
-    items = value.items() if isinstance(value, dict) else ()
-    found = {str(name): as_number(item) for name, item in items}
-    return {name: item for name, item in found.items() if item is not None}
 
 
 def covered(unexplained: float) -> str:
@@ -109,7 +103,7 @@ def check_told(metrics: Mapping[str, Any]) -> tuple[list[str], int, str] | None:
     """
     matching = metrics.get("matching")
     check = matching.get("check") if isinstance(matching, dict) else None
-    slopes = _numbers(check.get("slopes")) if isinstance(check, dict) else {}
+    slopes = named_numbers(check.get("slopes")) if isinstance(check, dict) else {}
     failing = check.get("failing") if isinstance(check, dict) else None
     if not slopes or not isinstance(failing, list):
         return None

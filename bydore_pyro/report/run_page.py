@@ -14,6 +14,12 @@ from bydore_pyro.report.figures import (
     trajectory_figure,
     weights_figure,
 )
+from bydore_pyro.report.lengths import (
+    length_epochs_figure,
+    length_rows,
+    length_weights_figure,
+    lengths_in,
+)
 from bydore_pyro.report.matching_words import (
     ROUNDS_HEADER,
     round_rows,
@@ -68,6 +74,7 @@ def run_page(record: RunRecord) -> dict[str, Any]:
         **frame(title, place, told, str(version or "")),
         **_figures(record),
         **_rounds(record),
+        **_lengths(record),
         **_costs(record),
         "stopped": str(record.metrics["stopped"]) if "stopped" in record.metrics else "",
         "damaged": record.damaged,
@@ -138,6 +145,19 @@ def _rounds(record: RunRecord) -> dict[str, Any]:
         "round_rows": round_rows(rounds),
         "by_round_header": header,
         "by_round": rows,
+    }
+
+
+def _lengths(record: RunRecord) -> dict[str, Any]:
+    """Returns the weights for runs of several lengths; empty of other runs."""
+    looks = domain_looks(record.domains)
+    header, rows = length_rows(lengths_in(record.metrics))
+    weights, epochs = length_weights_figure(record, looks), length_epochs_figure(record, looks)
+    return {
+        "lengths": plot("lengths", "Weights by length of the run", weights),
+        "length_epochs": plot("length-epochs", "Epochs by length of the run", epochs),
+        "length_header": header,
+        "length_rows": rows,
     }
 
 

@@ -16,7 +16,16 @@ import numpy as np
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError, RunFolderError
 
-__all__ = ["Draws", "RunRecord", "Trajectory", "labelled_runs", "read_run", "unlearned"]
+__all__ = [
+    "Draws",
+    "RunRecord",
+    "Trajectory",
+    "as_number",
+    "labelled_runs",
+    "named_numbers",
+    "read_run",
+    "unlearned",
+]
 
 T = TypeVar("T")
 
@@ -116,10 +125,7 @@ class RunRecord:
         value: Any = self.metrics
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(value, dict):
-            return {}
-        found = {str(name): as_number(item) for name, item in value.items()}
-        return {name: item for name, item in found.items() if item is not None}
+        return named_numbers(value)
 
     def plain_training(self) -> float | None:
         """Returns the FLOPs of a plain training of the proxy over the tokens that were asked for.
@@ -149,6 +155,13 @@ def as_number(value: Any) -> float | None:
         return float(value) if math.isfinite(value) else None
     except OverflowError:
         return None
+
+
+def named_numbers(value: Any) -> dict[str, float]:
+    """Returns the finite numbers of an object by their names; nothing of what is none."""
+    items = value.items() if isinstance(value, dict) else ()
+    found = {str(name): as_number(item) for name, item in items}
+    return {name: item for name, item in found.items() if item is not None}
 
 
 def unlearned(metrics: Mapping[str, Any]) -> str:

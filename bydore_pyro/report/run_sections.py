@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bydore_pyro.report.drawing import Look
+from bydore_pyro.report.lengths import lengths_in
 from bydore_pyro.report.matching_words import covered
 from bydore_pyro.report.regression_verdicts import compared_with
 from bydore_pyro.report.run_record import RunRecord, as_number
@@ -76,7 +77,8 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
     tokens = math.prod(size or 0 for size in (*sizes, length))
     steps = f"{number(sizes[0], 0)} steps of {number(sizes[1], 0)} sequences "
     steps += f"of {number(length, 0)} tokens"
-    cap, target = as_number(run("max_epochs")), as_number(run("target_tokens"))
+    cap, target = as_number(run("max_epochs")), run("target_tokens")
+    lengths = [as_number(one) for one in (target if isinstance(target, list) else [target])]
     budget = as_number(record.asked("budget", "budget"))
     pairs = [
         ("Method", record.method if record.method != "search" else ""),
@@ -89,11 +91,15 @@ def asked(record: RunRecord) -> list[tuple[str, str]]:
         ("Budget", f"{budget:g} plain trainings of the proxy" if budget else ""),
         ("Learner", "" if search("learner") in (None, "bayesian") else str(search("learner"))),
         ("Batches by", "" if search("strategy") is None else str(search("strategy"))),
-        ("For a run of", f"{count(target)} tokens" if target else ""),
+        ("For a run of", f"{_listed(lengths)} tokens" if any(lengths) else ""),
         ("Most epochs", f"{cap:g}" if cap else ""),
         ("Seed", "" if run("seed") is None else str(run("seed"))),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def _listed(lengths: list[float | None]) -> str:
+    return ", ".join(count(length) for length in lengths if length)
 
 
 def _evidence(record: RunRecord) -> str:
@@ -296,6 +302,14 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
+    lengths = lengths_in(record.metrics)
+    if len(lengths) > 1:
+        longest = f"{lengths[-1].tokens:.12g}"
+        pairs.append(
+            ("The weights for another of the lengths",
+             f"bydore export {run} --to megatron --target_tokens {longest} --prefix {prefix} "
+             "--out FILE")
+        )  # fmt: skip
     verdicts = set(record.mixture.verdicts().values())
     prunable = record.mixture.free_weights is None and not record.mixture.pruning_hurts()
     if prunable and {"below"} < verdicts:  # some, not all

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.report.lengths import advice, length_rows, lengths_in
 from bydore_pyro.report.matching_words import (
     check_told,
     covered,
@@ -19,7 +20,7 @@ from bydore_pyro.report.matching_words import (
     width_told,
 )
 from bydore_pyro.report.regression_tables import columns, regression_parts
-from bydore_pyro.report.run_record import RunRecord, as_number, read_run, unlearned
+from bydore_pyro.report.run_record import RunRecord, as_number, named_numbers, read_run, unlearned
 from bydore_pyro.utils import RunFolderError, visible
 
 __all__ = ["agreement_table", "losses_table", "report_text", "rounds_text", "weights_table"]
@@ -54,7 +55,10 @@ def _finished(folder: Path, mixture: Mixture, metrics: Mapping[str, Any]) -> str
         parts.append(predictions_table(mixture.predicted_loss))
     parts += regression_parts(metrics.get("details") or {})
     parts += [f"\n{note}" for note in mixture.notes]
-    by_matching = isinstance(metrics.get("matching"), dict)
+    by_matching, lengths = isinstance(metrics.get("matching"), dict), lengths_in(metrics)
+    header, rows = length_rows(lengths)
+    if rows:
+        parts.append(columns(header, rows))
     if by_matching:
         parts.append(rounds_text(metrics))
     if "validation_loss_nats_per_token" in metrics:
@@ -87,6 +91,9 @@ def _finished(folder: Path, mixture: Mixture, metrics: Mapping[str, Any]) -> str
                 else "; the draws could not be corrected: intervals are not the posterior's"
             )
         lines.append(line)
+    tokens, epochs = as_number(metrics.get("run_tokens")), named_numbers(metrics["run_epochs"])
+    if told := advice(tokens, epochs, by_matching=by_matching, counted=bool(lengths)):
+        lines.append(told)
     if warning := unlearned(metrics):
         lines.append(f"Warning: {warning}.")
     files = sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from bydore_pyro.report.lengths import advice, lengths_in, read_often
 from bydore_pyro.report.matching_verdicts import (
     FITS_QUESTION,
     SETTLED_QUESTION,
@@ -105,9 +106,7 @@ def drift(record: RunRecord) -> tuple[float, tuple[int, int, int]] | None:
 
 def repeated(record: RunRecord) -> dict[str, float]:
     """Returns the domains that a run on the mixture reads too often, and how often."""
-    epochs = record.numbers("run_epochs")
-    most = sorted(epochs.items(), key=lambda item: -item[1])
-    return {name: times for name, times in most if times > MOST_EPOCHS.good + 0.005}
+    return read_often(record.numbers("run_epochs"))
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
@@ -279,17 +278,17 @@ def _repeats(record: RunRecord) -> Verdict | None:
     if not epochs:
         return None
     tokens, often = record.number("run_tokens"), repeated(record)
-    run = "A run" if tokens is None else f"A run of {tokens:,.0f} tokens"
     question = "Is text read too often?"
     if often:
-        listed = ", ".join(f"{name} {number(times, 1)} times" for name, times in often.items())
+        counted = bool(lengths_in(record.metrics))
         return Verdict(
             level="caution",
             question=question,
             answer=f"{len(often)} of {len(epochs)} domains",
-            figures=f"{run} on these weights reads {listed}; --max_epochs caps it.",
+            figures=advice(tokens, epochs, by_matching=record.by_matching, counted=counted),
             reason=MOST_EPOCHS.reason,
         )
+    run = "A run" if tokens is None else f"A run of {tokens:,.0f} tokens"
     name, times = max(epochs.items(), key=lambda item: item[1])
     return Verdict(
         level="good",

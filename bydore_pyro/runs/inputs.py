@@ -42,7 +42,7 @@ def load_domains(options: Options) -> Domains:
     for path in files.values():
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
-    largest_weights(options, domains)
+    largest_weights(options, domains, max(options.run_lengths))
     return domains
 
 
@@ -122,8 +122,15 @@ def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int
     )
 
 
-def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
+def largest_weights(
+    options: Options, domains: Domains, tokens: float | None = None
+) -> dict[str, float] | None:
     """Returns the largest weights that `max_epochs` allows, None without it.
+
+    Args:
+        options: With the cap, and the length of the run where `tokens` is None.
+        domains: Their sizes.
+        tokens: Length of the run.
 
     Raises:
         DataError: When the domains hold too little text for a run within them.
@@ -131,7 +138,7 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
     epochs = options.run.max_epochs
     if epochs is None:
         return None
-    most = domains.most_weights(epochs, options.run_tokens)
+    most = domains.most_weights(epochs, tokens or options.run_tokens)
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
 

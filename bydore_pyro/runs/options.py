@@ -14,9 +14,10 @@ import torch
 
 from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
+from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
-from bydore_pyro.utils import device_named, number_of_tokens, require_fields
+from bydore_pyro.utils import device_named, number_of_tokens, require_fields, warn_idle
 
 __all__ = ["SMOKE", "Options", "RunConfig"]
 
@@ -81,11 +82,21 @@ class RunConfig:
             "the weights found are capped accordingly. No limit if not given."
         },
     )
-    target_tokens: float | None = field(
+    target_tokens: list[float] | None = field(
         default=None,
         metadata={
             "help": "Length of the run that the weights are for, in tokens; the search's own if "
-            "not given."
+            "not given. A search by matching then counts that text which such a run reads again "
+            "teaches less; of several lengths it finds the weights for each, from one set of "
+            "gradients."
+        },
+    )
+    repetition_constant: float = field(
+        default=PROXY_CONSTANT,
+        metadata={
+            "help": "Matching, with --target_tokens: R, the epochs in which the worth of another "
+            "reading falls to 1/e. 1 is a small proxy's; 15 that of models of billions of "
+            "parameters (arXiv 2305.16264)."
         },
     )
     tokens: str | None = field(
@@ -126,11 +137,23 @@ class RunConfig:
             raise ValueError(
                 f"Expected validation_sequences >= 1, actual {self.validation_sequences}"
             )
-        for name in ("max_epochs", "target_tokens"):
-            value = getattr(self, name)
+        if isinstance(self.target_tokens, int | float):
+            object.__setattr__(self, "target_tokens", [float(self.target_tokens)])
+        if self.target_tokens is not None and not self.target_tokens:
+            raise ValueError("Expected a number for --target_tokens, found none")
+        lengths = self.target_tokens or []
+        for name, value in (
+            ("max_epochs", self.max_epochs),
+            *(("target_tokens", length) for length in lengths),
+            ("repetition_constant", self.repetition_constant),
+        ):
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"Expected {name} > 0, actual {value}")
         require_fields(self)
+        if len(set(lengths)) < len(lengths):
+            raise ValueError(f"Expected different target_tokens, actual {lengths}")
+        if not lengths:
+            warn_idle(self, ("repetition_constant",), "no target_tokens")
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.
@@ -178,6 +201,11 @@ class Options:
     network: PriorNetworkConfig
     search: SearchConfig
 
+    def __post_init__(self) -> None:
+        count = len(self.run_lengths)
+        if self.search.evidence == "linear" and count > 1:
+            raise ValueError(f"Expected one --target_tokens with --evidence linear, found {count}")
+
     @property
     def device(self) -> torch.device:
         """The device that `--device` names."""
@@ -185,8 +213,13 @@ class Options:
 
     @property
     def run_tokens(self) -> float:
-        """Length of the run that the weights are for, in tokens."""
-        return self.run.target_tokens or self.search.steps * self.batch_tokens
+        """Length of the run that the weights are for, in tokens; of several the first."""
+        return self.run_lengths[0]
+
+    @property
+    def run_lengths(self) -> list[float]:
+        """Lengths of all runs that weights are asked for, in tokens."""
+        return self.run.target_tokens or [self.search.steps * self.batch_tokens]
 
     @property
     def batch_tokens(self) -> int:

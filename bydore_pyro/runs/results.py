@@ -6,6 +6,7 @@ import dataclasses
 import math
 import resource
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,9 @@ from bydore_pyro.analysis import (
     trajectory_of,
 )
 from bydore_pyro.data import Domains
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, length_file
 from bydore_pyro.runs.inputs import largest_weights
+from bydore_pyro.runs.lengths import LengthFound, fit_of, length_metrics, lengths_found
 from bydore_pyro.runs.options import Options
 from bydore_pyro.search import LinearSearch, MatchingSearch, SearchState
 from bydore_pyro.utils import RunFolder, provenance
@@ -49,11 +51,16 @@ LAST = 10  # losses of a search by linear evidence, each of a small batch, are a
 
 @dataclass(frozen=True)
 class Found:
-    """A finished search and its mixture; the posterior is None where there is none."""
+    """A finished search and its mixture; the posterior is None where there is none.
+
+    Where `--target_tokens` names lengths of runs, `lengths` holds the weights for each, and the
+    mixture and its posterior are those of the first.
+    """
 
     state: SearchState
     mixture: Mixture
     posterior: arviz.InferenceData | None
+    lengths: tuple[LengthFound, ...] = ()
 
 
 def write_search(state: SearchState, options: Options, folder: RunFolder) -> Found:
@@ -66,13 +73,20 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     corpus, trajectory = state.domains.corpus, trajectory_of(state)
     # A search by matching may have broken off before its first round.
     measured = not isinstance(state, MatchingSearch) or bool(state.rounds)
-    posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
-    mixture = mixture_of(
-        state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
-    )
-    most = largest_weights(options, state.domains)
-    if most is not None:
-        mixture = mixture.capped(most)
+    lengths: list[LengthFound] = []
+    if isinstance(state, MatchingSearch) and measured:
+        lengths = lengths_found(state, options)
+    if lengths:
+        mixture, posterior = lengths[0].mixture, lengths[0].posterior
+    else:
+        posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
+        mixture = mixture_of(
+            state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
+        )
+        most = largest_weights(options, state.domains)
+        if most is not None:
+            mixture = mixture.capped(most)
+    _write_lengths(lengths, options, state.domains, folder)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if posterior is not None:
         folder.write_posterior("posterior.nc", posterior)
@@ -89,7 +103,23 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
     folder.write_figure("losses.png", plot_losses(trajectory, rounds))
-    return Found(state, mixture, posterior)
+    return Found(state, mixture, posterior, tuple(lengths))
+
+
+def _write_lengths(
+    lengths: Sequence[LengthFound], options: Options, domains: Domains, folder: RunFolder
+) -> None:
+    """Writes the weights for a run of each length; of several a picture too."""
+    from bydore_pyro.analysis import plot_lengths
+
+    for one in lengths:
+        folder.write_text(length_file(one.run.tokens), one.mixture.to_json() + "\n")
+    if len(lengths) > 1:
+        drawn = [
+            (one.run.tokens, one.mixture, run_epochs(options, domains, one.mixture, one.run.tokens))
+            for one in lengths
+        ]
+        folder.write_figure("lengths.png", plot_lengths(drawn))
 
 
 def learning_of(state: SearchState) -> dict[str, Any]:
@@ -155,15 +185,13 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     }
     if isinstance(state, LinearSearch) and state.measure.error is not None:
         metrics["hypergradient_relative_error"] = state.measure.error
+    if found.lengths:
+        metrics["lengths"] = [
+            length_metrics(one, run_epochs(options, state.domains, one.mixture, one.run.tokens))
+            for one in found.lengths
+        ]
     if found.posterior is not None and isinstance(state, MatchingSearch):
-        noted = found.posterior["posterior"].attrs
-        weighed = float(noted["khat"])
-        metrics["guide_fit"] = {
-            "khat": weighed if math.isfinite(weighed) else "infinite",
-            "effective_draws": float(noted["effective_draws"]),
-            "draws": int(noted["weighed_draws"]),
-            "corrected": bool(noted["corrected"]),
-        }
+        metrics["guide_fit"] = fit_of(found.posterior)
     elif found.posterior is not None:
         fit = search_guide_fit(state)
         khat = fit.khat if math.isfinite(fit.khat) else "infinite"
@@ -211,9 +239,12 @@ def _rounds(state: MatchingSearch) -> dict[str, Any]:
     return metrics
 
 
-def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
-    """Returns how many times a run on a mixture reads the text of each domain."""
-    once = domains.most_weights(1.0, options.run_tokens)
+def run_epochs(
+    options: Options, domains: Domains, mixture: Mixture, tokens: float | None = None
+) -> dict[str, float]:
+    """Returns how many times a run on a mixture reads the text of each domain; `tokens` is the
+    run's length where it is not the options' first."""
+    once = domains.most_weights(1.0, tokens or options.run_tokens)
     return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
 
 

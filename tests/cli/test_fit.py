@@ -144,6 +144,9 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         fit_command([*given[:-2], "--domain_tokens", str(tokens)])
     assert "Expected --target_tokens with --max_epochs" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        fit_command([*given, "--target_tokens", "1000", "2000"])
+    assert "Expected one --target_tokens, found 2" in capsys.readouterr().err
     fit_command([*given, "--domain_tokens", str(tokens)])
     mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
     assert mixture.as_dict()["law"] == pytest.approx(0.5, abs=0.01), "two epochs of 250 in 1000"

@@ -16,6 +16,7 @@ from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO, expected_evidence
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
+from bydore_pyro.mixture.repetition import effective_shares
 
 G = torch.tensor([0.03, -0.01, 0.0, 0.02])
 SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
@@ -308,3 +309,53 @@ def test_another_prior_than_a_dirichlet_is_refused() -> None:
 
     with pytest.raises(ValueError, match="Expected a Dirichlet prior"):
         HypergradientELBO().loss(model, MixtureGuide.for_domains(4), SIGNALS, G, LAM)
+
+
+def test_evidence_in_effective_shares_is_exact_while_no_text_is_read_twice() -> None:
+    """Then no draw matters; where text is read again the draws are unbiased."""
+    a, b = torch.tensor([4.0, 3.0, 6.0, 2.0]).double(), torch.full((4,), 0.5).double()
+    for q in (GammaDirichlet(a, b), torch.distributions.Dirichlet(5 * a)):
+        for precision in (PRECISION, None):
+            fresh = expected_evidence(q, H, precision)
+            same = expected_evidence(
+                q, H, precision, effective=lambda w: effective_shares(w, 1.0, 1.0), num_samples=1
+            )
+            assert same.item() == pytest.approx(fresh.item(), rel=1e-12)
+            rates = torch.tensor([9.0, 2.0, 0.5, 4.0]).double()
+
+            def effective(w: Tensor, rates: Tensor = rates) -> Tensor:
+                return effective_shares(w, rates, 1.0)
+
+            shares = effective(q.sample((400_000,)))
+            values = shares @ H
+            if precision is not None:
+                values = values - ((shares @ precision) * shares).sum(-1) / 2
+            error = float(values.std() / math.sqrt(len(values)))
+            found = expected_evidence(q, H, precision, effective=effective, num_samples=100_000)
+            assert found.item() == pytest.approx(values.mean().item(), abs=8 * error)
+    with pytest.raises(ValueError, match="no scale with effective shares"):
+        expected_evidence(q, H, PRECISION, pyro.distributions.LogNormal(0.0, 1.0), effective)
+
+
+def test_the_gradient_in_effective_shares_is_stock_pyros() -> None:
+    """The same model, guide and shares; stock Pyro samples all of the evidence."""
+    rates = torch.tensor([9.0, 2.0, 0.5, 4.0])
+    arguments = (H.float(), 1.0, PRECISION.float(), lambda w: effective_shares(w, rates, 1.0))
+
+    def gradients(elbo: pyro.infer.ELBO, repeats: int) -> Tensor:
+        rows = []
+        for _ in range(repeats):
+            with pyro.poutine.trace(param_only=True) as captured:
+                elbo.loss_and_grads(
+                    mixture_model, lambda s, h, *_: dirichlet_guide(s, h, 1.0), SIGNALS, *arguments
+                )
+            (site,) = captured.trace.nodes.values()
+            rows.append(site["value"].unconstrained().grad.clone())
+            pyro.infer.util.zero_grads([site["value"].unconstrained()])
+        return torch.stack(rows)
+
+    ours = gradients(HypergradientELBO(num_samples=50), 60)
+    stock = gradients(TraceMeanField_ELBO(num_particles=50), 60)
+    error = (stock.var(0) + ours.var(0)).sqrt() / math.sqrt(60)
+    assert ((stock.mean(0) - ours.mean(0)).abs() < 5 * error).all()
+    assert (ours.std(0) < stock.std(0)).all(), "draws carry less than the whole evidence"

@@ -16,6 +16,7 @@ from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.core.inference import Inference, has_settled
 from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
+from bydore_pyro.mixture.repetition import effective_shares
 
 
 def network_guide(domains: int, seed: int = 0) -> MixtureGuide:
@@ -187,3 +188,33 @@ def test_the_network_is_as_good_as_free_parameters() -> None:
 def test_bad_options_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         InferenceConfig(**options)
+
+
+@pytest.mark.slow
+def test_effective_shares_have_the_moments_of_nuts() -> None:
+    """Text of three of four domains runs out; SVI, the correction and NUTS agree."""
+    linear, precision = gaussian_evidence(4, 0.05, seed=2)
+    rates = torch.tensor([9.0, 2.0, 6.0, 4.0]).double()
+
+    def effective(weights: Tensor) -> Tensor:
+        return effective_shares(weights, rates, 1.0)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        guide = MixtureGuide(PriorNetwork(4, link="exp").double())
+    found = infer(guide, signals_of(4), linear, precision, effective=effective)
+    assert found.settled
+    arguments = (signals_of(4), linear, 1.0, precision, effective)
+    drawn = corrected_draws(mixture_model, guide, *arguments, moves=200)
+    assert drawn.corrected
+    assert set(drawn.sites) == {"weights"}
+    pyro.set_rng_seed(0)
+    mcmc = MCMC(NUTS(mixture_model), num_samples=800, warmup_steps=300, disable_progbar=True)
+    mcmc.run(*arguments)
+    exact, mine = mcmc.get_samples()["weights"], drawn.sites["weights"]
+    torch.testing.assert_close(mine.mean(0), exact.mean(0), atol=0.01, rtol=0)
+    torch.testing.assert_close(mine.std(0), exact.std(0), atol=0, rtol=0.15)
+    q = guide.posterior(signals_of(4))
+    torch.testing.assert_close(q.mean.detach(), exact.mean(0), atol=0.02, rtol=0)
+    with pytest.raises(ValueError, match="Expected a scale in model and guide or in neither"):
+        infer(network_guide(4), signals_of(4), linear, precision, effective=effective)

@@ -16,6 +16,7 @@ from bydore_pyro.report.run_record import (
     Trajectory,
     as_number,
     labelled_runs,
+    named_numbers,
     read_run,
 )
 from bydore_pyro.utils.errors import RunFolderError
@@ -99,6 +100,8 @@ def test_labels_differ(tmp_path: Path) -> None:
 
 def test_numbers_are_finite() -> None:
     assert [as_number(v) for v in (1, 2.5, np.float64(3))] == [1.0, 2.5, 3.0]
+    assert named_numbers({"a": 1, "b": "no", "c": None}) == {"a": 1.0}
+    assert named_numbers([1]) == {}
     huge = json.loads("1" + "0" * 400)
     for value in (None, True, "1", float("nan"), float("inf"), huge, [1]):
         assert as_number(value) is None

@@ -36,6 +36,9 @@ def test_tokens_decide_the_steps() -> None:
     assert options.resolved().resolved() == options.resolved()
     assert options.resolved().run_tokens == 100_000
     assert parse("--target_tokens", "5e6").run_tokens == 5e6
+    several = parse("--target_tokens", "1e9", "1e10")
+    assert (several.run_tokens, several.run_lengths) == (1e9, [1e9, 1e10])
+    assert RunConfig(target_tokens=2e6).target_tokens == [2e6], "as runs were noted before"
     assert parse().resolved().search.steps == parse().search.steps
 
 
@@ -54,8 +57,19 @@ def test_bad_numbers_of_tokens(text: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"checkpoint_every": -1}, {"log": "paper"}, {"max_epochs": 0.0}, {"seed": -1}, {"data": ""}],
+    [
+        *({"checkpoint_every": -1}, {"log": "paper"}, {"max_epochs": 0.0}, {"seed": -1}),
+        *({"data": ""}, {"target_tokens": []}, {"target_tokens": [1e9, -1.0]}),
+        *({"target_tokens": [1e9, 1e9]}, {"target_tokens": [1e9], "repetition_constant": 0.0}),
+    ],
 )
 def test_bad_run_options_are_refused(options: dict) -> None:
     with pytest.raises(ValueError, match="Expected"):
         RunConfig(**options)
+
+
+def test_lengths_need_gradient_matching_and_a_constant_needs_lengths() -> None:
+    with pytest.raises(ValueError, match="Expected one --target_tokens with --evidence linear"):
+        parse("--evidence", "linear", "--target_tokens", "1e9", "1e10")
+    with pytest.warns(UserWarning, match="repetition_constant has no effect with no target_tokens"):
+        RunConfig(repetition_constant=3.0)

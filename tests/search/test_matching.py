@@ -266,3 +266,36 @@ def test_domains_that_keep_nothing_are_refused(corpus: TokenStore) -> None:
     proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig())
     with pytest.raises(ValueError, match="measured > 0 for gradient matching, actual 0"):
         init_search(plain, proxy, SearchConfig(steps=20))
+
+
+def test_text_that_was_read_over_and_over_gains_no_weight() -> None:
+    """A text that is known by heart has a short gradient, and would need another weight to match:
+    domains are measured on sequences that the proxy has never been trained on."""
+    whole = random_store(tokens=38400, documents=300, vocabulary=64)
+    corpus = dataclasses.replace(
+        whole,
+        train={**whole.train, "a": whole.train["a"][: 150 * 32]},  # of 1,200 sequences
+        train_documents={**whole.train_documents, "a": whole.train_documents["a"][:37]},
+    )
+    config = dataclasses.replace(CONFIG, steps=250, train_share=1.0, round_sequences=48)
+    domains = Domains(
+        corpus,
+        {"a": 0.5, "b": 0.5},
+        sequence_length=32,
+        validation_sequences=400,
+        measured=config.measured_sequences(4),
+    )
+    proxy = Proxy(Bigram(64), ProxyConfig(learning_rate=0.03, warmup_steps=0))
+    state = init_search(domains, proxy, config)
+    list(run_search(state))
+    assert isinstance(state, MatchingSearch)
+    assert domains.epochs()["a"] > 6
+    first, last = state.rounds
+    assert abs(float(state.matching.weights[0]) - 0.5) < 0.1, state.matching.weights
+    assert last.alone[0] < first.alone[0] + 0.1, "measured after 7 epochs and after 3"
+    fresh, _ = domains.measure_batch("a", 48)
+    lengths = [
+        float(state.sketch(batch, "gradients")[0].mean(0).norm())
+        for batch in (domains.train_batch({"a": 48}), fresh)
+    ]
+    assert lengths[0] < 0.9 * lengths[1], "what was read is known by heart"

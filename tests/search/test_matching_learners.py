@@ -36,7 +36,7 @@ def evidence(optimum: Tensor, certainty: float = 400.0) -> Matching:
         linear=precision @ optimum,
         precision=precision,
         optimum=optimum.clamp(min=0),
-        unexplained=0.0,
+        target=float(optimum @ gram @ optimum),
     )
 
 

@@ -1,0 +1,329 @@
+"""Text that runs out: what mixtures are worth to models that read the target's text again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from common import FRESH_SEED, markdown, results_of, run_main
+from compare import JUDGED
+from compare_tables import leading
+
+from bydore_pyro.baselines import PlannedRun, train_runs
+from bydore_pyro.data import Domains, TokenStore, cut_store
+from bydore_pyro.mixture import Mixture, mixture_for
+from bydore_pyro.runs import (
+    BudgetConfig,
+    MethodOptions,
+    begin_run,
+    domains_of,
+    fit,
+    is_finished,
+    load_domains,
+    problem_of,
+    search_domains,
+    search_in,
+)
+from bydore_pyro.utils import RunFolder, tell
+
+ABOUT = """Cut the text of a target's domains short, find mixtures for runs that read it several
+times over, and train fresh models on each for as long. Rows: the target's own shares, the natural
+ones, UniMax, a search by gradient matching for fresh text, the same capped at 4 epochs and for each
+length of run (--target_tokens), the paper's Algorithm 1; by --compared also MDE and RegMix, with
+proxies that repeat text or do not. Finished models are kept and not trained again."""
+
+CAP = 4.0  # epochs
+REPEATING = "_repeating"
+TRAINED = ("mde", "regmix")
+ROWS = ("own", "natural", "caps", "unimax", "matching", "effective", "linear")
+KNOWN = (*ROWS, *TRAINED, *(f"{name}{REPEATING}" for name in TRAINED))
+WORDS = {
+    "own": "the target's own shares",
+    "caps": f"matching, capped at {CAP:g} epochs",
+    "matching": "matching, for fresh text",
+    "effective": "matching, effective shares",
+    "linear": "Algorithm 1 (linear evidence)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a mixture is to be good for, and what of its text is left.
+
+    Args:
+        validation: Shares of held-out text by domain, all of them trained on.
+        sequences: Sequences that are left of a domain.
+        megabytes: Or how much text.
+    """
+
+    validation: Mapping[str, float]
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    megabytes: Mapping[str, float] = field(default_factory=dict)
+
+
+TARGETS = {
+    "scarce": Target(
+        validation={"readmes": 1.0, "json": 1.0, "licences": 1.0},
+        sequences=dict.fromkeys(("readmes", "json", "licences"), 150),
+    ),
+    "python": Target(
+        validation={"docstrings": 1.0, "python_tests": 1.0},
+        sequences={"docstrings": 150, "python_tests": 150},
+    ),
+    "wikipedia": Target(
+        validation={"wikipedia_en": 1.0, "pile_cc": 1.0}, megabytes={"wikipedia_en": 1.0}
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOutConfig:
+    """What is cut, how long the runs are, and what is compared."""
+
+    target: str = field(
+        default="scarce",
+        metadata={
+            "help": f"One of {', '.join(TARGETS)}. 'wikipedia' needs --data with the domains "
+            "wikipedia_en and pile_cc; of it 1 MB of Wikipedia is left."
+        },
+    )
+    epochs: list[float] = field(
+        default_factory=lambda: [1.4, 5.7, 11.4, 23.0],
+        metadata={"help": "Epochs of the text that runs out first, at the target's own shares."},
+    )
+    compared: list[str] = field(
+        default_factory=lambda: list(ROWS), metadata={"help": f"Of {', '.join(KNOWN)}."}
+    )
+    cut_sequences: int | None = field(
+        default=None,
+        metadata={"help": "Sequences that are left of each cut domain, instead of the target's."},
+    )
+    target_seeds: int = field(default=3, metadata={"help": "Fresh models a mixture."})
+
+    def __post_init__(self) -> None:
+        for given, known in (([self.target], TARGETS), (self.compared, KNOWN)):
+            for name in given:
+                if name not in known:
+                    raise ValueError(f"Expected one of {', '.join(known)}, found '{name}'")
+        if not self.epochs or not all(0 < one < math.inf for one in self.epochs):
+            raise ValueError(f"Expected epochs > 0, found {self.epochs}")
+        if len(set(self.epochs)) < len(self.epochs) or len(set(self.compared)) < len(self.compared):
+            raise ValueError("Expected different epochs and rows, found one twice")
+        if self.cut_sequences is not None and self.cut_sequences < 3:
+            raise ValueError(f"Expected cut_sequences >= 3, actual {self.cut_sequences}")
+        if not 1 <= self.target_seeds <= 100:
+            raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
+        repeats = {one.name for one in dataclasses.fields(BudgetConfig)}
+        if any(n.endswith(REPEATING) for n in self.compared) and "proxies_repeat" not in repeats:
+            raise ValueError("Expected methods whose proxies can repeat text, found none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepetitionOptions(MethodOptions):
+    """The options of every method and of this experiment."""
+
+    runs_out: RunsOutConfig
+
+
+def repetition(options: RepetitionOptions, resume: Path | None) -> None:
+    """Finds and judges every mixture at every length; leaves a run folder and a table."""
+    asked, target = options.runs_out, TARGETS[options.runs_out.target]
+    validation = [f"{name}={share}" for name, share in target.validation.items()]
+    run = dataclasses.replace(options.run, validation=validation)
+    options = dataclasses.replace(options, run=run)
+    folder = begin_run(options, "repetition", resume)
+    corpus = scarce(load_domains(options).corpus, target, options)
+    if resume is None:
+        folder.write_config("repetition", options.as_dict(), tell)
+    domains = domains_of(options, corpus, options.run.seed)
+    own = own_shares(target)
+    once = domains.most_weights(1.0, 1.0)  # tokens of the domains
+    first = min(once[name] / share for name, share in own.items() if name in cut_of(target))
+    steps = [max(1, round(one * first / options.batch_tokens)) for one in asked.epochs]
+    lengths = [float(one * options.batch_tokens) for one in steps]
+    mixtures = found_mixtures(options, corpus, folder, lengths)
+    cells: dict[str, Any] = {}
+    for epochs, count, tokens in zip(asked.epochs, steps, lengths, strict=True):
+        here = {row: mixtures[row][tokens] for row in asked.compared}
+        losses, seconds = judge(options, corpus, folder, here, count)
+        read = {
+            row: max(weights.get(name, 0.0) * tokens / once[name] for name in once)
+            for row, weights in here.items()
+        }
+        cells[f"{epochs:g}"] = {
+            "steps": count,
+            "tokens": tokens,
+            "weights": here,
+            "most_epochs": read,
+            "losses": losses,
+            "seconds": seconds,
+        }
+        results = results_of(options, target=asked.target, cells=cells)
+        folder.write_json("results.json", results)
+    table = table_of(asked, cells)
+    folder.write_text("table.md", table)
+    print(table)
+    print(f"In {folder.path}: results.json, table.md, proxies/ and search-*/.")
+
+
+def cut_of(target: Target) -> set[str]:
+    """Returns the domains whose text is cut."""
+    return {*target.sequences, *target.megabytes}
+
+
+def own_shares(target: Target) -> dict[str, float]:
+    """Returns the target's own shares, normalised."""
+    total = sum(target.validation.values())
+    return {name: share / total for name, share in target.validation.items()}
+
+
+def scarce(corpus: TokenStore, target: Target, options: RepetitionOptions) -> TokenStore:
+    """Returns the text of which so little is left."""
+    length, count = options.run.sequence_length, options.runs_out.cut_sequences
+    most = {name: sequences * length for name, sequences in target.sequences.items()}
+    for name, megabytes in target.megabytes.items():
+        held = corpus.index["domains"][name]["train"]
+        most[name] = round(megabytes * 1e6 * held["tokens"] / held["bytes"])
+    if count is not None:
+        most = dict.fromkeys(most, count * length)
+    return cut_store(corpus, most)
+
+
+def found_mixtures(
+    options: RepetitionOptions, corpus: TokenStore, folder: RunFolder, lengths: Sequence[float]
+) -> dict[str, dict[float, dict[str, float]]]:
+    """Returns weights by row and length of run."""
+    asked, found = options.runs_out.compared, {}
+    domains = domains_of(options, corpus, options.run.seed)
+    for row in asked:
+        if row == "own":
+            own = own_shares(TARGETS[options.runs_out.target])
+            found[row] = dict.fromkeys(lengths, own)
+        elif row == "linear":
+            config = dataclasses.replace(options.search, evidence="linear")
+            place = searched(dataclasses.replace(options, search=config), corpus, folder, row)
+            weights = Mixture.from_json(place / "mixture.json").as_dict()
+            found[row] = dict.fromkeys(lengths, weights)
+        elif row in ("matching", "effective", "caps"):
+            run = dataclasses.replace(options.run, target_tokens=list(lengths))
+            place = searched(dataclasses.replace(options, run=run), corpus, folder, "matching")
+            found[row] = {n: matched(row, place, domains, n) for n in lengths}
+        else:
+            found[row] = {n: fitted(options, corpus, folder, row, n) for n in lengths}
+    return found
+
+
+def searched(options: RepetitionOptions, corpus: TokenStore, folder: RunFolder, name: str) -> Path:
+    """Returns the folder of a search, which is run or gone on with where it has not ended."""
+    place = folder.path / f"search-{name}"
+    run = dataclasses.replace(options.run, out=str(place), tokens=None)
+    options = dataclasses.replace(options, run=run)
+    if not is_finished(place):
+        domains = search_domains(options, corpus, options.run.seed)
+        search_in(options, place, f"search-{name}", domains)
+    return place
+
+
+def matched(row: str, place: Path, domains: Domains, tokens: float) -> dict[str, float]:
+    """Returns the weights of a search by matching: for fresh text, capped, or for the length."""
+    if row == "effective":
+        return mixture_for(place, tokens).as_dict()
+    metrics = json.loads((place / "metrics.json").read_text(encoding="utf-8"))
+    weights = metrics["matching"]["rounds"][-1]["weights"]
+    free = Mixture(names=tuple(weights), weights=tuple(weights.values()))
+    most = domains.most_weights(CAP, tokens)
+    # Where all text together is too little for the cap, there is nothing to cap.
+    capped = row == "caps" and sum(most.values()) >= 1
+    return (free.capped(most) if capped else free).as_dict()
+
+
+def fitted(
+    options: RepetitionOptions, corpus: TokenStore, folder: RunFolder, row: str, tokens: float
+) -> dict[str, float]:
+    """Returns what another method finds for a run of a length; noted in the folder."""
+    method, repeats = row.removesuffix(REPEATING), row.endswith(REPEATING)
+    by_length = repeats or method == "unimax"
+    noted = folder.path / "fits" / f"{row}{f'-{tokens:.12g}' if by_length else ''}.json"
+    if not noted.exists():
+        more: dict[str, Any] = {"proxies_repeat": True} if repeats else {}
+        budget = dataclasses.replace(options.budget, **more)
+        run = dataclasses.replace(options.run, target_tokens=[tokens])
+        own = dataclasses.replace(options, run=run, budget=budget)
+        domains = domains_of(own, corpus, own.run.seed)
+        problem = problem_of(own, domains, folder.path / "proxies")
+        tell(f"{row}: a run of {tokens:,.0f} tokens")
+        found = fit(method, problem, own, folder.path / f"search-{row}").mixture.as_dict()
+        folder.write_json(f"fits/{noted.name}", found)
+    return json.loads(noted.read_text(encoding="utf-8"))
+
+
+def judge(
+    options: RepetitionOptions,
+    corpus: TokenStore,
+    folder: RunFolder,
+    mixtures: Mapping[str, Mapping[str, float]],
+    steps: int,
+) -> tuple[dict[str, list[float]], float]:
+    """Trains fresh models on each mixture, with repetition.
+
+    Returns:
+        Their losses on the target by row, nats per token, and the seconds of all together.
+    """
+    problem = dataclasses.replace(
+        problem_of(options, domains_of(options, corpus, options.run.seed), folder.path / "proxies"),
+        validation_sequences=JUDGED * options.budget.evaluation_sequences,
+    )
+    seeds = [options.run.seed + FRESH_SEED + i for i in range(options.runs_out.target_seeds)]
+    planned = [
+        PlannedRun(weights={n: w for n, w in weights.items() if w > 0}, steps=steps, seed=seed)
+        for weights in mixtures.values()
+        for seed in seeds
+    ]
+    runs = train_runs(problem, planned, f"fresh models of {steps} steps")
+    losses = [run.target_loss(problem.target) for run in runs]
+    by_row = {row: losses[len(seeds) * i :][: len(seeds)] for i, row in enumerate(mixtures)}
+    return by_row, sum(part["seconds"] for run in runs for part in run.cost.values())
+
+
+def table_of(asked: RunsOutConfig, cells: Mapping[str, Any]) -> str:
+    """Returns losses by row and length, with the best's rivals, and the weights, as Markdown."""
+    header = ["mixture", *(f"{epochs} epochs ({c['steps']} steps)" for epochs, c in cells.items())]
+    best = {k: min(statistics.mean(x) for x in c["losses"].values()) for k, c in cells.items()}
+    rows = []
+    for row in asked.compared:
+        line = [WORDS.get(row, row.replace("_", ", proxies "))]
+        for epochs, cell in cells.items():
+            losses = cell["losses"][row]
+            mean = statistics.mean(losses)
+            error = statistics.stdev(losses) / len(losses) ** 0.5 if len(losses) > 1 else 0.0
+            told = f"{mean:.3f} ± {error:.3f}"
+            line.append(f"**{told}**" if mean - error <= best[epochs] else told)
+        rows.append(line)
+    lines = [
+        f"- {epochs} epochs, {WORDS.get(row, row)}: {leading(weights)}; the most read domain "
+        f"{cell['most_epochs'][row]:.1f} times"
+        for epochs, cell in cells.items()
+        for row, weights in cell["weights"].items()
+    ]
+    about = "Nats per token, mean and standard error; bold: within one of the best."
+    return f"## {asked.target}\n\n{about}\n\n{markdown(header, rows)}\n" + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    run_main(
+        repetition,
+        "repetition",
+        ABOUT,
+        RepetitionOptions,
+        resumable=True,
+        presets={"--smoke": {"cut_sequences": 12, "epochs": [1.0, 4.0], "target_seeds": 1}},
+        budget=6.0,
+        steps=160,
+        batch_sequences=16,
+    )

@@ -1,0 +1,97 @@
+"""The weights for runs of several lengths: in files, figures and metrics, the same after a kill."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from searches import MATCHING, state_of
+
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.weights_files import length_file, mixture_for
+from bydore_pyro.runs.lengths import LengthFound, fit_of, length_metrics, lengths_found
+from bydore_pyro.runs.results import search_metrics, write_search
+from bydore_pyro.search.checkpoint import load_checkpoint, save_checkpoint
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import run_search
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.run_folder import RunFolder
+
+VALIDATION = {"birds": 0.5, "greek": 0.5}
+
+
+def options_of(*given: str) -> SearchOptions:
+    usual = ["--sequence_length", "32", "--device", "cpu"]
+    return parse_options([*usual, *given], "test", "", SearchOptions)
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> MatchingSearch:
+    state = state_of(corpus, MATCHING, validation=VALIDATION)
+    list(run_search(state))
+    save_checkpoint(state, tmp_path_factory.getbasetemp() / "lengths")
+    assert isinstance(state, MatchingSearch)
+    return state
+
+
+def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path: Path) -> None:
+    held = min(finished.domains.sequences().values()) * 32
+    lengths = [float(held * times) for times in (20, 0.5)]
+    options = options_of("--target_tokens", *map(str, lengths))
+    found = write_search(finished, options, RunFolder(tmp_path / "run"))
+    assert [one.run.tokens for one in found.lengths] == lengths
+    assert all(isinstance(one, LengthFound) for one in found.lengths)
+    long, short = (mixture_for(tmp_path / "run", tokens) for tokens in lengths)
+    assert (long, short) == tuple(one.mixture for one in found.lengths)
+    assert Mixture.from_json(tmp_path / "run" / "mixture.json") == long, "the first that is named"
+    assert long.hdi is not None
+    assert "a repetition constant of 1, a small proxy's" in long.notes[0]
+    # A run in which no text is read twice is one without a length, to the last bit.
+    plain = write_search(finished, options_of(), RunFolder(tmp_path / "plain"))
+    assert short == plain.mixture
+    assert not plain.lengths
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        *(p.name for p in (tmp_path / "plain").iterdir()),
+        *("lengths.png", *map(length_file, lengths)),
+    }
+    metrics = search_metrics(options, found)
+    assert "lengths" not in search_metrics(options_of(), plain)
+    first = json.loads(json.dumps(metrics, allow_nan=False))["lengths"][0]
+    epochs = metrics["run_epochs"]
+    assert first == json.loads(json.dumps(length_metrics(found.lengths[0], epochs)))
+    assert first["guide_fit"] == fit_of(found.posterior) == metrics["guide_fit"]
+    assert first["weights"] == long.as_dict()
+    assert max(first["epochs"].values()) > 4
+    assert all(first["low"][n] <= w <= first["high"][n] for n, w in first["weights"].items())
+
+
+def test_a_cap_can_stand_beside(finished: MatchingSearch) -> None:
+    held = sum(finished.domains.sequences().values()) * 32
+    options = options_of("--target_tokens", str(4 * held), "--max_epochs", "6")
+    (found,) = lengths_found(finished, options)
+    assert found.mixture.free_weights is not None
+    np.testing.assert_allclose(found.mixture.free_weights, found.run.weights, atol=1e-12)
+    slower = options_of("--target_tokens", str(4 * held), "--repetition_constant", "15")
+    (other,) = lengths_found(finished, slower)
+    assert "constant of 15" in other.mixture.notes[0]
+    assert "small proxy" not in other.mixture.notes[0]
+    assert other.mixture.weights != found.run.weights
+
+
+def test_a_search_that_was_killed_finds_the_same_bits(
+    finished: MatchingSearch, corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whoever is killed while the lengths are inferred goes on from the last step."""
+    again = state_of(corpus, MATCHING, validation=VALIDATION)
+    load_checkpoint(again, tmp_path_factory.getbasetemp() / "lengths", print)
+    assert isinstance(again, MatchingSearch)
+    options = options_of("--target_tokens", "2e5")
+    (left,), (right,) = (lengths_found(state, options) for state in (finished, again))
+    assert left.run.repeats
+    assert left.mixture == right.mixture
+    assert left.posterior is not None
+    assert left.posterior["posterior"].equals(right.posterior["posterior"])
