@@ -99,7 +99,9 @@ def test_bad_runs_are_refused(kind: Any) -> None:
 def test_bad_choices_are_refused() -> None:
     weights, losses = planted(50)
     kind: Any = "forest"
-    with pytest.raises(ValueError, match="one of linear, lightgbm, gaussian_process, actual 'for"):
+    with pytest.raises(
+        ValueError, match="one of linear, lightgbm, log_linear, gaussian_process, actual 'for"
+    ):
         fit_regression(kind, weights, losses)
     with pytest.raises(ValueError, match="per_domain or shared length scales, actual 'forest'"):
         fit_gaussian_process(weights, losses, length_scales=kind)

@@ -162,7 +162,7 @@ def test_bad_lists_are_refused(tmp_path: Path, name: str, content: str, message:
 def test_bad_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found no folder"):
         sources(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="a domain, found none"):
+    with pytest.raises(DataError, match="each domain, found none"):
         sources(tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"found none in .*empty"):
