@@ -1,7 +1,7 @@
-"""DoReMi beside ByDoRe: the weights over the steps, on the same text, proxy and budget.
+"""DoReMi beside Algorithm 1: the weights over the steps, on the same text, proxy and budget.
 
 Shows what `experiments/compare.py` left (the paper's Fig. 2). DoReMi's result is the
-average of its path, ByDoRe's that of the second half.
+average of its path, Algorithm 1's that of the second half.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ TARGETS = {"case1": "Case 1", "planted": "planted"}
 
 
 def draw(results: Mapping[str, Any]) -> Any:
-    """Draws DoReMi, which knows no target, and ByDoRe for two of them."""
+    """Draws DoReMi, which knows no target, and Algorithm 1 for two of them."""
     found = {label: results["targets"][name]["methods"] for name, label in TARGETS.items()}
     rows = [("DoReMi", next(iter(found.values()))["doremi"])]
-    rows += [(f"ByDoRe, {label}", methods["bydore"]) for label, methods in found.items()]
+    rows += [
+        (f"Algorithm 1, {label}", methods["bydore_linear"]) for label, methods in found.items()
+    ]
     return weight_panels(
         [(f"{label}\njitter {row['jitter_second_half']:.4f}", row) for label, row in rows]
     )

@@ -115,7 +115,7 @@ def test_trajectories_have_a_line_for_every_domain_in_its_colour(
 ) -> None:
     content = results("compare")
     figure = drawn("trajectories", content)
-    methods = [content["targets"]["case1"]["methods"][name] for name in ("doremi", "bydore")]
+    methods = [content["targets"]["case1"]["methods"][name] for name in ("doremi", "bydore_linear")]
     for axes, row in zip(figure.axes, methods, strict=False):
         path = np.array(row["trajectory"])
         heights = sorted(float(line.get_ydata()[-1]) for line in axes.lines)
