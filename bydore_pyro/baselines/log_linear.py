@@ -160,14 +160,12 @@ def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
     weights, losses = checked_runs(weights, losses)
     if losses.min() <= 0:
         raise DataError(f"Expected losses > 0 for the log-linear law, found {losses.min():g}")
-    best, least, start = None, np.inf, None
+    tried: list[tuple[LogLinear, float]] = []
+    start = None
     for shrinkage in SHRINKAGE:
         start = _least_squares(weights, losses, shrinkage, start)
-        found, left_out = _at(start, weights, losses, shrinkage)
-        if left_out < least or best is None:
-            best, least = found, left_out
-    assert best is not None
-    return best
+        tried.append(_at(start, weights, losses, shrinkage))
+    return min(tried, key=lambda one: one[1] if np.isfinite(one[1]) else np.inf)[0]
 
 
 def _law(parameters: np.ndarray, weights: np.ndarray) -> np.ndarray:

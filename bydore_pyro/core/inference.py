@@ -233,8 +233,9 @@ def _dirichlet_fit(
         q = Dirichlet(log_alpha.exp())
         scaled = precision is not None and effective is None
         scale = LogNormal(loc, log_deviation.exp()) if scaled else None
-        evidence = expected_evidence(q, linear, precision, scale, effective, START_DRAWS)
-        loss = kl_weight * kl_divergence(q, prior) - evidence
+        # The divergence first: gradients add up in this order, to the last bit.
+        loss = kl_weight * kl_divergence(q, prior)
+        loss = loss - expected_evidence(q, linear, precision, scale, effective, START_DRAWS)
         if scale is not None:
             loss = loss + kl_weight * kl_divergence(scale, scale_prior)
         adam.zero_grad()
