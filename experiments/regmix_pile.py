@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 from common import markdown, run_main
 from regmix_subsets import (
     LARGE_SUBSETS,
@@ -35,6 +34,7 @@ from bydore_pyro.baselines import (
     prior_of,
     read_runs,
     scales_of,
+    spearman_x100,
 )
 
 # The door would give the module of that name.
@@ -55,7 +55,7 @@ REGRESSIONS = (
 )
 STOPPING_SHARE = 0.2
 SMOKE_DRAWS, SMOKE_BEST = 2000, 32
-PACKAGES = ("lightgbm", "scikit-learn", "scipy", "pandas")
+PACKAGES = ("lightgbm", "scikit-learn", "scipy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +142,6 @@ class RegMixPileOptions:
     """All options."""
 
     run: RegMixPileConfig
-
-
-def spearman(predicted: np.ndarray, measured: np.ndarray) -> float | None:
-    """Returns the rank correlation times 100, None where one side is constant."""
-    ranks = pandas.DataFrame({"predicted": predicted, "measured": measured})
-    value = float(ranks.corr(method="spearman").iloc[0, 1])
-    return None if np.isnan(value) else 100 * value
 
 
 def fit_all(
@@ -257,7 +250,7 @@ def correlate(
                 measured = test.losses_of(target)
                 results[scale][target] = {
                     kind: {
-                        "spearman_x100": spearman(model.predict(test.weights), measured),
+                        "spearman_x100": spearman_x100(model.predict(test.weights), measured),
                         **(details(model, train.domains) if scale == stopping else {}),
                     }
                     for kind, model in models.items()

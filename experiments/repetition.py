@@ -19,7 +19,6 @@ from bydore_pyro.baselines import PlannedRun, train_runs
 from bydore_pyro.data import Domains, TokenStore, cut_store
 from bydore_pyro.mixture import Mixture, mixture_for
 from bydore_pyro.runs import (
-    BudgetConfig,
     MethodOptions,
     begin_run,
     domains_of,
@@ -119,9 +118,6 @@ class RunsOutConfig:
             raise ValueError(f"Expected cut_sequences >= 3, actual {self.cut_sequences}")
         if not 1 <= self.target_seeds <= 100:
             raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
-        repeats = {one.name for one in dataclasses.fields(BudgetConfig)}
-        if any(n.endswith(REPEATING) for n in self.compared) and "proxies_repeat" not in repeats:
-            raise ValueError("Expected methods whose proxies can repeat text, found none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,8 +247,7 @@ def fitted(
     by_length = repeats or method == "unimax"
     noted = folder.path / "fits" / f"{row}{f'-{tokens:.12g}' if by_length else ''}.json"
     if not noted.exists():
-        more: dict[str, Any] = {"proxies_repeat": True} if repeats else {}
-        budget = dataclasses.replace(options.budget, **more)
+        budget = dataclasses.replace(options.budget, proxies_repeat=repeats)
         run = dataclasses.replace(options.run, target_tokens=[tokens])
         own = dataclasses.replace(options, run=run, budget=budget)
         domains = domains_of(own, corpus, own.run.seed)

@@ -44,6 +44,7 @@ from .regmix import regress_runs as regress_runs
 from .regression import AnyRegression as AnyRegression
 from .regression import PointRegression as PointRegression
 from .regression import fit_regression as fit_regression
+from .regression_input import spearman_x100 as spearman_x100
 from .repetition import Readings as Readings
 from .repetition import ReadingsConfig as ReadingsConfig
 from .repetition import RepetitionLaw as RepetitionLaw

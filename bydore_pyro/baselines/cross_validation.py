@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
-from scipy import stats
 
 from bydore_pyro.baselines.regression import (
     AnyRegression,
@@ -29,7 +28,7 @@ from bydore_pyro.baselines.regression import (
     deviation_of_run,
     fit_regression,
 )
-from bydore_pyro.baselines.regression_input import normal_quantile
+from bydore_pyro.baselines.regression_input import normal_quantile, spearman_x100
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError
 
@@ -107,12 +106,10 @@ def cross_validate(
     seconds = (time.perf_counter() - start) / FOLDS
     errors = np.abs(predicted - losses) / np.maximum(deviation, 1e-12 * np.ptp(losses))
     inside = [errors[folds == f] <= _quantile(errors[folds != f]) for f in range(FOLDS)]
-    ranks = stats.rankdata(predicted), stats.rankdata(losses)
-    constant = any(np.ptp(rank) == 0 for rank in ranks)
     return CrossValidated(
         kind=kind,
         predicted=predicted,
-        spearman_x100=0.0 if constant else 100 * float(np.corrcoef(*ranks)[0, 1]),
+        spearman_x100=spearman_x100(predicted, losses) or 0.0,
         rmse=float(np.sqrt(np.mean((predicted - losses) ** 2))),
         coverage=float(np.concatenate(inside).mean()),
         width=_quantile(errors) / normal_quantile(HDI_PROBABILITY),

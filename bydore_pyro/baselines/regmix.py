@@ -40,7 +40,7 @@ from bydore_pyro.baselines.simulated_optimum import (
     simulated_optimum,
 )
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.utils import DataError, require, require_finite
+from bydore_pyro.utils import DataError, require, require_fields
 
 __all__ = [
     "RegMixConfig",
@@ -89,14 +89,9 @@ class RegMixConfig:
         for name, least in (("regmix_proxies", 2), ("regmix_draws", BEST), ("adaptive", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
-        require_finite(self)
+        require_fields(self)
         if self.regmix_kl < 0:
             raise ValueError(f"Expected regmix_kl >= 0, actual {self.regmix_kl}")
-        if self.regmix_regression not in get_args(Choice):
-            raise ValueError(
-                f"Expected regmix_regression one of {get_args(Choice)}, actual "
-                f"{self.regmix_regression!r}"
-            )
         if self.adaptive and self.regmix_regression not in ("auto", "gaussian_process"):
             raise ValueError(
                 "Expected --regmix_regression gaussian_process with --adaptive, found "

@@ -1,14 +1,15 @@
-"""What regressions of losses on weights are given, checked."""
+"""What regressions are given, checked, and how predictions and measurements rank alike."""
 
 from __future__ import annotations
 
 from statistics import NormalDist
 
 import numpy as np
+from scipy import stats
 
 from bydore_pyro.utils import DataError
 
-__all__ = ["checked_mixtures", "checked_runs", "normal_quantile"]
+__all__ = ["checked_mixtures", "checked_runs", "normal_quantile", "spearman_x100"]
 
 
 def checked_mixtures(weights: np.ndarray, domains: int) -> np.ndarray:
@@ -46,3 +47,10 @@ def normal_quantile(probability: float) -> float:
     if not 0 < probability < 1:
         raise ValueError(f"Expected probability in (0, 1), actual {probability}")
     return NormalDist().inv_cdf((1 + probability) / 2)
+
+
+def spearman_x100(predicted: np.ndarray, measured: np.ndarray) -> float | None:
+    """Returns the rank correlation times 100, ``(N,)`` each; None where one side is constant."""
+    if min(np.ptp(predicted), np.ptp(measured)) == 0:
+        return None
+    return 100 * float(stats.spearmanr(predicted, measured).statistic)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from bydore_pyro.baselines.regression import Regression
+from bydore_pyro.baselines.regression_input import spearman_x100
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError
 
@@ -91,18 +92,15 @@ def scale_up(model: Regression, weights: np.ndarray, losses: np.ndarray) -> Scal
     centre, spread = float(small.mean()), float(((small - small.mean()) ** 2).sum())
     if not spread > 0:
         raise DataError("Expected large runs that the small scale tells apart, found one loss")
-    slope = float((small - centre) @ losses / spread)
-    intercept = float(losses.mean() - slope * centre)
-    residual = losses - intercept - slope * small
-    ranks = stats.rankdata(small), stats.rankdata(losses)
-    same = any(np.ptp(rank) == 0 for rank in ranks)
+    line = stats.linregress(small, losses)
+    residual = losses - line.intercept - line.slope * small
     return ScaledUp(
         model=model,
-        intercept=intercept,
-        slope=slope,
+        intercept=float(line.intercept),
+        slope=float(line.slope),
         error=float(np.sqrt((residual**2).sum() / (len(losses) - 2))),
         centre=centre,
         spread=spread,
         runs=len(losses),
-        spearman_x100=0.0 if same else 100 * float(np.corrcoef(*ranks)[0, 1]),
+        spearman_x100=spearman_x100(small, losses) or 0.0,
     )

@@ -139,7 +139,7 @@ def _sentence(laws: dict[int, RepetitionLaw], cost: dict[str, Any]) -> str:
         f"R = {_constant(law)} epochs by up to {most} readings ({HDI_PROBABILITY:.0%} interval; "
         f"{own}); by {by_fewer}. The law misses losses by {law.misfit:.3f} nats per token{noise}."
         f"{turned if worse else ''} It cost {cost['tokens']:,} tokens, {cost['flops']:.2e} FLOPs, "
-        f"{cost['seconds']:.0f} seconds."
+        f"{cost['seconds']:.0f} seconds. For a search: --repetition_constant {law.constant:.2g}."
     )
 
 

@@ -43,7 +43,7 @@ def lengths_found(state: MatchingSearch, options: Options) -> list[LengthFound]:
             data_sha256=corpus.sha256,
         )
         if run.repeats:
-            mixture = dataclasses.replace(mixture, notes=(_note(run),))
+            mixture = dataclasses.replace(mixture, notes=(*mixture.notes, _note(run)))
         most = largest_weights(options, state.domains, tokens)
         if most is not None:
             mixture = mixture.capped(most)

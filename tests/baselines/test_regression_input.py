@@ -1,14 +1,16 @@
-"""What regressions refuse; the messages stand in the tests of the regressions."""
+"""What regressions refuse (messages stand in their own tests), and rank correlations."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 
 from bydore_pyro.baselines.regression_input import (
     checked_mixtures,
     checked_runs,
     normal_quantile,
+    spearman_x100,
 )
 
 
@@ -22,3 +24,10 @@ def test_the_quantile_of_the_normal_distribution() -> None:
     assert normal_quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
     with pytest.raises(ValueError, match=r"probability in \(0, 1\), actual 1"):
         normal_quantile(1)
+
+
+def test_the_rank_correlation_is_pandas_and_unknown_of_constants() -> None:
+    one, other = np.array([0.3, 0.1, 0.1, 0.9]), np.array([5.0, 2.0, 3.0, 4.0])
+    expected = pandas.DataFrame({0: one, 1: other}).corr(method="spearman").iloc[0, 1]
+    assert spearman_x100(one, other) == pytest.approx(100 * expected)
+    assert spearman_x100(one, np.ones(4)) is None
