@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_lengths"]
 
+MOST_BANDS = 4  # intervals of the largest weights; more would hide one another
+
 
 def plot_lengths(runs: Sequence[tuple[float, Mixture, Mapping[str, float]]]) -> Figure:
-    """Draws weights with their intervals, and epochs beside them, over the lengths of runs.
+    """Draws weights, and epochs beside them, over the lengths of runs.
+
+    The largest weights have their intervals around them.
 
     Args:
         runs: For each length its tokens, the mixture for it, and how often it reads each domain.
@@ -32,11 +36,11 @@ def plot_lengths(runs: Sequence[tuple[float, Mixture, Mapping[str, float]]]) -> 
     epochs = np.array([[read[name] for name in names] for _, _, read in runs])
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     colours = domain_colours(names)
-    for k in np.argsort(-weights.max(0)):
+    for place, k in enumerate(np.argsort(-weights.max(0))):
         name = names[k]
         left.plot(tokens, weights[:, k], "o-", color=colours[name], markersize=4, label=plain(name))
         ends = [mixture.hdi[k] for _, mixture, _ in runs if mixture.hdi is not None]
-        if len(ends) == len(runs):
+        if place < MOST_BANDS and len(ends) == len(runs):
             low, high = np.array(ends).T
             left.fill_between(tokens, low, high, color=colours[name], alpha=0.12, linewidth=0)
         read = np.where(epochs[:, k] > 0, epochs[:, k], np.nan)
@@ -50,7 +54,10 @@ def plot_lengths(runs: Sequence[tuple[float, Mixture, Mapping[str, float]]]) -> 
     right.set_yscale("log")
     bottom, top = right.get_ylim()
     right.set_ylim(max(bottom, 1e-3), max(top, 8))
-    for axes, title in ((left, "Weights, with their intervals"), (right, "Epochs of each domain")):
+    for axes, title in (
+        (left, "Weights, the largest with their intervals"),
+        (right, "Epochs of each domain"),
+    ):
         axes.set_xscale("log")
         axes.set_xlabel("length of the run (tokens)")
         axes.set_title(title, fontsize=11)
