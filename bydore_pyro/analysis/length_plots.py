@@ -54,10 +54,8 @@ def plot_lengths(runs: Sequence[tuple[float, Mixture, Mapping[str, float]]]) -> 
     right.set_yscale("log")
     bottom, top = right.get_ylim()
     right.set_ylim(max(bottom, 1e-3), max(top, 8))
-    for axes, title in (
-        (left, "Weights, the largest with their intervals"),
-        (right, "Epochs of each domain"),
-    ):
+    titles = "Weights, the largest with their intervals", "Epochs of each domain"
+    for axes, title in zip((left, right), titles, strict=True):
         axes.set_xscale("log")
         axes.set_xlabel("length of the run (tokens)")
         axes.set_title(title, fontsize=11)

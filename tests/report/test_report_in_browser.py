@@ -184,7 +184,7 @@ def test_a_line_is_singled_out_by_pointing_at_it(opened: Callable[..., Page], wi
 
 def test_a_run_is_singled_out(opened: Callable[..., Page]) -> None:
     page = opened("seeds", PHONE)
-    page.locator(".chips button", has_text="seed 1").tap()
+    page.locator("th.run button", has_text="seed 1").tap()
     assert all("r1" in keys for keys in page.evaluate(LIT, "weights"))
     page.locator("tr[data-key] button", has_text="law").first.tap()
     lit = page.evaluate(LIT, "weights")
