@@ -14,6 +14,7 @@ from typing import Any
 from common import FRESH_SEED, markdown, results_of, run_main
 from compare import JUDGED
 from compare_tables import leading
+from compare_targets import target_named
 
 from bydore_pyro.baselines import PlannedRun, train_runs
 from bydore_pyro.data import Domains, TokenStore, cut_store
@@ -66,10 +67,11 @@ class Target:
     megabytes: Mapping[str, float] = field(default_factory=dict)
 
 
+SCARCE = target_named("scarce")  # the comparison's
 TARGETS = {
     "scarce": Target(
-        validation={"readmes": 1.0, "json": 1.0, "licences": 1.0},
-        sequences=dict.fromkeys(("readmes", "json", "licences"), 150),
+        validation=SCARCE.validation,
+        sequences=dict.fromkeys(SCARCE.validation, SCARCE.scarce or 0),
     ),
     "python": Target(
         validation={"docstrings": 1.0, "python_tests": 1.0},
