@@ -15,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bydore_pyro.analysis import jitter
+from bydore_pyro.baselines import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import (
@@ -49,6 +50,7 @@ from bydore_pyro.utils import (
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
+JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
 # What --smoke presets beside a search's options, in the experiments that have such.
 SMALL = {"vectors": 4, "longest": 256, "repeats": 2, "estimates": 8}
 
@@ -180,6 +182,32 @@ def fresh_model(
             "a smaller --learning_rate may help"
         )
     return {"loss": found, "cost": proxy.cost.report()["parts"]}
+
+
+def fresh_models(
+    problem: Problem,
+    mixtures: Mapping[str, Mapping[str, float]],
+    count: int,
+    label: str,
+) -> dict[str, list[FinishedRun]]:
+    """Returns `count` models trained on each mixture, which tell their losses, by its name.
+
+    All mixtures get the same seeds, which no search uses. Finished models are kept, as proxies are.
+    """
+    problem = dataclasses.replace(
+        problem, validation_sequences=JUDGED * problem.validation_sequences
+    )
+    planned = [
+        PlannedRun(
+            weights={n: w / sum(weights.values()) for n, w in weights.items() if w > 0},
+            steps=problem.steps,
+            seed=problem.seed + FRESH_SEED + number,
+        )
+        for weights in mixtures.values()
+        for number in range(count)
+    ]
+    runs = train_runs(problem, planned, label)
+    return {name: runs[count * i : count * (i + 1)] for i, name in enumerate(mixtures)}
 
 
 def pruned(mixture: Mixture) -> dict[str, float] | None:

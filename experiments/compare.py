@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FRESH_SEED, drawn_by, pruned, results_of, run_main
+from common import drawn_by, fresh_models, pruned, results_of, run_main
 from compare_tables import LINEAR, PRUNED, standings, standings_table, target_table
 from compare_targets import HELD_OUT, TARGETS, Target, posed, target_named, text_of_targets
 
 from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import FinishedRun, Fit, PlannedRun, Problem, SingleConfig, train_runs
+from bydore_pyro.baselines import FinishedRun, Fit, Problem, SingleConfig
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs import (
@@ -81,9 +81,6 @@ class CompareOptions(MethodOptions):
     """The options of every method and of the comparison."""
 
     compare: CompareConfig
-
-
-JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
 
 
 def compare(options: CompareOptions, resume: Path | None) -> None:
@@ -214,23 +211,8 @@ def judge(
     mixtures: Mapping[str, Mapping[str, float]],
 ) -> dict[str, list[FinishedRun]]:
     """Returns the fresh models on each mixture, which tell their losses, seed by seed."""
-    problem = dataclasses.replace(
-        problem_on(options, corpus, folder),
-        validation_sequences=JUDGED * options.budget.evaluation_sequences,
-    )
-    seeds = [options.run.seed + FRESH_SEED + i for i in range(options.compare.target_seeds)]
-    total = {label: sum(weights.values()) for label, weights in mixtures.items()}
-    planned = [
-        PlannedRun(
-            weights={n: w / total[label] for n, w in weights.items() if w > 0},
-            steps=problem.steps,
-            seed=seed,
-        )
-        for label, weights in mixtures.items()
-        for seed in seeds
-    ]
-    runs = train_runs(problem, planned, f"{name}: fresh models")
-    return {label: runs[len(seeds) * i : len(seeds) * (i + 1)] for i, label in enumerate(mixtures)}
+    problem = problem_on(options, corpus, folder)
+    return fresh_models(problem, mixtures, options.compare.target_seeds, f"{name}: fresh models")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,17 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, markdown, pruned, results_of, run_main, verify
+from common import drawn_by, fresh_models, markdown, results_of, run_main
 from planted import gap_closed
 
+from bydore_pyro.baselines import Problem
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, total_variation
-from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     Options,
     begin_run,
     domains_of,
     is_finished,
+    language_model,
     load_domains,
     search_in,
     uniform_weights,
@@ -31,15 +33,15 @@ from bydore_pyro.utils import DataError, tell
 ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
 among them. Draw the validation set of each in these shares, search the weights of all domains, and
 report how near they come: total variation, also with alike domains taken together, where weight may
-rightly spread to the neighbour; the share of the gap in loss between uniform and planted weights
-that fresh models close on the learned ones; the jitter. The same of the pruned weights, which leave
-out the domains whose intervals lie below equal shares. Plants are numbered, so that designs can be
-chosen on some and judged on others."""
+rightly spread to the neighbour; the jitter; the share of the gap in loss between uniform and
+planted weights that fresh models of --steps close on the learned ones. Plants are numbered, so that
+designs can be chosen on some and judged on others."""
 
 ALIKE = (("python", "python_tests"), ("c_headers", "c_source"), ("docstrings", "text"))
 LEAST_SEQUENCES = 20
 LEAST_DOCUMENTS = 20  # fewer say more of themselves than of their domain, whose weight is sought
 # So little text as in the smoke runs of the others holds fewer documents out.
+HELD_OUT_SEQUENCES = 64  # of a domain, at most, times `JUDGED`
 SMOKE = {"domain_megabytes": 0.2, "validation_fraction": 0.5}
 
 
@@ -51,6 +53,13 @@ class PlantsConfig:
     first: int = field(default=0, metadata={"help": "Number of the first plant."})
     fresh: int = field(
         default=1, metadata={"help": "Fresh models a mixture, for the gap in loss; 0 trains none."}
+    )
+    found: str | None = field(
+        default=None,
+        metadata={
+            "help": "An earlier results.json: fresh models are trained on its mixtures, and "
+            "nothing is searched."
+        },
     )
 
     def __post_init__(self) -> None:
@@ -108,11 +117,19 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     names = plantable(load_domains(options))
     if resume is None:
         folder.write_config("plants", options.as_dict(), tell)
+    known = known_plants(options.plants.found)
     rows, first = [], options.plants.first
     for number in range(first, first + options.plants.plants):
         noted = folder.path / f"plant-{number}" / "plant.json"
+        if known is not None and number not in known:
+            raise DataError(f"Expected plant {number} in {options.plants.found}, found none")
         if not noted.exists():
-            row = one_plant(options, noted.parent, number, names)
+            row = (
+                one_plant(options, noted.parent, draw_plant(names, number), number)
+                if known is None
+                else known[number]
+            )
+            row |= judged(options, folder.path / "proxies", row, names)
             folder.write_json(f"plant-{number}/plant.json", row)
         rows.append(json.loads(noted.read_text(encoding="utf-8")))
         folder.write_json("results.json", results_of(options, plants=rows))
@@ -122,11 +139,25 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     print(drawn_by("planted_mixtures", folder))
 
 
+def known_plants(path: str | None) -> dict[int, dict[str, Any]] | None:
+    """Returns the plants of an earlier run by number; None where none is named.
+
+    Raises:
+        DataError: When the file is no results.json of this experiment.
+    """
+    if path is None:
+        return None
+    try:
+        rows = json.loads(Path(path).read_text(encoding="utf-8"))["plants"]
+        return {row["plant"]: row for row in rows if row["shares"]}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"Expected results.json of plants.py, found {path}: {error}") from None
+
+
 def one_plant(
-    options: PlantsOptions, path: Path, number: int, names: Sequence[str]
+    options: PlantsOptions, path: Path, shares: dict[str, float], number: int
 ) -> dict[str, Any]:
-    """Searches one plant and trains fresh models on what is found."""
-    shares = draw_plant(names, number)
+    """Searches one plant."""
     tell(f"plant {number}: {shares}")
     run = dataclasses.replace(
         options.run,
@@ -137,43 +168,53 @@ def one_plant(
     if not is_finished(path):
         search_in(seeded, path, "plants")
     mixture = Mixture.from_json(path / "mixture.json")
-    found = {"learned": mixture.as_dict()}
-    without = pruned(mixture)
-    if without is not None:
-        found["pruned"] = without
+    learned = mixture.as_dict()
     metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
-    domains = domains_of(seeded, load_domains(seeded).corpus, run.seed)
-    truth = domains.validation_shares
-    mixtures = {**found, "planted": truth, "uniform": uniform_weights(domains)}
-    cost = Cost()
-    losses = [
-        verify(
-            seeded, domains.corpus, mixtures, options.search.steps, cost, seed,
-            path / f"fresh-{seed}.json",
-        )
-        for seed in range(options.plants.fresh)
-    ]  # fmt: skip
-    means = {label: statistics.mean(run[label] for run in losses) for label in mixtures if losses}
+    truth = domains_of(seeded, load_domains(seeded).corpus, run.seed).validation_shares
     return {
         "plant": number,
         "shares": truth,
-        "weights": found["learned"],
+        "weights": learned,
         "jitter_second_half": metrics["jitter_second_half"],
-        **distances(found["learned"], truth),
+        **distances(learned, truth),
         "khat": metrics.get("guide_fit", {}).get("khat"),
         "intervals_that_hold": held(mixture, truth),
         "unexplained": metrics.get("matching", {}).get("unexplained"),
-        "losses": means,
         "search": metrics["search"],
-        "verification": cost.report(),
-        "gap_closed": gap_closed(means) if means else None,
-        "pruned": without
-        and {
-            "weights": without,
-            **distances(without, truth),
-            "gap_closed": gap_closed(means, "pruned") if means else None,
-        },
     }
+
+
+def judged(
+    options: PlantsOptions, proxies: Path, row: dict[str, Any], names: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the losses of fresh models on learned, planted and uniform weights, seed by seed."""
+    if not options.plants.fresh:
+        return {"losses": {}, "gap_closed": None}
+    domains = load_domains(options)
+    problem = Problem(
+        corpus=domains.corpus,
+        names=domains.names,
+        target=row["shares"],
+        build=lambda seed: language_model(options, domains.corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=HELD_OUT_SEQUENCES,
+        seed=options.run.seed,
+        budget=math.inf,
+        runs=proxies,
+        held_out=tuple(names),  # so that models on uniform weights serve every plant
+    )
+    mixtures = {
+        "learned": row["weights"],
+        "planted": row["shares"],
+        "uniform": uniform_weights(domains),
+    }
+    runs = fresh_models(problem, mixtures, options.plants.fresh, f"plant {row['plant']}")
+    losses = {name: [run.target_loss(row["shares"]) for run in of] for name, of in runs.items()}
+    means = {name: statistics.mean(values) for name, values in losses.items()}
+    return {"losses": losses, "gap_closed": gap_closed(means)}
 
 
 def distances(weights: dict[str, float], truth: dict[str, float]) -> dict[str, float]:
@@ -208,11 +249,16 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
     def percent(share: float | None) -> str:
         return "" if share is None else f"{share:.0%}"
 
-    def closed(row: dict[str, Any]) -> str:
-        return percent(row["gap_closed"])
+    def left_over(losses: dict[str, list[float]]) -> str:
+        """What the learned weights lose to the planted ones, by seed: mean and standard error."""
+        if not losses:
+            return ""
+        apart = [a - b for a, b in zip(losses["learned"], losses["planted"], strict=True)]
+        error = statistics.stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else math.nan
+        return f"{statistics.mean(apart):+.3f} ± {error:.3f}"
 
     header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter",
-              "intervals that hold", "k-hat", "gap closed", "pruned: TV", "gap closed"]  # fmt: skip
+              "intervals that hold", "k-hat", "gap closed", "left, nats"]  # fmt: skip
     body = [
         [
             str(row["plant"]),
@@ -223,9 +269,8 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['jitter_second_half']:.4f}",
             percent(row["intervals_that_hold"]),
             row["khat"] if isinstance(row["khat"], str) else f"{row['khat']:.2f}",
-            closed(row),
-            f"{row['pruned']['total_variation']:.3f}" if row["pruned"] else "not pruned",
-            closed(row["pruned"]) if row["pruned"] else "",
+            percent(row["gap_closed"]),
+            left_over(row["losses"]),
         ]
         for row in rows
     ]

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common import FRESH_SEED, markdown, results_of, run_main
-from compare import JUDGED
+from common import fresh_models, markdown, results_of, run_main
 from compare_tables import leading
 from compare_targets import target_named
 
-from bydore_pyro.baselines import PlannedRun, train_runs
 from bydore_pyro.data import Domains, TokenStore, cut_store
 from bydore_pyro.mixture import Mixture, mixture_for
 from bydore_pyro.runs import (
@@ -272,20 +270,14 @@ def judge(
     Returns:
         Their losses on the target by row, nats per token, and the seconds of all together.
     """
-    problem = dataclasses.replace(
-        problem_of(options, domains_of(options, corpus, options.run.seed), folder.path / "proxies"),
-        validation_sequences=JUDGED * options.budget.evaluation_sequences,
-    )
-    seeds = [options.run.seed + FRESH_SEED + i for i in range(options.runs_out.target_seeds)]
-    planned = [
-        PlannedRun(weights={n: w for n, w in weights.items() if w > 0}, steps=steps, seed=seed)
-        for weights in mixtures.values()
-        for seed in seeds
-    ]
-    runs = train_runs(problem, planned, f"fresh models of {steps} steps")
-    losses = [run.target_loss(problem.target) for run in runs]
-    by_row = {row: losses[len(seeds) * i :][: len(seeds)] for i, row in enumerate(mixtures)}
-    return by_row, sum(part["seconds"] for run in runs for part in run.cost.values())
+    domains = domains_of(options, corpus, options.run.seed)
+    problem = problem_of(options, domains, folder.path / "proxies")
+    problem = dataclasses.replace(problem, steps=steps)
+    count = options.runs_out.target_seeds
+    runs = fresh_models(problem, mixtures, count, f"fresh models of {steps} steps")
+    losses = {row: [run.target_loss(problem.target) for run in of] for row, of in runs.items()}
+    spent = [part["seconds"] for of in runs.values() for run in of for part in run.cost.values()]
+    return losses, sum(spent)
 
 
 def table_of(asked: RunsOutConfig, cells: Mapping[str, Any]) -> str:

@@ -42,25 +42,19 @@ def draw(content: Mapping[str, Any]) -> Any:
     panel(left, "a", "every domain; a mark for each plant")
     x = np.arange(len(results))
     merged = [r["total_variation_alike_merged"] for r in results]
-    pruned = [r["pruned"] and r["pruned"]["total_variation"] for r in results]
     bars = (
         ("learned", [r["total_variation"] for r in results], {"color": "0.35"}),
         ("alike domains taken together", merged,
          {"color": "white", "edgecolor": "0.35", "hatch": "////"}),
-        ("pruned", [np.nan if p is None else p for p in pruned], {"color": "0.75"}),
     )  # fmt: skip
     for place, (label, values, style) in enumerate(bars):
-        right.bar(x + 0.27 * (place - 1), values, 0.25, label=label, **style)
-        if place == 1:
-            continue
-        rows = results if place == 0 else [r["pruned"] for r in results]
-        for number, row in enumerate(rows):
-            if row is not None and row["gap_closed"] is not None:
-                right.annotate(
-                    f"{row['gap_closed']:.0%}",
-                    (number + 0.27 * (place - 1), row["total_variation"]),
-                    xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7,
-                )  # fmt: skip
+        right.bar(x + 0.4 * (place - 0.5), values, 0.37, label=label, **style)
+    for number, row in enumerate(results):
+        if row["gap_closed"] is not None:
+            right.annotate(
+                f"{row['gap_closed']:.0%}", (number, max(row["total_variation"], merged[number])),
+                xytext=(0, 2), textcoords="offset points", ha="center", fontsize=6,
+            )  # fmt: skip
     right.set_xticks(x, [str(row["plant"]) for row in results])
     judged = any(row["gap_closed"] is not None for row in results)
     right.set_xlabel("plant; above the bars: gap in loss that is closed" if judged else "plant")
