@@ -14,6 +14,7 @@ from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
+from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
 from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
 from bydore_pyro.utils import tell
@@ -67,7 +68,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
     for number, (label, weights) in enumerate(mixtures.items()):
         noted = folder.path / "curves" / f"{number}.json"
         if not noted.exists():
-            found = curve(options, label, weights, steps)
+            found = curve(options, domains.corpus, label, weights, steps)
             folder.write_json(f"curves/{noted.name}", {"label": label, **found})
         known = json.loads(noted.read_text(encoding="utf-8"))
         curves[label] = known["losses"]
@@ -99,11 +100,15 @@ def measured_steps(steps: int) -> list[int]:
 
 
 def curve(
-    options: Options, label: str, weights: Mapping[str, float], steps: Sequence[int]
+    options: Options,
+    corpus: TokenStore,
+    label: str,
+    weights: Mapping[str, float],
+    steps: Sequence[int],
 ) -> dict[str, Any]:
     """Trains one model with a constant step size; returns its losses at `steps`, and its cost."""
-    domains = domains_of(options, load_domains(options).corpus, options.run.seed)
-    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
+    domains = domains_of(options, corpus, options.run.seed)
+    model = language_model(options, corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
     training = train_on_mixture(
         domains, proxy, weights, steps[-1], options.search.batch_sequences, seed=options.run.seed

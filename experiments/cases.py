@@ -13,7 +13,7 @@ from typing import Any
 from common import markdown, run_main, verify
 from paper_scale import PAPER, ScaleConfig, paper_case
 
-from bydore_pyro.data import Domains
+from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
@@ -112,7 +112,7 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     if not folder.resumed:  # so that it can be gone on with while the first search runs
         write_inputs(folder, options, domains.corpus, name)
         folder = RunFolder(folder.path, resume=True, writes=folder.writes)
-    paper = paper_search(name, options, folder.path / LINEAR)
+    paper = paper_search(name, options, domains.corpus, folder.path / LINEAR)
     found = search(options, domains, folder, name)
     mixtures = {**learned_mixtures(found.mixture), **paper, **fixed_mixtures(domains), **compared}
     cost, steps, seed = Cost(), options.search.steps, options.run.seed
@@ -132,7 +132,9 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
         print(f"\n{table}")
 
 
-def paper_search(name: str, options: CaseOptions, path: Path) -> dict[str, dict[str, float]]:
+def paper_search(
+    name: str, options: CaseOptions, corpus: TokenStore, path: Path
+) -> dict[str, dict[str, float]]:
     """Runs the paper's Algorithm 1 first, in a folder of its own below the case's.
 
     Returns:
@@ -144,7 +146,7 @@ def paper_search(name: str, options: CaseOptions, path: Path) -> dict[str, dict[
         tell("the paper's Algorithm 1 first (--evidence linear), then gradient matching")
         linear = dataclasses.replace(options.search, evidence="linear")
         run = dataclasses.replace(options.run, out=str(path))
-        search_in(dataclasses.replace(options, search=linear, run=run), path, name)
+        search_in(dataclasses.replace(options, search=linear, run=run), corpus, path, name)
     return {"learned by Algorithm 1": Mixture.from_json(path / "mixture.json").as_dict()}
 
 

@@ -228,7 +228,12 @@ def results_of(options: Options, **content: Any) -> dict[str, Any]:
 
 
 def run_variants(
-    options: Options, resume: Path | None, name: str, option: str, values: Sequence[str]
+    options: Options,
+    corpus: TokenStore,
+    resume: Path | None,
+    name: str,
+    option: str,
+    values: Sequence[str],
 ) -> tuple[RunFolder, dict[str, dict[str, Any]]]:
     """Runs a search for each value of one of its options, each in a folder of its own.
 
@@ -248,7 +253,7 @@ def run_variants(
             varied = dataclasses.replace(
                 options, search=dataclasses.replace(options.search, **config)
             )
-            found = search_in(varied, folder.path / value, name)
+            found = search_in(varied, corpus, folder.path / value, name)
             folder.write_json(f"{value}/variant.json", variant_results(found))
         results[value] = json.loads(noted.read_text(encoding="utf-8"))
     return folder, results

@@ -48,7 +48,7 @@ def planted(options: Options, resume: Path | None) -> None:
     rows = []
     for seed in range(options.run.seed, options.run.seed + SEARCHES):
         seeded = dataclasses.replace(options, run=dataclasses.replace(options.run, seed=seed))
-        rows.append(one_search(seeded, folder.path / f"seed-{seed}", known, cost))
+        rows.append(one_search(seeded, domains.corpus, folder.path / f"seed-{seed}", known, cost))
     shares = options.run.validation_shares()
     content = {"planted": shares, "known": known, "seeds": rows, "verification": cost.report()}
     folder.write_json("results.json", results_of(options, **content))
@@ -60,19 +60,18 @@ def planted(options: Options, resume: Path | None) -> None:
 
 
 def one_search(
-    options: Options, path: Path, known: dict[str, list[float]], cost: Cost
+    options: Options, corpus: TokenStore, path: Path, known: dict[str, list[float]], cost: Cost
 ) -> dict[str, Any]:
     """Searches with one seed and trains fresh models on what it finds."""
     if not is_finished(path):
-        search_in(options, path, "planted")
+        search_in(options, corpus, path, "planted")
         tell(add_html_report(RunFolder(path, resume=True)))
     metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
     learned = Mixture.from_json(path / "mixture.json").as_dict()
-    domains = domains_of(options, load_domains(options).corpus, options.run.seed)
-    found = fresh_losses(options, domains.corpus, {"learned": learned}, cost, path)
+    found = fresh_losses(options, corpus, {"learned": learned}, cost, path)
     losses = {**known, **found}
     means = {label: statistics.mean(values) for label, values in losses.items()}
-    truth = domains.validation_shares
+    truth = domains_of(options, corpus, options.run.seed).validation_shares
     return {
         "seed": options.run.seed,
         "losses": losses,

@@ -114,7 +114,8 @@ def plantable(domains: Domains) -> list[str]:
 def plants(options: PlantsOptions, resume: Path | None) -> None:
     """Searches every plant; each leaves a run folder, and all of them a table."""
     folder = begin_run(options, "plants", resume)
-    names = plantable(load_domains(options))
+    domains = load_domains(options)
+    plantable(domains)
     if resume is None:
         folder.write_config("plants", options.as_dict(), tell)
     known = known_plants(options.plants.found)
@@ -125,11 +126,11 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
             raise DataError(f"Expected plant {number} in {options.plants.found}, found none")
         if not noted.exists():
             row = (
-                one_plant(options, noted.parent, draw_plant(names, number), number)
+                one_plant(options, domains, noted.parent, number)
                 if known is None
                 else known[number]
             )
-            row |= judged(options, folder.path / "proxies", row, names)
+            row |= judged(options, domains, folder.path / "proxies", row)
             folder.write_json(f"plant-{number}/plant.json", row)
         rows.append(json.loads(noted.read_text(encoding="utf-8")))
         folder.write_json("results.json", results_of(options, plants=rows))
@@ -154,10 +155,9 @@ def known_plants(path: str | None) -> dict[int, dict[str, Any]] | None:
         raise DataError(f"Expected results.json of plants.py, found {path}: {error}") from None
 
 
-def one_plant(
-    options: PlantsOptions, path: Path, shares: dict[str, float], number: int
-) -> dict[str, Any]:
+def one_plant(options: PlantsOptions, domains: Domains, path: Path, number: int) -> dict[str, Any]:
     """Searches one plant."""
+    shares = draw_plant(plantable(domains), number)
     tell(f"plant {number}: {shares}")
     run = dataclasses.replace(
         options.run,
@@ -166,11 +166,11 @@ def one_plant(
     )
     seeded = dataclasses.replace(options, run=run)
     if not is_finished(path):
-        search_in(seeded, path, "plants")
+        search_in(seeded, domains.corpus, path, "plants")
     mixture = Mixture.from_json(path / "mixture.json")
     learned = mixture.as_dict()
     metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
-    truth = domains_of(seeded, load_domains(seeded).corpus, run.seed).validation_shares
+    truth = domains_of(seeded, domains.corpus, run.seed).validation_shares
     return {
         "plant": number,
         "shares": truth,
@@ -185,12 +185,11 @@ def one_plant(
 
 
 def judged(
-    options: PlantsOptions, proxies: Path, row: dict[str, Any], names: Sequence[str]
+    options: PlantsOptions, domains: Domains, proxies: Path, row: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns the losses of fresh models on learned, planted and uniform weights, seed by seed."""
     if not options.plants.fresh:
         return {"losses": {}, "gap_closed": None}
-    domains = load_domains(options)
     problem = Problem(
         corpus=domains.corpus,
         names=domains.names,
@@ -204,7 +203,7 @@ def judged(
         seed=options.run.seed,
         budget=math.inf,
         runs=proxies,
-        held_out=tuple(names),  # so that models on uniform weights serve every plant
+        held_out=tuple(plantable(domains)),  # so that models on uniform weights serve every plant
     )
     mixtures = {
         "learned": row["weights"],

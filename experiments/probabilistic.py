@@ -22,8 +22,10 @@ LABELS = {
 
 def probabilistic(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
-    folder, results = run_variants(options, resume, "probabilistic", "learner", list(LABELS))
     domains = load_domains(options)
+    folder, results = run_variants(
+        options, domains.corpus, resume, "probabilistic", "learner", list(LABELS)
+    )
     mixtures = {name: row["weights"] for name, row in results.items()}
     cost = Cost()
     losses = verify(

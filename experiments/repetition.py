@@ -25,7 +25,6 @@ from bydore_pyro.runs import (
     is_finished,
     load_domains,
     problem_of,
-    search_domains,
     search_in,
 )
 from bydore_pyro.utils import RunFolder, tell
@@ -221,8 +220,7 @@ def searched(options: RepetitionOptions, corpus: TokenStore, folder: RunFolder, 
     run = dataclasses.replace(options.run, out=str(place), tokens=None)
     options = dataclasses.replace(options, run=run)
     if not is_finished(place):
-        domains = search_domains(options, corpus, options.run.seed)
-        search_in(options, place, f"search-{name}", domains)
+        search_in(options, corpus, place, f"search-{name}")
     return place
 
 

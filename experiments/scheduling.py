@@ -7,7 +7,7 @@ from pathlib import Path
 from common import drawn_by, markdown, results_of, run_main, run_variants
 
 from bydore_pyro.proxy import STRATEGIES
-from bydore_pyro.runs import Options
+from bydore_pyro.runs import Options, load_domains
 
 ABOUT = """Runs the same search under each of the four scheduling strategies (the paper's Fig. 4b):
 the weights share out a batch's sequences, choose its one domain, or weigh the losses of uniform
@@ -16,7 +16,8 @@ batches. Compares the proxy's validation loss over the steps."""
 
 def scheduling(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
-    folder, results = run_variants(options, resume, "scheduling", "strategy", STRATEGIES)
+    corpus = load_domains(options).corpus
+    folder, results = run_variants(options, corpus, resume, "scheduling", "strategy", STRATEGIES)
     folder.write_json("results.json", results_of(options, strategies=results))
     rows = [
         [

@@ -77,7 +77,7 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     """Searches with several seeds, each in a folder of its own, and notes how they agree."""
     from bydore_pyro.analysis import agreement
     from bydore_pyro.mixture import Mixture
-    from bydore_pyro.runs import begin_run, is_finished, search_in
+    from bydore_pyro.runs import begin_run, is_finished, load_domains, search_in
     from bydore_pyro.utils import tell
 
     last = options.run.seed + options.repetition.seeds - 1
@@ -85,12 +85,12 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     folder = begin_run(options, "search", resume)
     if resume is None:
         folder.write_config("search", options.as_dict(), tell)
-    mixtures = []
+    corpus, mixtures = load_domains(options).corpus, []
     for seed in range(options.run.seed, options.run.seed + options.repetition.seeds):
         path = folder.path / f"seed-{seed}"
         if not is_finished(path):
             own = replace(options, run=replace(options.run, seed=seed, out=str(path)))
-            search_in(own, path, "search")
+            search_in(own, corpus, path, "search")
         mixtures.append(Mixture.from_json(path / "mixture.json"))
     rows = agreement(mixtures).to_csv(index_label="domain")
     folder.write_text("agreement.csv", rows)

@@ -35,7 +35,7 @@ from bydore_pyro.baselines import (
     fit_unimax,
 )
 from bydore_pyro.data import Domains
-from bydore_pyro.runs.inputs import language_model, largest_weights, search_domains
+from bydore_pyro.runs.inputs import language_model, largest_weights
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import reached
 from bydore_pyro.runs.run import search_in
@@ -195,8 +195,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
     run = dataclasses.replace(options.run, out=str(folder), tokens=None)
     varied = dataclasses.replace(options, search=search, run=run)
-    domains = search_domains(varied, problem.corpus, problem.seed)
-    found = search_in(varied, folder, "bydore", domains)
+    found = search_in(varied, problem.corpus, folder, "bydore")
     problem.cost.add(found.state.proxy.cost.report()["parts"])
     means = np.stack([record.mean for record in found.state.records])
     details = {"steps": steps, **reached(found.state)}

@@ -11,7 +11,7 @@ from typing import Any
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs.inputs import language_model, load_domains, processes
+from bydore_pyro.runs.inputs import language_model, processes, search_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import Found, learning_of, search_metrics, write_search
 from bydore_pyro.search import (
@@ -234,19 +234,20 @@ def _progress(
                 writer.close()
 
 
-def search_in(options: Options, path: Path, name: str, domains: Domains | None = None) -> Found:
+def search_in(options: Options, corpus: TokenStore, path: Path, name: str) -> Found:
     """Runs a search in a folder below another run's, or goes on with the one that is there.
 
     Args:
         options: Of the search.
+        corpus: The text, as `load_domains` found it or cut.
         path: The folder.
         name: Of the run.
-        domains: Where they are not those that the options name.
     """
     parallel = processes(options)
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there
-    found = search(options, domains or load_domains(options), folder, name)
+    domains = search_domains(options, corpus, options.run.seed)
+    found = search(options, domains, folder, name)
     folder.write_json("metrics.json", search_metrics(options, found))
     parallel.wait()  # until everybody can read it
     return found

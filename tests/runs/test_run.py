@@ -279,10 +279,11 @@ def test_the_options_of_a_seed_are_those_of_all(
     """A search below another's folder has options of its own, which nobody may have edited."""
     given = arguments(store, tmp_path / "unused", "--checkpoint_every", "0")[1:]
     options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
-    write_inputs(RunFolder(tmp_path / "a"), options, load_domains(options).corpus, "test")
+    corpus = load_domains(options).corpus
+    write_inputs(RunFolder(tmp_path / "a"), options, corpus, "test")
     edited(tmp_path / "a", "search", sketch_size=7)
     with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 7, with .*config"):
-        search_in(options, tmp_path / "a", "test")
+        search_in(options, corpus, tmp_path / "a", "test")
     capsys.readouterr()
 
 
@@ -342,7 +343,7 @@ def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path
     options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
     found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
     assert len(found.state.records) == options.search.trained_steps == 3
-    whole = search_in(options, tmp_path / "whole", "test")
+    whole = search_in(options, load_domains(options).corpus, tmp_path / "whole", "test")
     assert whole.mixture == found.mixture
     assert is_finished(tmp_path / "whole")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
