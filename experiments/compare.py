@@ -112,6 +112,8 @@ def one_target(
     """Returns what every method finds for a target, and the losses of fresh models on it."""
     target = target_named(name)
     own, corpus = posed(options, corpus, target)
+    if target.scarce is not None:  # proxies read text as often as the run will
+        own = dataclasses.replace(own, budget=dataclasses.replace(own.budget, proxies_repeat=True))
     plain = name.replace(":", "-")  # in names of files
     found = {}
     for label, method, single in labelled(options.compare.methods, target):

@@ -95,8 +95,13 @@ def check_names(corpus: TokenStore, names: Sequence[str]) -> None:
 
 
 def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore]:
-    """Returns the options and the text on which a target is to be reached."""
+    """Returns the options and the text on which a target is to be reached.
+
+    Where text is scarce, methods are told how long the fresh models' run is.
+    """
+    tokens = options.run.target_tokens
     if target.scarce is not None:
+        tokens = [float(options.search.steps * options.batch_tokens)]
         most = target.scarce * options.run.sequence_length
         corpus = cut_store(corpus, dict.fromkeys(target.validation, most))
     if target.file is not None and not set(target.validation) <= set(corpus.names):
@@ -106,5 +111,5 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     if target.withheld:
         known = domains or [n for n, tokens in corpus.train.items() if len(tokens)]
         domains = [n for n in known if n not in target.validation]
-    run = replace(options.run, validation=validation, domains=domains)
+    run = replace(options.run, validation=validation, domains=domains, target_tokens=tokens)
     return replace(options, run=run), corpus

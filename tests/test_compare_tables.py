@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr, ttest_ind, ttest_rel
 
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.runs.options import Options
+from bydore_pyro.utils.command_line import parse_options
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables
+from compare_targets import Target, posed
 from scales import of_methods, rank_correlation, ranks
 
 
@@ -100,3 +106,15 @@ def test_scales_tell_what_the_small_models_choice_costs_on_the_large_one() -> No
     methods = {"a": {"weights": {"x": 1}}, "b": {"weights": {"x": 1}}, "c": {"weights": {"x": 2}}}
     own = {"methods": methods, "losses": {"a": [1.0], "b": [1.0], "c": [2.0]}}
     assert of_methods(own) == {"a": [1.0], "c": [2.0]}, "of equal mixtures one"
+
+
+def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: TokenStore) -> None:
+    options = parse_options(
+        ["--steps", "10", "--batch_sequences", "4", "--sequence_length", "32"], "", "", Options
+    )
+    plain = Target(validation={"birds": 1.0})
+    told, cut = posed(options, corpus, replace(plain, scarce=3))
+    assert told.run.target_tokens == [10 * 4 * 32]
+    assert 0 < len(cut.train["birds"]) <= 3 * 32 < len(corpus.train["birds"])
+    assert len(cut.train["greek"]) == len(corpus.train["greek"])
+    assert posed(options, corpus, plain)[0].run.target_tokens is None
