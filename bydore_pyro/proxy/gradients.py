@@ -23,7 +23,7 @@ from bydore_pyro.utils import return_freed_memory
 __all__ = ["GradientSketch"]
 
 MOST_VALUES = 2**23  # of the gradients that are held at once; 32 MiB in float32
-TRIM_EVERY = 128  # sequences; what their gradients freed lies scattered
+TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
 
 
 class GradientSketch:
