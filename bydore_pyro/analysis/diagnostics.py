@@ -259,7 +259,8 @@ def rounds_of(state: MatchingSearch) -> xarray.Dataset:
     columns: dict[str, Any] = {}
     for name in ("sequences", "losses", "alone", "weights"):
         columns[name] = (("round", "domain"), np.stack([getattr(one, name) for one in rounds]))
-    for name in ("step", "validation_loss", "scale", "unexplained", "loss", "inference_steps"):
+    numbers = ("step", "validation_loss", "scale", "unexplained", "inference_loss")
+    for name in (*numbers, "inference_steps"):
         columns[name] = (("round",), np.array([getattr(one, name) for one in rounds]))
     columns["settled"] = (("round",), np.array([int(one.settled) for one in rounds]))
     traces = [float(one.gram.diagonal().clamp(min=0).sum()) for one in state.measured]

@@ -48,7 +48,7 @@ def expected_improvement(mean: np.ndarray, deviation: np.ndarray, best: float) -
         loss ~ N(m, s^2)
 
     Args:
-        mean: Expected losses ``(S,)``, nats per token.
+        mean: Expected losses ``(S,)``, in any unit, as all losses here.
         deviation: Their standard deviations ``(S,)``, >= 0; at 0 it is ``max(best - m, 0)``.
         best: The loss to improve on.
     """
@@ -67,8 +67,8 @@ class NextMixtures:
         places: Their rows among the candidates ``(n,)``.
         weights: The mixtures ``(n, K)``.
         expected_gain: How far each is expected to lower the least loss of all mixtures measured so
-            far, if those before it turn out as expected ``(n,)``, nats per token, >= 0.
-        noise: Standard deviation of one run's loss, nats per token.
+            far, if those before it turn out as expected ``(n,)``, >= 0.
+        noise: Standard deviation of one run's loss.
         below_noise: Share of the process's kernels under which no candidate is expected to gain
             as much as the noise of one run, in [0, 1].
     """
@@ -98,9 +98,9 @@ class NextMixtures:
     def told(self) -> str:
         """Returns what is expected of the next run, as the end of a sentence."""
         return (
-            f"the next run is expected to lower the least loss by {self.expected_gain[0]:.2g} nats "
-            f"per token, and one run's noise is {self.noise:.2g}; {self.below_noise:.0%} of the "
-            f"kernels put the gain below the noise, {SURE:.0%} end the search"
+            f"the next run is expected to lower the least loss by {self.expected_gain[0]:.2g}, "
+            f"and one run's noise is {self.noise:.2g}; {self.below_noise:.0%} of the kernels put "
+            f"the gain below the noise, {SURE:.0%} end the search"
         )
 
 
@@ -227,7 +227,7 @@ class AdaptiveRuns:
 
     Args:
         weights: Their mixtures ``(N, K)``, those of the first design first.
-        losses: Their losses ``(N,)``, nats per token.
+        losses: Their losses ``(N,)``.
         model: Fitted to all of them.
         ahead: What would be trained next.
         first: Runs of the first design.
@@ -271,7 +271,7 @@ def adaptive_runs(
     that a search that was broken off proposes the same ones again.
 
     Args:
-        measure: Trains on mixtures ``(n, K)`` and returns their losses ``(n,)``, nats per token.
+        measure: Trains on mixtures ``(n, K)`` and returns their losses ``(n,)``.
         design: The first mixtures ``(N, K)``.
         prior: Shares of tokens ``(K,)``, on the simplex.
         most: Most runs after the first design, >= 0.

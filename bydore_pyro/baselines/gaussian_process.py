@@ -38,11 +38,13 @@ class GaussianProcess:
         loss(w) = centre + scale f(x),  x_k = log(w_k + 0.001),  f ~ GP(0, c Matern_5/2),
         measured = loss(w) + scale noise
 
+    All losses are in the unit of those that it was fitted to.
+
     Args:
         estimator: scikit-learn's GaussianProcessRegressor, fitted to standardised losses, with the
             most likely kernel.
-        centre: Mean of the losses that it was fitted to, nats per token.
-        scale: Their standard deviation, nats per token.
+        centre: Mean of the losses that it was fitted to.
+        scale: Their standard deviation.
         domains: Number ``K`` of weights that it takes.
         others: The same with kernels drawn from their posterior. All that is predicted is the
             equal mixture of theirs; of `estimator` alone where there are none.
@@ -72,16 +74,16 @@ class GaussianProcess:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of one run's loss about the loss of its mixture, nats per token."""
+        """Standard deviation of one run's loss about the loss of its mixture."""
         levels = [one.kernel_.k2.noise_level for one in self._used]
         return self.scale * float(np.sqrt(np.mean(levels)))
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``, nats per token."""
+        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
         return self.moments(weights)[0]
 
     def standard_deviation(self, weights: np.ndarray, *, new_run: bool = True) -> np.ndarray:
-        """Returns how unsure the losses of mixtures ``(S, K)`` are, ``(S,)``, nats per token.
+        """Returns how unsure the losses of mixtures ``(S, K)`` are, ``(S,)``.
 
         Args:
             weights: The mixtures.
@@ -95,7 +97,7 @@ class GaussianProcess:
     def predict_interval(
         self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = True
     ) -> np.ndarray:
-        """Returns the central intervals (low, high) of the losses, ``(S, 2)``, nats per token.
+        """Returns the central intervals (low, high) of the losses, ``(S, 2)``.
 
         Args:
             weights: The mixtures ``(S, K)``.
@@ -107,7 +109,7 @@ class GaussianProcess:
         return np.stack([mean - half, mean + half], axis=1)
 
     def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
-        """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``, nats per token.
+        """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``.
 
         Every kernel gets its share of the draws. The covariance of all ``S`` mixtures is held in
         memory, 8 S^2 bytes, several times.
@@ -193,7 +195,7 @@ def fit_gaussian_process(
 
     Args:
         weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N,)``, nats per token.
+        losses: Of the runs ``(N,)``, in any unit.
         length_scales: "per_domain" finds out which domains matter; "shared" does not ask.
         kernel_draws: So many kernels are drawn from their posterior (see
             `bydore_pyro.baselines.kernel_posterior`), and all predictions are their mixture; 0

@@ -145,13 +145,14 @@ def _predicted(
 def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict[str, float | None]:
     """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
 
+    `mean` and `standard_deviation` are in the unit of the runs' losses; a mean > 0 is a gain.
     A Gaussian process and a log-linear law know both losses jointly. Of another regression the
     errors of two new runs count, as far as cross-validation told them: its probability is nearer to
     a half. Without that none is told.
     """
     stacked = np.stack([weights, other])
     own, others = model.predict(stacked)
-    gain: dict[str, float | None] = {"nats_per_token": float(others - own)}
+    gain: dict[str, float | None] = {"mean": float(others - own)}
     deviation = deviation_of_run(model, stacked)
     if deviation is None:
         return gain
@@ -193,7 +194,7 @@ def with_distance(
 
 def _gain_note(gain: Mapping[str, float | None]) -> str | None:
     """Returns what has to be said where the mixture is no sure improvement on the prior."""
-    found, probability = gain["nats_per_token"], gain.get("probability")
+    found, probability = gain["mean"], gain.get("probability")
     if not found or found <= 0:
         return "No mixture is predicted to be better than the prior: this is no improvement on it."
     if probability is not None and probability < SURE:

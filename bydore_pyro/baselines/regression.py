@@ -43,7 +43,7 @@ LIGHTGBM = {
 
 
 class Regression(Protocol):
-    """What maps weights ``(S, K)`` to a target's loss ``(S,)``, nats per token."""
+    """What maps weights ``(S, K)`` to a target's loss ``(S,)``, in the unit of the runs' losses."""
 
     def predict(self, weights: np.ndarray) -> np.ndarray: ...
 
@@ -57,8 +57,8 @@ class PointRegression:
         estimator: Of scikit-learn or LightGBM, fitted.
         domains: Number ``K`` of weights that it takes.
         trees: Trees that predict, of LightGBM; None otherwise.
-        deviation: Standard deviation of a new run's loss about the prediction, nats per token,
-            which cross-validation finds; None before.
+        deviation: Standard deviation of a new run's loss about the prediction, which
+            cross-validation finds; None before.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class PointRegression:
     deviation: float | None = None
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, nats per token."""
+        """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, in the runs' unit."""
         return self.estimator.predict(checked_mixtures(weights, self.domains))
 
 
@@ -97,7 +97,7 @@ def fit_regression(
             thread, so that the same runs give the same trees. "log_linear": olmix's law, see
             `fit_log_linear`. "gaussian_process": see `fit_gaussian_process`.
         weights: Of the runs ``(N, K)``.
-        losses: Of the runs ``(N,)``, nats per token.
+        losses: Of the runs ``(N,)``, in any unit.
         evaluation: Weights and losses that stop LightGBM once its mean absolute or its mean squared
             error on them has not fallen for 3 trees. RegMix's notebook gives the runs that it
             also tests on, so its figures are not those of unseen runs.

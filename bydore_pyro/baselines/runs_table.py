@@ -31,7 +31,8 @@ class RunsTable:
         weights: Of every run ``(N, K)``: not negative, each row summing to 1 (within 0.01, for
             tables that are kept as they were rounded).
         targets: Names of the losses, ``M`` different ones.
-        losses: Of every run ``(N, M)``, finite, nats per token.
+        losses: Of every run ``(N, M)``, finite, lower is better. Their unit is the table's own:
+            nats per token, bits per byte, or an accuracy with its sign turned.
 
     Raises:
         ValueError: When names repeat or are missing, a shape differs, or a number is not valid.
@@ -63,7 +64,7 @@ class RunsTable:
             raise ValueError(f"Expected weights that sum to 1 in every run, actual {worst}")
 
     def losses_of(self, target: str) -> np.ndarray:
-        """Returns a target's losses ``(N,)``, nats per token.
+        """Returns a target's losses ``(N,)``, in the table's unit.
 
         Raises:
             DataError: When the table does not have the target.

@@ -129,7 +129,7 @@ class SimulatedOptimum:
 
     Args:
         weights: Mean of the best simulated mixtures ``(K,)``, on the simplex.
-        loss: Predicted for these weights, nats per token.
+        loss: Predicted for these weights, in the unit of the runs' losses.
         single: The one simulated mixture ``(K,)`` whose predicted loss is least.
         loss_interval: Low and high of the loss that a run on `weights` would measure ``(2,)``,
             None without uncertainty.

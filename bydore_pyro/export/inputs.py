@@ -130,7 +130,7 @@ def _pruned(mixture: Mixture, source: str, notes: list[str]) -> Mixture:
         predicted = mixture.predicted_loss
         warnings.warn(
             f"{source}: pruned, the weights are predicted to be worse, "
-            f"{predicted['pruned'][0]:.4f} against {predicted['weights'][0]:.4f} nats per token; "
+            f"{predicted['pruned'][0]:.4f} against {predicted['weights'][0]:.4f} in loss; "
             "without --prune they stay as they are",
             stacklevel=3,
         )

@@ -62,7 +62,7 @@ def _gain(details: Mapping[str, Any]) -> str:
     if probability is None or "regressions" not in details:
         return ""
     return (
-        f"These weights are predicted {number(gain['nats_per_token'], 4)} lower than the prior; "
+        f"These weights are predicted {number(gain['mean'], 4)} lower than the prior; "
         f"the probability that they are lower is {percent(probability)}."
     )
 

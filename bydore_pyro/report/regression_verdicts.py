@@ -94,7 +94,7 @@ def judge_distance(record: RunRecord) -> Verdict | None:
 def judge_gain(record: RunRecord) -> Verdict | None:
     """Judges whether the mixture is predicted to be better than the prior."""
     mixture = record.mixture
-    gain = record.number("details", "gain_over_prior", "nats_per_token")
+    gain = record.number("details", "gain_over_prior", "mean")
     if mixture is None or gain is None or not mixture.predicted_loss:
         return None
     told = "; ".join(

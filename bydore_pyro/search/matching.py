@@ -51,7 +51,8 @@ class RoundRecord:
         weights: The most likely weights by all evidence so far.
         scale: ``s`` there.
         unexplained: Share of the target's gradient that no mixture explains.
-        loss: Negative ELBO, nats; NaN where the learner has none.
+        inference_loss: What inference minimised, nats (not per token): the negative ELBO, for a
+            point the negative evidence.
         inference_steps: Of SVI.
         settled: Whether the loss settled before these ran out.
     """
@@ -64,7 +65,7 @@ class RoundRecord:
     weights: np.ndarray
     scale: float
     unexplained: float
-    loss: float
+    inference_loss: float
     inference_steps: int
     settled: bool
 
@@ -223,7 +224,7 @@ class MatchingSearch(SearchState):
                 weights=found.weights.numpy(),
                 scale=found.scale,
                 unexplained=found.unexplained,
-                loss=settled.loss,
+                inference_loss=settled.loss,
                 inference_steps=settled.steps,
                 settled=settled.settled,
             )

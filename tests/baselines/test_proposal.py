@@ -79,7 +79,7 @@ def test_no_improvement_is_called_none() -> None:
     optimum = simulated_optimum(model, PRIOR, draws=200, best=128)
     optimum = dataclasses.replace(optimum, single=optimum.weights_draws[0])  # type: ignore[index]
     mixture, details = proposed(model, optimum, NAMES, PRIOR, runs=60)
-    assert details["gain_over_prior"]["nats_per_token"] <= 0.01
+    assert details["gain_over_prior"]["mean"] <= 0.01
     assert any("improvement" in note for note in mixture.notes)
     chance = process(np.random.default_rng(0).standard_normal(60))
     optimum = simulated_optimum(chance, PRIOR, draws=600, best=16)
@@ -133,7 +133,7 @@ def test_a_gain_is_as_sure_as_left_out_runs_allow() -> None:
     assert told[0] > 0.99 > told[1] > 0.5  # type: ignore[operator]
     wide = dataclasses.replace(process(), width=20.0)
     narrow, wider = gain_over(process(), good, PRIOR), gain_over(wide, good, PRIOR)
-    assert wider["nats_per_token"] == narrow["nats_per_token"]
+    assert wider["mean"] == narrow["mean"]
     assert wider["standard_deviation"] == pytest.approx(20 * narrow["standard_deviation"])  # type: ignore[operator]
     assert gain_over(process(), PRIOR, PRIOR)["probability"] == 0
 

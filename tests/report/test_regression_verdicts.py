@@ -50,13 +50,13 @@ def test_runs_are_held_against_domains() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nats", "probability", "level"),
+    ("mean", "probability", "level"),
     [(0.2, 0.99, "good"), (0.2, 0.8, "caution"), (0.0, 0.0, "bad"), (0.2, None, "unknown")],
 )
 def test_an_improvement_is_called_one_where_it_is(
-    nats: float, probability: float | None, level: str
+    mean: float, probability: float | None, level: str
 ) -> None:
-    found = judge_gain(record(nats_per_token=nats, probability=probability))
+    found = judge_gain(record(mean=mean, probability=probability))
     assert found is not None
     assert found.level == level
     assert "weights 3.0000 ± 0.1000; prior 3.2000" in found.figures
