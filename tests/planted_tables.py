@@ -36,13 +36,19 @@ def laws_of(gamma: list[float], alpha: list[float], base: list[float]) -> PowerL
 
 def measured(laws: PowerLaws, counts: np.ndarray, base_loss: float = 3.3) -> np.ndarray:
     """The losses that the laws give for runs ``(N, K)``."""
-    return base_loss * np.array([laws.relative_loss(run) for run in counts])
+    return base_loss * np.array([relative_loss(laws, run) for run in counts])
 
 
-def law_for(*relative: float, branch: str = "fast") -> PowerLaws:
+def relative_loss(laws: PowerLaws, counts: np.ndarray) -> float:
+    """The loss of counts ``(K,)`` in units of the base's: the domains' differences add up."""
+    powers = (counts / laws.base + laws.alpha) ** -laws.gamma - (1 + laws.alpha) ** -laws.gamma
+    return float(1 + powers.sum())
+
+
+def law_for(*relative: float) -> PowerLaws:
     """The law of one domain whose cut (1/3) and grown (3) runs have these relative losses."""
     losses = 2.5 * np.array([1, *relative])
-    return fit_power_laws(probe_counts(np.array([600.0])), losses, branch)  # type: ignore[arg-type]
+    return fit_power_laws(probe_counts(np.array([600.0])), losses)
 
 
 def planted(count: int, noise: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws, positive
+from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.utils import DataError, require_finite
@@ -63,13 +63,10 @@ class OptimalCounts:
     Args:
         counts: Tokens of each domain ``(K,)``; they sum to the budget.
         pinned: Which domains are at their lower bound ``(K,)``.
-        multiplier: By how much one more token of any domain that is not pinned lowers the loss,
-            in units of the base loss.
     """
 
     counts: np.ndarray
     pinned: np.ndarray
-    multiplier: float
 
     @property
     def weights(self) -> np.ndarray:
@@ -88,49 +85,31 @@ def probe_counts(base: np.ndarray, cut: float = 1 / 3, grow: float = 3.0) -> np.
     Returns:
         ``(2 K + 1, K)``: the base, then each domain cut, then each domain grown. Not rounded; a
         fit takes the counts that were really trained on.
-
-    Raises:
-        ValueError: When a count or a factor is out of its range.
     """
-    base = positive(base, "base")
-    if not 0 < cut < 1:
-        raise ValueError(f"Expected cut in (0, 1), actual {cut}")
-    if not 1 < grow < np.inf:
-        raise ValueError(f"Expected a finite grow > 1, actual {grow}")
     one = np.eye(len(base))
     factors = np.concatenate([np.ones((1, len(base))), 1 + (cut - 1) * one, 1 + (grow - 1) * one])
     return factors * base  # (2 K + 1, K)
 
 
-def optimal_counts(
-    laws: PowerLaws, budget: float | None = None, lower_bounds: np.ndarray | None = None
-) -> OptimalCounts:
-    """Minimises ``sum_i (n_i / base_i + alpha_i)^-gamma_i`` under ``sum_i n_i = budget``.
+def optimal_counts(laws: PowerLaws) -> OptimalCounts:
+    """Shares out the base run's tokens: minimises ``sum_i (n_i / base_i + alpha_i)^-gamma_i``.
 
-    Each term is convex, so the conditions of Karush, Kuhn and Tucker are sufficient: with one
-    multiplier mu, every domain has ``gamma_i / base_i (n_i / base_i + alpha_i)^(-gamma_i - 1) =
-    mu``, or less than that at its lower bound. The counts fall with mu, and their sum has one root.
+    No domain gets fewer tokens than its law was fitted to, below which the law is a guess (the
+    authors do the same). Each term is convex, so the conditions of Karush, Kuhn and Tucker are
+    sufficient: with one multiplier mu, every domain has ``gamma_i / base_i (n_i / base_i +
+    alpha_i)^(-gamma_i - 1) = mu``, or less than that at its lower bound. The counts fall with mu,
+    and their sum has one root.
 
     Args:
         laws: The domains' laws. Those of gamma 0 stay at their lower bounds.
-        budget: Tokens to share out; those of the base run unless told.
-        lower_bounds: Fewest tokens of each domain ``(K,)``, >= 0; unless told the fewest that the
-            laws were fitted to, below which they are a guess (the authors do the same).
 
     Raises:
-        ValueError: When the bounds do not fit the budget or the domains.
         DataError: When no domain's tokens lower the loss.
     """
-    budget = float(laws.base.sum()) if budget is None else float(budget)
-    lower = np.asarray(laws.smallest if lower_bounds is None else lower_bounds, float)
-    if lower.shape != laws.base.shape or not (np.isfinite(lower) & (lower >= 0)).all():
-        raise ValueError(f"Expected {len(laws.base)} lower bounds >= 0, actual {lower}")
-    room = budget - lower.sum()
-    if not (0 < budget < np.inf and room >= -1e-12 * budget):
-        raise ValueError(f"Expected a budget >= the lower bounds {lower.sum()}, actual {budget}")
-    useful = laws.gamma > 0
+    budget, lower, useful = float(laws.base.sum()), laws.smallest, laws.gamma > 0
     if not useful.any():
         raise DataError("Expected a domain whose tokens lower the loss, found none")
+    room = budget - lower.sum()
     base, alpha, gamma = laws.base[useful], laws.alpha[useful], laws.gamma[useful]
 
     def log_gain(counts: np.ndarray) -> np.ndarray:
@@ -143,8 +122,6 @@ def optimal_counts(
         counts[useful] = np.maximum(lower[useful], base * reached)
         return counts
 
-    if room <= 1e-12 * budget:
-        return OptimalCounts(counts=lower, pinned=np.ones(len(lower), bool), multiplier=0.0)
     # Where no domain is above its share of the room, too little is used; where the one of most
     # gain has the whole room, too much.
     much = float(log_gain(lower[useful] + room / useful.sum()).max()) + 1e-6
@@ -153,57 +130,31 @@ def optimal_counts(
     counts = counts_at(root)
     pinned = counts <= lower
     counts[~pinned] += (budget - counts.sum()) * counts[~pinned] / counts[~pinned].sum()
-    return OptimalCounts(counts=counts, pinned=pinned, multiplier=float(np.exp(root)))
+    return OptimalCounts(counts=counts, pinned=pinned)
 
 
-def extrapolate(
-    first: np.ndarray,
-    second: np.ndarray,
-    *,
-    steps: float | None = None,
-    budget: float | None = None,
-    lower_bounds: np.ndarray | None = None,
-) -> np.ndarray:
+def extrapolate(first: np.ndarray, second: np.ndarray, budget: float) -> np.ndarray:
     """Carries the optima of two budgets on to a larger one: ``n3 = n2 n2 / n1``, repeated.
 
-    After s steps ``n = n2 (n2 / n1)^s``: each domain's tokens grow by a factor of its own. A
-    domain with no tokens at the second budget has none later.
+    After s steps, which need not be whole, ``n = n2 (n2 / n1)^s``: each domain's tokens grow by a
+    factor of its own.
 
     Args:
-        first: Optimal tokens at the smaller budget ``(K,)``, >= 0.
-        second: Optimal tokens at the larger budget ``(K,)``, >= 0, with a larger sum.
-        steps: How often, >= 0; need not be whole. Or:
+        first: Optimal tokens at the smaller budget ``(K,)``, > 0.
+        second: Optimal tokens at the larger budget ``(K,)``, > 0, with a larger sum.
         budget: Tokens to reach, at least those of `second`; s is the one whose counts sum to it.
-        lower_bounds: Smallest weight of each domain ``(K,)``, summing to at most 1. Domains under
-            theirs are raised to it; the others keep their ratios. None unless told.
 
     Returns:
         Weights ``(K,)``, summing to 1.
 
     Raises:
-        ValueError: When an argument is out of its range, or a domain appears from nothing.
+        ValueError: When the budgets do not grow.
     """
-    first, second = np.asarray(first, float), np.asarray(second, float)
-    if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError(f"Expected counts of one shape (K,), actual {first.shape}, {second.shape}")
-    if not all((np.isfinite(n) & (n >= 0)).all() for n in (first, second)):
-        raise ValueError("Expected finite counts >= 0")
     if not 0 < first.sum() < second.sum():
         raise ValueError(f"Expected budgets that grow, actual {first.sum()}, {second.sum()}")
-    if ((first == 0) & (second > 0)).any():
-        raise ValueError("Expected tokens at the smaller budget of each domain that has some later")
-    if (steps is None) == (budget is None):
-        raise ValueError("Expected either steps or a budget")
-    there = second > 0
-    log_counts, log_growth = np.log(second[there]), np.log(second[there] / first[there])
-    if budget is not None:
-        steps = _steps_to(budget, log_counts, log_growth)
-    if steps is None or not 0 <= steps < np.inf:
-        raise ValueError(f"Expected finite steps >= 0, actual {steps}")
-    log_weights = log_counts + steps * log_growth
-    weights = np.zeros_like(second)
-    weights[there] = np.exp(log_weights - np.logaddexp.reduce(log_weights))
-    return weights if lower_bounds is None else _raised(weights, np.asarray(lower_bounds, float))
+    log_counts, log_growth = np.log(second), np.log(second / first)
+    log_weights = log_counts + _steps_to(budget, log_counts, log_growth) * log_growth
+    return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
 
 def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
@@ -277,16 +228,3 @@ def _steps_to(budget: float, log_counts: np.ndarray, log_growth: np.ndarray) -> 
     while excess(most) < 0:
         most *= 2
     return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-14))
-
-
-def _raised(weights: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Returns the weights with none under its bound; the others shrink by one factor."""
-    if least.shape != weights.shape or not (least >= 0).all() or not least.sum() <= 1 + 1e-12:
-        raise ValueError(f"Expected {len(weights)} lower bounds that sum to <= 1, actual {least}")
-    low, raised = np.zeros(len(weights), bool), weights
-    while (under := ~low & (raised < least)).any():
-        low |= under
-        free = np.where(low, 0.0, weights)
-        left = max(1 - least[low].sum(), 0.0)
-        raised = np.where(low, least, free * left / free.sum() if free.any() else 0.0)
-    return raised / raised.sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_tables import AUTHORS, AUTHORS_OPTIMUM, law_for, laws_of
+from planted_tables import AUTHORS, AUTHORS_OPTIMUM, law_for, laws_of, relative_loss
 from scipy import optimize
 
 from bydore_pyro.baselines.autoscale import (
@@ -25,24 +25,6 @@ def test_probes() -> None:
     expected = [[300, 600], [100, 600], [300, 200], [900, 600], [300, 1800]]
     np.testing.assert_allclose(counts, expected)
     np.testing.assert_allclose(probe_counts(np.array([2.0]), cut=0.25, grow=5)[:, 0], [2, 0.5, 10])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([],), "base > 0"),
-        (([1.0, 0.0],), "base > 0"),
-        (([1.0, np.nan],), "finite base"),
-        (([[1.0]],), "base > 0"),
-        (([1.0], 0.0), r"cut in \(0, 1\), actual 0"),
-        (([1.0], 1.0), r"cut in \(0, 1\), actual 1"),
-        (([1.0], 0.5, 1.0), "grow > 1, actual 1"),
-        (([1.0], 0.5, np.inf), "finite grow"),
-    ],
-)
-def test_bad_probes(arguments: tuple, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        probe_counts(*arguments)
 
 
 def test_the_authors_figures_are_reproduced() -> None:
@@ -68,33 +50,27 @@ def test_the_authors_figures_are_reproduced() -> None:
     found = optimal_counts(laws)
     np.testing.assert_allclose(7 * found.counts, AUTHORS_OPTIMUM, atol=1e-6)
     assert found.pinned.tolist() == [False, True] + 5 * [False]
-    # The other laws through the same points put hardly more than a hundredth elsewhere.
-    slow = fit_power_laws(probe_counts(np.full(7, 1 / 7), cut=0.2), AUTHORS, "slow")
-    np.testing.assert_allclose(optimal_counts(slow).weights, found.weights, atol=0.015)
 
 
 def test_any_losses_give_laws_within_the_bounds_and_an_optimum_or_one_error() -> None:
     rng = np.random.default_rng(2)
-    for spread in np.geomspace(1e-12, 1, 12):
-        for branch in ("fast", "slow"):
-            counts = probe_counts(
-                rng.uniform(1, 9, 4), rng.uniform(0.01, 0.99), rng.uniform(1.01, 99)
-            )
-            losses = np.exp(spread * rng.standard_normal(9))
-            laws = fit_power_laws(counts, losses, branch)  # type: ignore[arg-type]
-            assert ((laws.alpha >= 0) & (laws.gamma >= 0) & np.isfinite(laws.constant)).all()
-            try:
-                found = optimal_counts(laws)
-            except DataError:
-                assert laws.fits == ("none",) * 4
-            else:
-                assert found.counts.sum() == pytest.approx(counts[0].sum())
-                assert (found.counts >= laws.smallest).all()
+    for spread in np.geomspace(1e-12, 1, 24):
+        counts = probe_counts(rng.uniform(1, 9, 4), rng.uniform(0.01, 0.99), rng.uniform(1.01, 99))
+        losses = np.exp(spread * rng.standard_normal(9))
+        laws = fit_power_laws(counts, losses)
+        assert ((laws.alpha >= 0) & (laws.gamma >= 0) & np.isfinite(laws.constant)).all()
+        try:
+            found = optimal_counts(laws)
+        except DataError:
+            assert laws.fits == ("none",) * 4
+        else:
+            assert found.counts.sum() == pytest.approx(counts[0].sum())
+            assert (found.counts >= laws.smallest).all()
 
 
 def test_the_optimum_is_that_of_a_grid() -> None:
     laws = laws_of([0.3, 1.2, 0.6], [0.1, 2.0, 0.5], [100, 300, 200])
-    found = optimal_counts(laws, 600)
+    found = optimal_counts(laws)
     assert isinstance(found, OptimalCounts)
     assert found.counts.sum() == pytest.approx(600, rel=1e-12)
     np.testing.assert_allclose(found.weights, found.counts / 600)
@@ -102,8 +78,8 @@ def test_the_optimum_is_that_of_a_grid() -> None:
     third = 600 - first - second
     inside = third >= 200 / 3
     table = np.stack([first[inside], second[inside], third[inside]], -1)
-    losses = np.array([laws.relative_loss(counts) for counts in table[::7]])
-    assert laws.relative_loss(found.counts) <= losses.min() + 1e-12
+    losses = np.array([relative_loss(laws, counts) for counts in table[::7]])
+    assert relative_loss(laws, found.counts) <= losses.min() + 1e-12
     assert np.abs(table[::7][losses.argmin()] - found.counts).max() < 12
 
 
@@ -119,17 +95,16 @@ def test_the_optimum_meets_its_conditions_and_is_that_of_scipy() -> None:
         )
         if not laws.gamma.any():
             continue
-        budget = laws.base.sum() * rng.uniform(0.5, 3)
-        found = optimal_counts(laws, budget)
+        budget = laws.base.sum()
+        found = optimal_counts(laws)
         pinned += found.pinned.sum()
         assert found.counts.sum() == pytest.approx(budget, rel=1e-12)
         assert (found.counts >= laws.smallest).all()
         assert (found.counts[found.pinned] == laws.smallest[found.pinned]).all()
         gain = laws.gamma / laws.base * (found.counts / laws.base + laws.alpha) ** (-laws.gamma - 1)
-        np.testing.assert_allclose(gain[~found.pinned], found.multiplier, rtol=1e-6)
-        assert (gain[found.pinned] <= found.multiplier * (1 + 1e-9)).all()
+        np.testing.assert_allclose(gain[~found.pinned], gain.max(), rtol=1e-6)
         other = optimize.minimize(
-            lambda n, laws: laws.relative_loss(n * laws.base.sum()),
+            lambda n, laws: relative_loss(laws, n * laws.base.sum()),
             laws.base / laws.base.sum() * budget / laws.base.sum(),
             args=(laws,),
             bounds=[(low / laws.base.sum(), None) for low in laws.smallest],
@@ -142,42 +117,17 @@ def test_the_optimum_meets_its_conditions_and_is_that_of_scipy() -> None:
         )
         if other.success:
             compared += 1
-            assert laws.relative_loss(found.counts) <= other.fun + 1e-9
+            assert relative_loss(laws, found.counts) <= other.fun + 1e-9
     assert pinned > 20
     assert compared > 20
 
 
-def test_bounds_and_budgets_of_the_optimum() -> None:
-    laws = laws_of([0.3, 0.0, 0.6], [0.0, 0.0, 0.5], [100, 300, 200])
-    free = optimal_counts(laws, lower_bounds=np.zeros(3))
-    assert free.counts.sum() == pytest.approx(600)  # the base's
-    assert free.counts[1] == 0
-    assert free.pinned.tolist() == [False, True, False]
-    bound = optimal_counts(laws)
-    assert bound.counts[1] == pytest.approx(100)
-    tight = optimal_counts(laws, 600, np.array([100, 300, 200]))
-    assert tight.pinned.all()
-    assert tight.counts.tolist() == [100, 300, 200]
-    one = optimal_counts(laws_of([0.5], [0.2], [10]), 25)
-    assert one.counts.tolist() == pytest.approx([25])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((100,), r"budget >= the lower bounds 200.0, actual 100"),
-        ((np.nan,), "a budget >= the lower bounds"),
-        ((np.inf,), "a budget >= the lower bounds"),
-        ((-1, np.zeros(3)), "a budget >= the lower bounds"),
-        ((600, np.zeros(2)), "3 lower bounds >= 0"),
-        ((600, np.array([0, -1, 0])), "3 lower bounds >= 0"),
-        ((600, np.array([0, np.nan, 0])), "3 lower bounds >= 0"),
-    ],
-)
-def test_bad_budgets(arguments: tuple, message: str) -> None:
-    laws = laws_of([0.3, 0.1, 0.6], [0.0, 0.0, 0.5], [100, 300, 200])
-    with pytest.raises(ValueError, match=message):
-        optimal_counts(laws, *arguments)
+def test_domains_that_bring_nothing_stay_at_their_bounds() -> None:
+    found = optimal_counts(laws_of([0.3, 0.0, 0.6], [0.0, 0.0, 0.5], [100, 300, 200]))
+    assert found.counts[1] == pytest.approx(100)
+    assert found.pinned.tolist() == [False, True, False]
+    one = optimal_counts(laws_of([0.5], [0.2], [10]))
+    assert one.counts.tolist() == pytest.approx([10])
 
 
 def test_laws_that_do_not_fall_have_no_optimum() -> None:
@@ -187,17 +137,10 @@ def test_laws_that_do_not_fall_have_no_optimum() -> None:
 
 def test_extrapolation_by_hand() -> None:
     first, second = np.array([10.0, 20.0, 30.0]), np.array([40.0, 60.0, 20.0])
-    third = np.array([160.0, 180.0, 40 / 3])
-    np.testing.assert_allclose(extrapolate(first, second, steps=1), third / third.sum())
-    fourth = np.array([640.0, 540.0, 80 / 9])
-    np.testing.assert_allclose(extrapolate(first, second, steps=2), fourth / fourth.sum())
-    np.testing.assert_allclose(extrapolate(first, second, steps=0), second / second.sum())
-    # To a budget: whole steps where it is theirs, else between them.
-    for budget, steps in ((120.0, 0), (third.sum(), 1), (fourth.sum(), 2)):
-        np.testing.assert_allclose(
-            extrapolate(first, second, budget=budget), extrapolate(first, second, steps=steps)
-        )
-    between = extrapolate(first, second, budget=500)
+    third, fourth = np.array([160.0, 180.0, 40 / 3]), np.array([640.0, 540.0, 80 / 9])
+    for counts in (second, third, fourth):
+        np.testing.assert_allclose(extrapolate(first, second, counts.sum()), counts / counts.sum())
+    between = extrapolate(first, second, 500)
     factor = np.log(500 * between / second) / np.log(second / first)
     np.testing.assert_allclose(factor, factor[0])
     assert 1 < factor[0] < 2
@@ -209,53 +152,30 @@ def test_extrapolation_of_the_authors_figures() -> None:
     second = np.array([1.63121445, 0.2, 1.30180479, 1.21425702, 1.83266187, 0.62006189, 0.2])
     first, second = first * 0.3 / 7, second * 1.2 / 7
     third = np.array([1.17096789, 0.13714286, 0.99783655, 0.71032654, 1.53999724])
-    weights = extrapolate(first, second, steps=1)
+    weights = extrapolate(first, second, 5.000487243200733)
     np.testing.assert_allclose(weights[:5] * 5.000487243200733, third, rtol=1e-6)
     sixth = np.array([85.97994105, 8.77714286, 89.19703657, 28.22608777, 181.3773799])
-    weights = extrapolate(first, second, budget=412.44002730550164)
+    weights = extrapolate(first, second, 412.44002730550164)
     np.testing.assert_allclose(weights[:5] * 412.44002730550164, sixth, rtol=1e-6)
 
 
-def test_extrapolation_of_domains_without_tokens_and_with_bounds() -> None:
-    first, second = np.array([1.0, 2.0, 0.0, 3.0]), np.array([4.0, 4.0, 0.0, 0.0])
-    weights = extrapolate(first, second, steps=1)
-    np.testing.assert_allclose(weights, [16 / 24, 8 / 24, 0, 0])
-    bounded = extrapolate(first, second, steps=1, lower_bounds=np.array([0, 0, 0.1, 0.2]))
-    np.testing.assert_allclose(bounded, [0.7 * 16 / 24, 0.7 * 8 / 24, 0.1, 0.2])
-    # Raising one pushes the next under its bound.
-    chain = extrapolate(first, second, steps=1, lower_bounds=np.array([0, 0.32, 0.1, 0]))
-    np.testing.assert_allclose(chain, [0.58, 0.32, 0.1, 0])
-    full = extrapolate(first, second, steps=1, lower_bounds=np.full(4, 0.25))
-    np.testing.assert_allclose(full, 0.25)
-    far = extrapolate(first, second, steps=5000)  # no overflow
-    np.testing.assert_allclose(far, [1, 0, 0, 0], atol=1e-12)
+def test_a_far_extrapolation_does_not_overflow() -> None:
+    first, second = np.array([1.0, 2.0, 3.0]), np.array([4.0, 4.0, 3.0])
+    np.testing.assert_allclose(extrapolate(first, second, 1e300), [1, 0, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "options", "message"),
+    ("first", "budget", "message"),
     [
-        ([1, 2], [3, 4], {}, "either steps or a budget"),
-        ([1, 2], [3, 4], {"steps": 1, "budget": 9}, "either steps or a budget"),
-        ([1, 2], [3, 4], {"steps": -1}, "steps >= 0, actual -1"),
-        ([1, 2], [3, 4], {"steps": np.nan}, "finite steps"),
-        ([1, 2], [3, 4], {"budget": 6}, "that of the second optimum, actual 6"),
-        ([1, 2], [3, 4], {"budget": np.inf}, "finite budget"),
-        ([1, 2], [3, 4], {"budget": np.nan}, "finite budget"),
-        ([1, 2], [3], {"steps": 1}, "counts of one shape"),
-        ([[1, 2]], [[3, 4]], {"steps": 1}, "counts of one shape"),
-        ([1, -2], [3, 4], {"steps": 1}, "finite counts >= 0"),
-        ([1, 2], [3, np.inf], {"steps": 1}, "finite counts >= 0"),
-        ([3, 4], [1, 2], {"steps": 1}, "budgets that grow, actual 7.0, 3.0"),
-        ([0, 0], [1, 2], {"steps": 1}, "budgets that grow"),
-        ([0, 2], [3, 4], {"steps": 1}, "each domain that has some later"),
-        ([1, 2], [3, 4], {"steps": 1, "lower_bounds": [0.1]}, "2 lower bounds that sum to <= 1"),
-        ([1, 2], [3, 4], {"steps": 1, "lower_bounds": [0.6, 0.6]}, "sum to <= 1"),
-        ([1, 2], [3, 4], {"steps": 1, "lower_bounds": [-0.6, 0.6]}, "sum to <= 1"),
+        ([1, 2], 6, "that of the second optimum, actual 6"),
+        ([1, 2], np.inf, "finite budget"),
+        ([1, 2], np.nan, "finite budget"),
+        ([3, 4], 9, "budgets that grow, actual 7, 7"),
     ],
 )
-def test_bad_extrapolations(first: list, second: list, options: dict, message: str) -> None:
+def test_bad_extrapolations(first: list, budget: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        extrapolate(np.array(first), np.array(second), **options)
+        extrapolate(np.array(first), np.array([3, 4]), budget)
 
 
 def test_the_targets_own_domain_wins(problem: Problem) -> None:

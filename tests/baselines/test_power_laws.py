@@ -7,12 +7,13 @@ import pytest
 from planted_tables import law_for, laws_of, measured
 
 from bydore_pyro.baselines.autoscale import probe_counts
-from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws, positive
+from bydore_pyro.baselines.power_laws import fit_power_laws
 
 
-def test_planted_laws_are_recovered() -> None:
-    """Each by the branch on whose side it lies; both branches pass through all three points."""
+def test_laws_pass_through_planted_points_and_are_the_planted_ones_where_these_are_fast() -> None:
+    """Of a planted law that is slow, the fast one through its points has larger constants."""
     rng = np.random.default_rng(0)
+    recovered = others = 0
     for _ in range(60):
         cut, grow = rng.uniform(0.1, 0.6), rng.uniform(1.5, 5)
         alpha = rng.choice([0.0, rng.uniform(0, 1), rng.uniform(0, 10)], size=4)
@@ -20,52 +21,33 @@ def test_planted_laws_are_recovered() -> None:
         planted = laws_of(gamma.tolist(), alpha.tolist(), rng.uniform(1e6, 1e9, 4).tolist())
         counts = probe_counts(planted.base, cut, grow)
         losses = measured(planted, counts)
-        fast, slow = (fit_power_laws(counts, losses, branch) for branch in ("fast", "slow"))
-        assert (slow.gamma <= fast.gamma + 1e-9).all()
-        assert (slow.alpha <= fast.alpha + 1e-9).all()
+        found = fit_power_laws(counts, losses)
         for k in range(4):
-            if counts[0, k] and losses[1 + k] - losses[5 + k] < 1e-5:
+            if losses[1 + k] - losses[5 + k] < 1e-5:
                 continue  # the three points are one
-            near = [
-                abs(law.gamma[k] - gamma[k]) / gamma[k]
-                + abs(law.alpha[k] - alpha[k]) / (1 + alpha[k])
-                for law in (fast, slow)
-            ]
-            assert min(near) < 1e-5
-            for law in (fast, slow):
-                assert law.fits[k] == "exact"
-                assert law.misfit[k] < 1e-9
-                assert law.constant[k] == pytest.approx(1 - (1 + law.alpha[k]) ** -law.gamma[k])
-        np.testing.assert_allclose(fast.smallest, cut * planted.base)
+            assert found.fits[k] == "exact"
+            assert found.misfit[k] < 1e-9
+            assert found.constant[k] == pytest.approx(1 - (1 + found.alpha[k]) ** -found.gamma[k])
+            more_gamma = found.gamma[k] / gamma[k] - 1
+            more_alpha = (found.alpha[k] - alpha[k]) / (1 + alpha[k])
+            if abs(more_gamma) + abs(more_alpha) < 1e-5:
+                recovered += 1
+            else:
+                others += 1
+                assert more_gamma > 0
+                assert more_alpha > 0
+        np.testing.assert_allclose(found.smallest, cut * planted.base)
+    assert recovered > 100
+    assert others > 50
 
 
-@pytest.mark.parametrize(
-    ("gamma", "alpha", "branch"),
-    [(0.3, 0.2, "slow"), (0.1, 1.0, "slow"), (1.25, 2.7, "fast"), (2.0, 0.5, "fast")],
-)
-def test_planted_laws_are_recovered_to_solver_tolerance(
-    gamma: float, alpha: float, branch: str
-) -> None:
+@pytest.mark.parametrize(("gamma", "alpha"), [(1.25, 2.7), (2.0, 0.5)])
+def test_fast_laws_are_recovered_to_solver_tolerance(gamma: float, alpha: float) -> None:
     planted = laws_of([gamma], [alpha], [1.0])
     counts = probe_counts(planted.base)
-    found = fit_power_laws(counts, measured(planted, counts), branch)  # type: ignore[arg-type]
+    found = fit_power_laws(counts, measured(planted, counts))
     np.testing.assert_allclose([found.gamma[0], found.alpha[0]], [gamma, alpha], rtol=1e-10)
     assert found.constant[0] == pytest.approx(planted.constant[0], abs=1e-12)
-
-
-def test_two_laws_pass_through_three_points() -> None:
-    """The documented ambiguity: all but equal within the probed range, different beyond it."""
-    fast, slow = (law_for(1.05, 0.94, branch=branch) for branch in ("fast", "slow"))
-    assert fast.gamma[0] > 2 * slow.gamma[0] > 0
-    assert fast.constant[0] > slow.constant[0] > 0
-    within = [
-        abs(fast.relative_loss([n]) - slow.relative_loss([n])) for n in (200, 400, 1200, 1800)
-    ]
-    assert max(within) < 2e-3
-    assert fast.relative_loss([60_000]) > slow.relative_loss([60_000]) + 0.02
-    # Where the loss falls by more before the base than after it, only one has alpha >= 0.
-    fast, slow = (law_for(1.05, 0.96, branch=branch) for branch in ("fast", "slow"))
-    assert (fast.gamma[0], fast.alpha[0]) == (slow.gamma[0], slow.alpha[0])
 
 
 @pytest.mark.parametrize(
@@ -85,17 +67,16 @@ def test_two_laws_pass_through_three_points() -> None:
     ],
 )
 def test_degenerate_fits_are_told(relative: tuple[float, float], fit: str) -> None:
-    for branch in ("fast", "slow"):
-        laws = law_for(*relative, branch=branch)
-        assert laws.fits == (fit,)
-        assert 0 <= laws.alpha[0] <= 1000
-        assert 0 <= laws.gamma[0] <= 20
-        assert (laws.gamma[0] == 0) == (fit == "none")
-        x = np.array([1 / 3, 1, 3])
-        law = (x + laws.alpha[0]) ** -laws.gamma[0] + laws.constant[0]
-        gap = np.abs(law - [relative[0], 1, relative[1]]).max()
-        assert laws.misfit[0] == pytest.approx(gap, abs=1e-12)
-        assert (gap < 1e-9) == (fit == "exact" or relative == (1.0, 1.0))
+    laws = law_for(*relative)
+    assert laws.fits == (fit,)
+    assert 0 <= laws.alpha[0] <= 1000
+    assert 0 <= laws.gamma[0] <= 20
+    assert (laws.gamma[0] == 0) == (fit == "none")
+    x = np.array([1 / 3, 1, 3])
+    law = (x + laws.alpha[0]) ** -laws.gamma[0] + laws.constant[0]
+    gap = np.abs(law - [relative[0], 1, relative[1]]).max()
+    assert laws.misfit[0] == pytest.approx(gap, abs=1e-12)
+    assert (gap < 1e-9) == (fit == "exact" or relative == (1.0, 1.0))
 
 
 @pytest.mark.parametrize("relative", [(0.98, 0.95), (1.05, 1.01), (1.005, 0.95), (1.9, 0.1)])
@@ -133,23 +114,7 @@ def test_bad_tables(counts: list, losses: list, message: str) -> None:
         fit_power_laws(np.array(counts), np.array(losses))
 
 
-def test_counts_may_be_rounded_and_branches_have_names() -> None:
+def test_counts_may_be_rounded() -> None:
     counts = np.array([[300, 600], [100, 599], [300, 200], [900, 602], [300, 1800]])
     losses = np.array([3, 3.1, 3.2, 2.9, 2.8])
     assert fit_power_laws(counts, losses).fits == ("exact", "exact")
-    with pytest.raises(ValueError, match=r"a branch of .*, actual 'flat'"):
-        fit_power_laws(counts, losses, "flat")  # type: ignore[arg-type]
-
-
-def test_the_relative_loss_is_one_at_the_base() -> None:
-    laws: PowerLaws = laws_of([0.3, 1.2], [0.1, 2.0], [100, 300])
-    assert laws.relative_loss(laws.base) == pytest.approx(1)
-    by_hand = 1 + (2.1**-0.3 - 1.1**-0.3) + (2.5**-1.2 - 3.0**-1.2)
-    assert laws.relative_loss(np.array([200, 150])) == pytest.approx(by_hand)
-
-
-def test_positive_values() -> None:
-    assert positive(np.array([1, 2]), "counts").dtype == float
-    for wrong in ([], [0.0], [np.nan], [[1.0]]):
-        with pytest.raises(ValueError, match="Expected finite counts > 0"):
-            positive(np.array(wrong), "counts")
