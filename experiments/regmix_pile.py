@@ -31,6 +31,7 @@ from bydore_pyro.baselines import (
     SimulatedOptimum,
     fit_gaussian_process,
     fit_regression,
+    interval_of_run,
     prior_of,
     read_runs,
     scales_of,
@@ -39,6 +40,7 @@ from bydore_pyro.baselines import (
 
 # The door would give the module of that name.
 from bydore_pyro.baselines.simulated_optimum import simulated_optimum
+from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import RunFolder, provenance, tell
 
 ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a
@@ -186,19 +188,46 @@ def correlations_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     return markdown(["target", *REGRESSIONS], rows)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """How sure a regression is of its optimum.
+
+    Args:
+        loss: Low and high of what a run on the optimum would measure ``(2,)``, nats per token.
+        weights: Low and high of every weight ``(K, 2)``.
+    """
+
+    loss: np.ndarray
+    weights: np.ndarray
+
+
+def intervals_of(model: AnyRegression, optimum: SimulatedOptimum) -> Intervals | None:
+    """Returns the central intervals of an optimum, None where the regression knows none."""
+    if optimum.weights_draws is None:
+        return None
+    tails = [(1 - HDI_PROBABILITY) / 2, (1 + HDI_PROBABILITY) / 2]
+    return Intervals(
+        loss=interval_of_run(model, optimum.weights[None])[0],
+        weights=np.quantile(optimum.weights_draws, tails, axis=0).T,
+    )
+
+
 def optimum_table(
-    prior: np.ndarray, train: RunsTable, optima: Mapping[str, SimulatedOptimum]
+    prior: np.ndarray,
+    train: RunsTable,
+    optima: Mapping[str, SimulatedOptimum],
+    process: Intervals | None,
 ) -> str:
     """Returns the optima as Markdown: the weights, and at the end the predicted loss."""
-    process = optima["Gaussian process"]
-    header = ["domain", "prior", *REGRESSIONS, f"its {process.probability:.0%} interval"]
+    header = ["domain", "prior", *REGRESSIONS, f"its {HDI_PROBABILITY:.0%} interval"]
     rows = []
     for place, name in enumerate(train.domains):
         weights = [f"{optima[kind].weights[place]:.4f}" for kind in REGRESSIONS]
-        own = None if process.weights_interval is None else process.weights_interval[place]
+        own = None if process is None else process.weights[place]
         rows.append([name, f"{prior[place]:.4f}", *weights, interval(own, digits=4)])
     losses = [f"{optima[kind].loss:.3f}" for kind in REGRESSIONS]
-    rows.append(["predicted loss", "", *losses, interval(process.loss_interval, digits=3)])
+    last = interval(None if process is None else process.loss, digits=3)
+    rows.append(["predicted loss", "", *losses, last])
     return markdown(header, rows)
 
 
@@ -207,16 +236,18 @@ def interval(ends: np.ndarray | None, digits: int) -> str:
     return "" if ends is None else " to ".join(f"{end:.{digits}f}" for end in ends)
 
 
-def optimum_json(train: RunsTable, optimum: SimulatedOptimum) -> dict[str, Any]:
+def optimum_json(
+    train: RunsTable, optimum: SimulatedOptimum, ends: Intervals | None
+) -> dict[str, Any]:
     """Returns an optimum as plain values."""
     content: dict[str, Any] = {
         "weights": dict(zip(train.domains, optimum.weights.tolist(), strict=True)),
         "predicted_loss_nats_per_token": optimum.loss,
     }
-    if optimum.weights_interval is not None and optimum.loss_interval is not None:
-        content["interval_probability"] = optimum.probability
-        content["loss_interval_nats_per_token"] = optimum.loss_interval.tolist()
-        intervals = optimum.weights_interval.tolist()
+    if ends is not None:
+        content["interval_probability"] = HDI_PROBABILITY
+        content["loss_interval_nats_per_token"] = ends.loss.tolist()
+        intervals = ends.weights.tolist()
         content["weights_intervals"] = dict(zip(train.domains, intervals, strict=True))
     return content
 
@@ -312,6 +343,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         kind: simulated_optimum(model, prior, draws=draws, best=best, seed=run.seed)
         for kind, model in tqdm(models.items(), desc="optima", unit="optimum", mininterval=0.5)
     }
+    ends = {kind: intervals_of(models[kind], found) for kind, found in optima.items()}
     shares = dict(zip(train.domains, prior.tolist(), strict=True))
     content = {
         "runs": {"train": len(train.runs), "test": len(tests[own].runs)},
@@ -320,7 +352,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         "other_scales": {scale: row for scale, row in by_scale.items() if scale != own},
         "target": run.simulated,
         "prior": {"source": source, "shares": shares},
-        "optimum": {kind: optimum_json(train, found) for kind, found in optima.items()},
+        "optimum": {kind: optimum_json(train, found, ends[kind]) for kind, found in optima.items()},
         "seed": run.seed,
     }
     text = "".join(
@@ -340,7 +372,8 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         )
     text += (
         f"Weights of least predicted loss of {run.simulated}, the mean of the best {best} of "
-        f"{draws} mixtures; the prior is {source}:\n\n{optimum_table(prior, train, optima)}"
+        f"{draws} mixtures; the prior is {source}:\n\n"
+        + optimum_table(prior, train, optima, ends["Gaussian process"])
     )
     if run.subsets:
         sizes = SIZES[:1] if run.smoke else SIZES

@@ -4,7 +4,6 @@ from .autoscale import AutoScaleConfig as AutoScaleConfig
 from .autoscale import fit_autoscale as fit_autoscale
 from .autoscale_table import fit_table as fit_table
 from .candidates import COLUMNS as COLUMNS
-from .candidates import interval_of_run as interval_of_run
 from .candidates import read_mixtures as read_mixtures
 from .candidates import score_mixtures as score_mixtures
 from .doremi import DoReMiConfig as DoReMiConfig
@@ -44,6 +43,7 @@ from .regmix import regress_runs as regress_runs
 from .regression import AnyRegression as AnyRegression
 from .regression import PointRegression as PointRegression
 from .regression import fit_regression as fit_regression
+from .regression import interval_of_run as interval_of_run
 from .regression_input import spearman_x100 as spearman_x100
 from .repetition import Readings as Readings
 from .repetition import ReadingsConfig as ReadingsConfig

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.baselines.simulated_optimum import SamplingConfig, sample_mixtures
+from bydore_pyro.baselines.simulated_optimum import LEAST, sample_mixtures
 from bydore_pyro.mixture import within_caps
 
 __all__ = [
@@ -37,8 +37,7 @@ CENTRES = 8  # so many best runs
 STRENGTHS = (10.0, 1000.0)  # concentrations of the draws around them, log-uniform
 SURE = 0.9  # share of the kernels that must agree that no further run is worth its noise
 PRIOR_SHARE = 0.05  # of their centre, so that a domain that a run left out can come back
-# The fixed design. What limits a candidate is a cap; the multiple of the prior is no such limit.
-DESIGN = SamplingConfig(most=1e9)
+MOST = 1e9  # times the prior: what limits a candidate of the fixed design is a cap, not this
 
 
 def expected_improvement(mean: np.ndarray, deviation: np.ndarray, best: float) -> np.ndarray:
@@ -179,14 +178,14 @@ def candidate_mixtures(
         caps: Largest weights ``(K,)``, into which each mixture is brought; none if not given.
     """
     rng = np.random.default_rng(seed)
-    design = sample_mixtures(prior, count // 2, rng, DESIGN)
+    design = sample_mixtures(prior, count // 2, rng, MOST)
     size = count - len(design)
     centres = (1 - PRIOR_SHARE) * best[rng.integers(len(best), size=size)] + PRIOR_SHARE * prior
     low, high = map(math.log, STRENGTHS)
     strengths = np.exp(rng.uniform(low, high, size=(size, 1)))
     around = rng.gamma(strengths * centres)  # divided by its sum, a Dirichlet
     around /= around.sum(1, keepdims=True)
-    around[around < DESIGN.least] = 0
+    around[around < LEAST] = 0
     around /= around.sum(1, keepdims=True)
     mixtures = np.concatenate([design, around])
     return mixtures if caps is None else within_caps(mixtures, caps)

@@ -11,14 +11,12 @@ import numpy as np
 from bydore_pyro.baselines.csv_table import CsvTable
 from bydore_pyro.baselines.measured_distance import distance_to_runs
 from bydore_pyro.baselines.proposal import gain_over
-from bydore_pyro.baselines.regression import Regression, deviation_of_run
-from bydore_pyro.baselines.regression_input import normal_quantile
+from bydore_pyro.baselines.regression import Regression, interval_of_run
 from bydore_pyro.baselines.runs_table import on_simplex
 from bydore_pyro.baselines.scale_up import ScaledUp
-from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError
 
-__all__ = ["COLUMNS", "interval_of_run", "read_mixtures", "score_mixtures"]
+__all__ = ["COLUMNS", "read_mixtures", "score_mixtures"]
 
 COLUMNS = ("rank", "mixture", "predicted", "low", "high", "better_than_prior", "nearest_run")
 NAMES = ("mixture", "name", "run", "run_id", "index")
@@ -43,17 +41,6 @@ def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], 
     return tuple(table.runs), on_simplex(table, domains)
 
 
-def interval_of_run(model: Regression | ScaledUp, weights: np.ndarray) -> np.ndarray:
-    """Returns the 94 % intervals of one more run on each mixture ``(S, 2)``, NaN if unknown."""
-    if isinstance(model, ScaledUp):
-        return model.predict_interval(weights)
-    mean, deviation = model.predict(weights), deviation_of_run(model, weights)
-    if deviation is None:
-        return np.full((len(mean), 2), np.nan)
-    half = normal_quantile(HDI_PROBABILITY) * deviation
-    return np.stack([mean - half, mean + half], axis=1)
-
-
 def score_mixtures(
     model: Regression | ScaledUp,
     names: Sequence[str],
@@ -74,7 +61,11 @@ def score_mixtures(
     Returns:
         Rows of `COLUMNS`; `better_than_prior` is a probability. What is unknown is None.
     """
-    predicted, ends = model.predict(weights), interval_of_run(model, weights)
+    predicted = model.predict(weights)
+    if isinstance(model, ScaledUp):
+        ends = model.predict_interval(weights)
+    else:
+        ends = interval_of_run(model, weights)
     rows: list[dict[str, Any]] = []
     for rank, place in enumerate(np.argsort(predicted, kind="stable").tolist()):
         one = weights[place]

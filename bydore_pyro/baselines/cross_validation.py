@@ -22,13 +22,14 @@ from typing import Any, get_args
 import numpy as np
 
 from bydore_pyro.baselines.regression import (
+    REACH,
     AnyRegression,
     Kind,
     PointRegression,
     deviation_of_run,
     fit_regression,
 )
-from bydore_pyro.baselines.regression_input import normal_quantile, spearman_x100
+from bydore_pyro.baselines.regression_input import spearman_x100
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError
 
@@ -112,7 +113,7 @@ def cross_validate(
         spearman_x100=spearman_x100(predicted, losses) or 0.0,
         rmse=float(np.sqrt(np.mean((predicted - losses) ** 2))),
         coverage=float(np.concatenate(inside).mean()),
-        width=_quantile(errors) / normal_quantile(HDI_PROBABILITY),
+        width=_quantile(errors) / REACH,
         seconds=seconds,
     )
 

@@ -11,12 +11,7 @@ import numpy as np
 
 from bydore_pyro.baselines.kernel_gradient import quick_process
 from bydore_pyro.baselines.kernel_posterior import kernel_draws as draw_kernels
-from bydore_pyro.baselines.regression_input import (
-    checked_mixtures,
-    checked_runs,
-    normal_quantile,
-)
-from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
 from bydore_pyro.utils import require
 
 __all__ = ["KERNEL_DRAWS", "GaussianProcess", "fit_gaussian_process"]
@@ -82,31 +77,12 @@ class GaussianProcess:
         """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
         return self.moments(weights)[0]
 
-    def standard_deviation(self, weights: np.ndarray, *, new_run: bool = True) -> np.ndarray:
-        """Returns how unsure the losses of mixtures ``(S, K)`` are, ``(S,)``.
+    def standard_deviation(self, weights: np.ndarray) -> np.ndarray:
+        """Returns how unsure the loss of one more run on each mixture is ``(S,)``.
 
-        Args:
-            weights: The mixtures.
-            new_run: Whether of the loss that one more run would measure, with the noise of a
-                single run: what a reader holds beside a loss of their own. Otherwise of the
-                mixture's own loss, the mean of many such runs.
+        It includes the noise of a single run: what a reader holds beside a loss of their own.
         """
-        deviation = self.moments(weights)[1]
-        return self.width * (np.hypot(deviation, self.noise) if new_run else deviation)
-
-    def predict_interval(
-        self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = True
-    ) -> np.ndarray:
-        """Returns the central intervals (low, high) of the losses, ``(S, 2)``.
-
-        Args:
-            weights: The mixtures ``(S, K)``.
-            probability: The mass of the intervals, in (0, 1).
-            new_run: As for `standard_deviation`.
-        """
-        mean = self.predict(weights)
-        half = normal_quantile(probability) * self.standard_deviation(weights, new_run=new_run)
-        return np.stack([mean - half, mean + half], axis=1)
+        return self.width * np.hypot(self.moments(weights)[1], self.noise)
 
     def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
         """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``.

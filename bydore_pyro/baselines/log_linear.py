@@ -16,12 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.baselines.regression_input import (
-    checked_mixtures,
-    checked_runs,
-    normal_quantile,
-)
-from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
+from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
+from bydore_pyro.mixture import within_caps
 from bydore_pyro.utils import DataError
 
 __all__ = ["LogLinear", "fit_log_linear", "relative_entropy"]
@@ -71,23 +67,9 @@ class LogLinear:
         variance = ((gradient @ self.covariance) * gradient).sum(1)
         return _law(self.parameters, weights), np.sqrt(np.maximum(variance, 0))
 
-    def standard_deviation(self, weights: np.ndarray, *, new_run: bool = True) -> np.ndarray:
-        """Returns how unsure the losses of mixtures ``(S, K)`` are ``(S,)``.
-
-        Args:
-            weights: The mixtures.
-            new_run: Whether of the loss of one more run, noise included, or of the mixture's own.
-        """
-        deviation = self.moments(weights)[1]
-        return self.width * (np.hypot(deviation, self.noise) if new_run else deviation)
-
-    def predict_interval(
-        self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY, new_run: bool = True
-    ) -> np.ndarray:
-        """Returns the central intervals (low, high) of the losses ``(S, 2)``."""
-        mean = self.predict(weights)
-        half = normal_quantile(probability) * self.standard_deviation(weights, new_run=new_run)
-        return np.stack([mean - half, mean + half], axis=1)
+    def standard_deviation(self, weights: np.ndarray) -> np.ndarray:
+        """Returns how unsure the loss of one more run on each mixture is ``(S,)``."""
+        return self.width * np.hypot(self.moments(weights)[1], self.noise)
 
     def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
         """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``."""

@@ -12,9 +12,14 @@ import numpy as np
 
 from bydore_pyro.baselines.log_linear import LogLinear, relative_entropy
 from bydore_pyro.baselines.measured_distance import distance_to_runs
-from bydore_pyro.baselines.regression import PosteriorRegression, Regression, deviation_of_run
+from bydore_pyro.baselines.regression import (
+    PosteriorRegression,
+    Regression,
+    deviation_of_run,
+    interval_of_run,
+)
 from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.utils import DataError, hdi, inference_data
 
 __all__ = ["few_runs", "gain_over", "proposed", "with_distance", "with_intervals"]
@@ -95,7 +100,7 @@ def proposed(
         "gain_over_prior": gain,
     }
     if process is not None:
-        details["interval_of_a_run"] = process.predict_interval(shares[None])[0].tolist()
+        details["interval_of_a_run"] = interval_of_run(model, shares[None])[0].tolist()
     return mixture, details
 
 
@@ -110,7 +115,7 @@ def with_intervals(mixture: Mixture, optimum: SimulatedOptimum) -> Mixture:
         return mixture
     names = list(mixture.names)
     posterior = inference_data({"w": draws[None]}, {"w": ["domain"]}, {"domain": names})
-    ends = hdi(posterior, "w", optimum.probability).values.tolist()  # (K, 2)
+    ends = hdi(posterior, "w", HDI_PROBABILITY).values.tolist()  # (K, 2)
     return dataclasses.replace(
         mixture,
         standard_deviation=tuple(draws.std(0).tolist()),
@@ -118,7 +123,7 @@ def with_intervals(mixture: Mixture, optimum: SimulatedOptimum) -> Mixture:
             (min(low, weight), max(high, weight))
             for (low, high), weight in zip(ends, mixture.weights, strict=True)
         ),
-        hdi_probability=optimum.probability,
+        hdi_probability=HDI_PROBABILITY,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -11,9 +12,11 @@ import numpy as np
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.log_linear import LogLinear, fit_log_linear
 from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
+from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError, require
 
 __all__ = [
+    "REACH",
     "AnyRegression",
     "Kind",
     "PointRegression",
@@ -21,8 +24,10 @@ __all__ = [
     "Regression",
     "deviation_of_run",
     "fit_regression",
+    "interval_of_run",
 ]
 
+REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["linear", "lightgbm", "log_linear", "gaussian_process"]
 PosteriorRegression = GaussianProcess | LogLinear  # those that know how sure they are
 
@@ -81,6 +86,15 @@ def deviation_of_run(model: Regression, weights: np.ndarray) -> np.ndarray | Non
         return model.standard_deviation(weights)
     deviation = getattr(model, "deviation", None)
     return None if deviation is None else np.full(len(weights), deviation)
+
+
+def interval_of_run(model: Regression, weights: np.ndarray) -> np.ndarray:
+    """Returns the 94 % intervals of one more run on each mixture ``(S, 2)``, NaN if unknown."""
+    mean, deviation = model.predict(weights), deviation_of_run(model, weights)
+    if deviation is None:
+        return np.full((len(mean), 2), np.nan)
+    half = REACH * deviation
+    return np.stack([mean - half, mean + half], axis=1)
 
 
 def fit_regression(

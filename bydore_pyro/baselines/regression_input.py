@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 from scipy import stats
 
 from bydore_pyro.utils import DataError
 
-__all__ = ["checked_mixtures", "checked_runs", "normal_quantile", "spearman_x100"]
+__all__ = ["checked_mixtures", "checked_runs", "spearman_x100"]
 
 
 def checked_mixtures(weights: np.ndarray, domains: int) -> np.ndarray:
@@ -40,13 +38,6 @@ def checked_runs(
     elif not len(losses):
         raise DataError("Expected runs to stop early on, found none")
     return weights, losses
-
-
-def normal_quantile(probability: float) -> float:
-    """Returns how many standard deviations a central interval reaches to either side."""
-    if not 0 < probability < 1:
-        raise ValueError(f"Expected probability in (0, 1), actual {probability}")
-    return NormalDist().inv_cdf((1 + probability) / 2)
 
 
 def spearman_x100(predicted: np.ndarray, measured: np.ndarray) -> float | None:

@@ -55,14 +55,12 @@ class ScaledUp:
         """Returns the losses ``(S,)`` of mixtures ``(S, K)`` at the large scale."""
         return self.intercept + self.slope * self.model.predict(weights)
 
-    def predict_interval(
-        self, weights: np.ndarray, *, probability: float = HDI_PROBABILITY
-    ) -> np.ndarray:
-        """Returns the intervals (low, high) of one more large run on each mixture ``(S, 2)``."""
+    def predict_interval(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the 94 % intervals (low, high) of one large run on each mixture ``(S, 2)``."""
         small = self.model.predict(weights)
         mean = self.intercept + self.slope * small
         more = 1 + 1 / self.runs + (small - self.centre) ** 2 / self.spread
-        half = stats.t.ppf((1 + probability) / 2, self.runs - 2) * self.error * np.sqrt(more)
+        half = stats.t.ppf((1 + HDI_PROBABILITY) / 2, self.runs - 2) * self.error * np.sqrt(more)
         return np.stack([mean - half, mean + half], axis=1)
 
     def gain(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float]:

@@ -7,7 +7,6 @@ References:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,108 +14,65 @@ import numpy as np
 
 from bydore_pyro.baselines.log_linear import relative_entropy
 from bydore_pyro.baselines.regression import PosteriorRegression, Regression
-from bydore_pyro.baselines.regression_input import normal_quantile
-from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
-from bydore_pyro.utils import DataError, require_finite
+from bydore_pyro.mixture import within_caps
+from bydore_pyro.utils import DataError
 
-__all__ = ["BEST", "SamplingConfig", "SimulatedOptimum", "sample_mixtures", "simulated_optimum"]
+__all__ = ["BEST", "LEAST", "SimulatedOptimum", "sample_mixtures", "simulated_optimum"]
 
 BEST = 128  # simulated mixtures that are averaged
+# How the authors draw the mixtures of their proxies.
+TEMPERATURE = 0.5  # exponent of the prior: below 1 small domains are drawn more often
+STRENGTHS = np.geomspace(0.1, 5.0, 15)  # total concentrations of the Dirichlet distributions
+MOST = 15.0  # no weight is above so many times its prior
+LEAST = 2e-4  # smaller weights are set to 0
 # Of 100,000 simulated mixtures so many are drawn jointly; see `simulated_optimum`.
 CONTENDERS, POSTERIOR_DRAWS = 4000, 400
 OF_A_KERNEL = 2000  # contenders of each of several kernels, which are made anew for each
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
-    """How the mixtures of the proxies are drawn; the defaults are RegMix's.
-
-    Args:
-        temperature: Exponent of the prior, in (0, 1]: below 1 small domains are drawn more often.
-        lowest_strength: Least total concentration of the Dirichlet distributions, > 0.
-        highest_strength: Largest one.
-        strengths: Number of total concentrations, log-spaced between the two.
-        most: No weight is above so many times its prior, > 1.
-        least: Smaller weights are set to 0; in [0, 1).
-    """
-
-    temperature: float = 0.5
-    lowest_strength: float = 0.1
-    highest_strength: float = 5.0
-    strengths: int = 15
-    most: float = 15.0
-    least: float = 2e-4
-
-    def __post_init__(self) -> None:
-        require_finite(self)
-        if not 0 < self.temperature <= 1:
-            raise ValueError(f"Expected temperature in (0, 1], actual {self.temperature}")
-        if not 0 < self.lowest_strength <= self.highest_strength:
-            raise ValueError(
-                "Expected 0 < lowest_strength <= highest_strength, actual "
-                f"{self.lowest_strength} and {self.highest_strength}"
-            )
-        if self.strengths < 1:
-            raise ValueError(f"Expected strengths >= 1, actual {self.strengths}")
-        if self.most <= 1:
-            raise ValueError(f"Expected most > 1, actual {self.most}")
-        if not 0 <= self.least < 1:
-            raise ValueError(f"Expected least in [0, 1), actual {self.least}")
-
-
 def sample_mixtures(
-    prior: np.ndarray,
-    count: int,
-    seed: int | np.random.Generator,
-    config: SamplingConfig | None = None,
+    prior: np.ndarray, count: int, seed: int | np.random.Generator, most: float = MOST
 ) -> np.ndarray:
     """Draws the mixtures that the proxies are trained on.
 
-        w ~ Dirichlet(c p),   p_k = prior_k^temperature / sum_j prior_j^temperature,
+        w ~ Dirichlet(c p),   p_k = sqrt(prior_k) / sum_j sqrt(prior_j),
 
-    with a total concentration c chosen anew for each draw. Weights under `least` become 0, the
+    with a total concentration c chosen anew for each draw. Weights under `LEAST` become 0, the
     others are normalised, and draws with a weight above `most` times its prior are rejected.
 
     Args:
         prior: Shares of tokens ``(K,)``, not negative, summing to 1. A share of 0 is a
             weight of 0 in every mixture.
-        count: Number of mixtures ``N``.
+        count: Number of mixtures ``N``, >= 1.
         seed: A seed, or a generator, which is used up.
-        config: Temperature, concentrations and limits.
+        most: The multiple of the prior, > 1.
 
     Returns:
         Weights ``(N, K)``, each row on the simplex.
 
     Raises:
-        ValueError: When the prior is not on the simplex, the count is not positive, or `least` is
-            so large that it could set all weights to 0.
+        ValueError: When the prior is not on the simplex.
         DataError: When fewer than one draw in 1,000 keeps within the limit.
     """
-    config = config or SamplingConfig()
     prior = _on_simplex(prior)
-    if count < 1:
-        raise ValueError(f"Expected count >= 1, actual {count}")
-    if config.least * len(prior) > 1:
-        raise ValueError(f"Expected least <= 1 / {len(prior)} domains, actual {config.least}")
     rng = np.random.default_rng(seed)
     has = prior > 0
-    tempered = prior[has] ** config.temperature
+    tempered = prior[has] ** TEMPERATURE
     tempered /= tempered.sum()
-    strengths = np.geomspace(config.lowest_strength, config.highest_strength, config.strengths)
-    limit, block = config.most * prior, max(count, 1000)
+    limit, block = most * prior, max(count, 1000)
     kept, tried = np.empty((0, len(prior))), 0
     while len(kept) < count:
         if tried > 10_000 + 1000 * count:
             raise DataError(
-                f"Expected mixtures with no weight above {config.most:g} times its prior, found "
-                f"{len(kept)} among {tried} draws; a larger limit or a larger strength gives more"
+                f"Expected mixtures with no weight above {most:g} times its prior, found "
+                f"{len(kept)} among {tried} draws"
             )
-        chosen = rng.choice(config.strengths, size=block)
+        chosen = rng.choice(len(STRENGTHS), size=block)
         drawn = np.zeros((block, len(prior)))
-        for number, strength in enumerate(strengths):
+        for number, strength in enumerate(STRENGTHS):
             rows = np.flatnonzero(chosen == number)
             drawn[np.ix_(rows, has)] = rng.dirichlet(strength * tempered, size=len(rows))
-        drawn[drawn < config.least] = 0
+        drawn[drawn < LEAST] = 0
         drawn /= drawn.sum(1, keepdims=True)
         kept = np.concatenate([kept, drawn[(drawn <= limit).all(1)]])
         tried += block
@@ -131,20 +87,13 @@ class SimulatedOptimum:
         weights: Mean of the best simulated mixtures ``(K,)``, on the simplex.
         loss: Predicted for these weights, in the unit of the runs' losses.
         single: The one simulated mixture ``(K,)`` whose predicted loss is least.
-        loss_interval: Low and high of the loss that a run on `weights` would measure ``(2,)``,
-            None without uncertainty.
-        weights_interval: Low and high of every weight ``(K, 2)``, None without uncertainty.
         weights_draws: Optimum of each posterior draw ``(draws, K)``, None without uncertainty.
-        probability: The mass of the intervals, which are central.
     """
 
     weights: np.ndarray
     loss: float
     single: np.ndarray
-    loss_interval: np.ndarray | None = None
-    weights_interval: np.ndarray | None = None
     weights_draws: np.ndarray | None = None
-    probability: float = HDI_PROBABILITY
 
 
 def simulated_optimum(
@@ -154,7 +103,6 @@ def simulated_optimum(
     draws: int = 100_000,
     best: int = BEST,
     seed: int = 42,
-    probability: float = HDI_PROBABILITY,
     caps: np.ndarray | None = None,
     kl: float = 0.0,
     posterior: bool = True,
@@ -165,9 +113,9 @@ def simulated_optimum(
     The mixtures are drawn from Dirichlet(prior), as the authors do, with NumPy's generator of their
     seed.
 
-    A Gaussian process also gives intervals. That of the loss is of a run at the returned weights.
-    Those of the weights come from 400 functions drawn from the posterior, as many from each of its
-    kernels, each with an optimum of its own, the mean of its own best mixtures. Such draws need the
+    A Gaussian process also tells how sure the weights are: by 400 functions drawn from the
+    posterior, as many from each of its kernels, each with an optimum of its own, the mean of its
+    own best mixtures. Such draws need the
     covariance of all mixtures, 80 GB for 100,000, so they are made for the contenders only: the
     4,000 mixtures with the least mean - 2 standard deviations; 2,000 for each of several kernels.
     On the runs that RegMix published, functions of the most likely kernel drawn on all 100,000 (by
@@ -181,7 +129,6 @@ def simulated_optimum(
         draws: Simulated mixtures.
         best: How many of them are averaged; with a Gaussian process at most 4,000.
         seed: Of the mixtures and of the posterior's draws.
-        probability: The mass of the intervals, in (0, 1).
         caps: Largest weights ``(K,)``, into which each simulated mixture is brought (see
             `within_caps`); none if not given.
         kl: What a nat of relative entropy to the prior costs, in losses; it is added to every
@@ -198,7 +145,6 @@ def simulated_optimum(
         raise ValueError(f"Expected best in [1, draws], actual {best} of {draws}")
     if isinstance(model, PosteriorRegression) and best > CONTENDERS:
         raise ValueError(f"Expected best <= {CONTENDERS} with a Gaussian process, actual {best}")
-    normal_quantile(probability)
     mixtures = np.zeros((draws, len(prior)))
     # The stream of the authors' np.random.seed(42); the newer generators give other mixtures.
     legacy = np.random.RandomState(seed)
@@ -215,19 +161,10 @@ def simulated_optimum(
         predicted = model.predict(mixtures)  # (S,)
     order = np.argsort(predicted + cost, kind="stable")[:best]
     weights = mixtures[order].mean(0)
-    found = SimulatedOptimum(
+    return SimulatedOptimum(
         weights=weights,
         loss=float(model.predict(weights[None])[0]),
         single=mixtures[order[0]],
-        probability=probability,
-    )
-    if not isinstance(model, PosteriorRegression) or optima is None:
-        return found
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    return dataclasses.replace(
-        found,
-        loss_interval=model.predict_interval(weights[None], probability=probability)[0],
-        weights_interval=np.quantile(optima, tails, axis=0).T,
         weights_draws=optima,
     )
 

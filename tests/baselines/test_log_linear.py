@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize
 
 from bydore_pyro.baselines.log_linear import LogLinear, fit_log_linear, relative_entropy
+from bydore_pyro.baselines.regression import interval_of_run
 from bydore_pyro.utils.errors import DataError
 
 SLOPES = np.array([-1.0, 0.5, 1.0, -0.2, 0.3])
@@ -32,7 +33,7 @@ def test_a_planted_law_is_found_and_its_intervals_hold_new_runs() -> None:
     test, measured = planted(2000, noise=0.02, seed=1)
     np.testing.assert_allclose(model.predict(test), planted(2000, 0.0, seed=1)[1], atol=0.06)
     assert model.noise == pytest.approx(0.02, rel=0.3)
-    low, high = model.predict_interval(test).T
+    low, high = interval_of_run(model, test).T
     assert ((low < measured) & (measured < high)).mean() == pytest.approx(0.94, abs=0.05)
     drawn = model.sample(test[:5], 4000, seed=0)
     mean, deviation = model.moments(test[:5])
@@ -51,7 +52,7 @@ def test_fewer_runs_than_domains_do_not_explode() -> None:
     model = fit_log_linear(weights[:12], losses[:12])
     predicted = model.predict(weights[12:])
     assert np.abs(predicted - losses[12:]).max() < 2 * np.ptp(losses)
-    unsure = model.standard_deviation(weights[12:], new_run=False)
+    unsure = model.moments(weights[12:])[1]
     assert (unsure > 0).all()
 
 

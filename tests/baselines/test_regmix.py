@@ -23,7 +23,7 @@ from bydore_pyro.baselines.regmix import (
     prior_of,
     regress_runs,
 )
-from bydore_pyro.baselines.regression import Regression, fit_regression
+from bydore_pyro.baselines.regression import Regression, fit_regression, interval_of_run
 from bydore_pyro.baselines.runs_table import RunsTable, read_runs
 from bydore_pyro.baselines.simulated_optimum import (
     simulated_optimum,
@@ -73,7 +73,7 @@ def test_the_figures_of_the_authors() -> None:
     # With one length scale, which is quick; with one for each domain it reaches 99.48.
     process = fit_gaussian_process(train.weights, losses, length_scales="shared")
     assert score(process) > 99.2
-    low, high = process.predict_interval(test.weights, new_run=True).T
+    low, high = interval_of_run(process, test.weights).T
     assert ((low < measured) & (measured < high)).mean() > 0.94
 
 

@@ -10,9 +10,9 @@ from planted_tables import planted
 
 from bydore_pyro.baselines import simulated_optimum as module
 from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
-from bydore_pyro.baselines.regression import Regression, fit_regression
+from bydore_pyro.baselines.regression import Regression, fit_regression, interval_of_run
 from bydore_pyro.baselines.simulated_optimum import (
-    SamplingConfig,
+    LEAST,
     SimulatedOptimum,
     sample_mixtures,
     simulated_optimum,
@@ -26,25 +26,22 @@ PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
 
 
 def test_draws_keep_the_limits() -> None:
-    drawn = sample_mixtures(PRIOR, 2000, 0, SamplingConfig(most=3.0, least=0.01))
+    drawn = sample_mixtures(PRIOR, 2000, 0, most=3.0)
     assert drawn.shape == (2000, 4)
     np.testing.assert_allclose(drawn.sum(1), 1, rtol=1e-12)
     assert (drawn <= 3 * PRIOR).all()
-    assert ((drawn == 0) | (drawn >= 0.01)).all()
+    assert ((drawn == 0) | (drawn >= LEAST)).all()
     assert (drawn == 0).any()
 
 
 def test_draws_are_dirichlet_with_a_tempered_prior() -> None:
     """Moments by hand: mean p, variance p (1 - p) mean(1 / (c + 1)) over the concentrations c."""
-    config = SamplingConfig(most=1e9, least=0.0)
-    drawn = sample_mixtures(PRIOR, 40_000, 0, config)
+    drawn = sample_mixtures(PRIOR, 40_000, 0, most=1e9)
     tempered = np.sqrt(PRIOR) / np.sqrt(PRIOR).sum()
     np.testing.assert_allclose(drawn.mean(0), tempered, atol=0.01)
     strengths = 0.1 * 50 ** (np.arange(15) / 14)
     expected = tempered * (1 - tempered) * np.mean(1 / (strengths + 1))
     np.testing.assert_allclose(drawn.var(0), expected, rtol=0.04)
-    flat = sample_mixtures(PRIOR, 20_000, 0, SamplingConfig(most=1e9, least=0.0, temperature=1.0))
-    np.testing.assert_allclose(flat.mean(0), PRIOR, atol=0.015)
 
 
 def test_draws_follow_their_seed_and_a_share_of_zero() -> None:
@@ -60,31 +57,22 @@ def test_draws_follow_their_seed_and_a_share_of_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prior", "count", "config", "message"),
+    ("prior", "message"),
     [
-        (np.array([[1.0]]), 1, {}, "prior \\(K,\\)"),
-        (np.array([1.5, -0.5]), 1, {}, "shares >= 0"),
-        (np.array([np.nan, 1.0]), 1, {}, "shares >= 0"),
-        (np.array([0.5, 0.4]), 1, {}, "sums to 1, actual 0.9"),
-        (PRIOR, 0, {}, "count >= 1"),
-        (PRIOR, 1, {"least": 0.3}, "least <= 1 / 4 domains"),
-        (PRIOR, 1, {"least": 1.0}, r"least in \[0, 1\)"),
-        (PRIOR, 1, {"most": 1.0}, "most > 1"),
-        (PRIOR, 1, {"strengths": 0}, "strengths >= 1"),
-        (PRIOR, 1, {"lowest_strength": 0.0}, "0 < lowest_strength"),
-        (PRIOR, 1, {"lowest_strength": 6.0}, "lowest_strength <= highest_strength"),
-        (PRIOR, 1, {"temperature": 0.0}, r"temperature in \(0, 1\]"),
-        (PRIOR, 1, {"temperature": float("nan")}, "finite temperature"),
+        (np.array([[1.0]]), "prior \\(K,\\)"),
+        (np.array([1.5, -0.5]), "shares >= 0"),
+        (np.array([np.nan, 1.0]), "shares >= 0"),
+        (np.array([0.5, 0.4]), "sums to 1, actual 0.9"),
     ],
 )
-def test_bad_draws_are_refused(prior: np.ndarray, count: int, config: dict, message: str) -> None:
+def test_bad_priors_are_refused(prior: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sample_mixtures(prior, count, 0, SamplingConfig(**config))
+        sample_mixtures(prior, 1, 0)
 
 
 def test_a_limit_that_nothing_keeps_is_told() -> None:
     with pytest.raises(DataError, match=r"no weight above 1\.01 times its prior, found 0 among"):
-        sample_mixtures(np.full(20, 0.05), 3, 0, SamplingConfig(most=1.01))
+        sample_mixtures(np.full(20, 0.05), 3, 0, most=1.01)
 
 
 # ---- the simulated optimum
@@ -108,7 +96,7 @@ def test_the_optimum_of_a_known_function() -> None:
     np.testing.assert_allclose(found.weights, best, atol=0.02)
     assert found.weights.sum() == pytest.approx(1)
     assert found.loss == pytest.approx(float(known.predict(found.weights[None])[0]))
-    assert found.loss_interval is found.weights_interval is found.weights_draws is None
+    assert found.weights_draws is None
     again = simulated_optimum(known, PRIOR, best=8)
     np.testing.assert_array_equal(found.weights, again.weights)
     assert (simulated_optimum(known, PRIOR, best=8, seed=1).weights != found.weights).any()
@@ -141,22 +129,12 @@ def test_a_gaussian_process_says_how_sure_it_is() -> None:
     weights, losses = planted(40, noise=0.1)
     model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
     found = simulated_optimum(model, PRIOR, draws=1000, best=16)
-    assert found.weights_interval is not None
-    assert found.loss_interval is not None
     assert found.weights_draws is not None
     assert found.weights_draws.shape == (400, 4)
     np.testing.assert_allclose(found.weights_draws.sum(1), 1)
-    low, high = found.weights_interval.T
-    inside = (low <= found.weights_draws) & (found.weights_draws <= high)
-    np.testing.assert_allclose(inside.mean(0), 0.94, atol=0.02)
-    np.testing.assert_allclose(found.loss_interval, model.predict_interval(found.weights[None])[0])
-    assert found.loss_interval[0] < found.loss < found.loss_interval[1]
-    half = simulated_optimum(model, PRIOR, draws=1000, best=16, probability=0.5)
-    assert half.weights_draws is not None
-    assert half.weights_interval is not None
-    np.testing.assert_array_equal(half.weights_draws, found.weights_draws)
-    assert (np.diff(half.weights_interval)[:, 0] < high - low).all()
-    assert half.probability == 0.5
+    again = simulated_optimum(model, PRIOR, draws=1000, best=16, posterior=False)
+    assert again.weights_draws is None
+    np.testing.assert_array_equal(again.weights, found.weights)
 
 
 def test_intervals_hold_the_planted_optimum_and_narrow_with_more_runs() -> None:
@@ -172,12 +150,12 @@ def test_intervals_hold_the_planted_optimum_and_narrow_with_more_runs() -> None:
             losses = Measured(best).predict(weights) + 0.1 * rng.standard_normal(count)
             model = fit_gaussian_process(weights, losses, length_scales="shared", kernel_draws=4)
             found = simulated_optimum(model, prior, **options)
-            assert found.weights_interval is not None
-            assert found.loss_interval is not None
-            low, high = found.weights_interval.T
+            assert found.weights_draws is not None
+            low, high = np.quantile(found.weights_draws, [0.03, 0.97], axis=0)
             held.append((low <= true.weights) & (true.weights <= high))
             loss = Measured(best).predict(found.weights[None])[0]
-            loss_held.append(found.loss_interval[0] < loss < found.loss_interval[1])
+            ends = interval_of_run(model, found.weights[None])[0]
+            loss_held.append(ends[0] < loss < ends[1])
             widths.setdefault(count, []).append(high - low)
     assert np.mean(held) > 0.85
     assert np.mean(loss_held) > 0.8
@@ -191,9 +169,10 @@ def test_contenders_hold_the_best_of_each_draw(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "CONTENDERS", 400)
     part = simulated_optimum(model, PRIOR, draws=2000, best=8)
     np.testing.assert_array_equal(whole.weights, part.weights)
-    assert whole.weights_interval is not None
-    assert part.weights_interval is not None
-    np.testing.assert_allclose(whole.weights_interval, part.weights_interval, atol=0.02)
+    assert whole.weights_draws is not None
+    assert part.weights_draws is not None
+    ends = [np.quantile(one.weights_draws, [0.03, 0.97], axis=0) for one in (whole, part)]
+    np.testing.assert_allclose(*ends, atol=0.02)
 
 
 def test_bad_simulations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +180,6 @@ def test_bad_simulations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (0, 11):
         with pytest.raises(ValueError, match=rf"best in \[1, draws\], actual {wrong} of 10"):
             simulated_optimum(known, PRIOR, draws=10, best=wrong)
-    with pytest.raises(ValueError, match="probability in"):
-        simulated_optimum(known, PRIOR, draws=10, best=1, probability=1.0)
     with pytest.raises(ValueError, match="sums to 1"):
         simulated_optimum(known, PRIOR / 2)
     model = fit_gaussian_process(*planted(10), length_scales="shared", kernel_draws=4)
