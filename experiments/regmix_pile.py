@@ -34,7 +34,6 @@ from bydore_pyro.baselines import (
     interval_of_run,
     prior_of,
     read_runs,
-    scales_of,
     spearman_x100,
 )
 
@@ -293,6 +292,15 @@ def correlate(
             if target == run.simulated:
                 chosen = models
     return results, chosen
+
+
+def scales_of(folder: Path, split: str) -> list[str]:
+    """Returns the scales of which a folder holds both tables of a split."""
+    weights, losses = (
+        {path.stem.removeprefix(start) for path in folder.glob(f"{start}*.csv")}
+        for start in (f"{split}_mixture_", f"{split}_pile_loss_")
+    )
+    return sorted(weights & losses)
 
 
 def read_tables(run: RegMixPileConfig) -> tuple[str, RunsTable, dict[str, RunsTable]]:

@@ -52,7 +52,6 @@ from .repetition import fit_repetition as fit_repetition
 from .repetition import measure_readings as measure_readings
 from .runs_table import RunsTable as RunsTable
 from .runs_table import read_runs as read_runs
-from .runs_table import scales_of as scales_of
 from .scale_up import ScaledUp as ScaledUp
 from .scale_up import scale_up as scale_up
 from .simulated_optimum import BEST as BEST

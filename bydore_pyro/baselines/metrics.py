@@ -44,12 +44,17 @@ def with_mean(table: RunsTable, shares: dict[str, float]) -> tuple[RunsTable, st
     """Returns the table with one target more, the weighted mean of some, and its name.
 
     A single metric is its own mean: the table stays as it is.
+
+    Raises:
+        DataError: When a metric has the mean's name.
     """
     if len(shares) == 1:
         return table, next(iter(shares))
     name = f"mean of {len(shares)} metrics"
     if len(set(shares.values())) > 1:
         name = f"weighted {name}"
+    if name in table.targets:
+        raise DataError(f"Expected no metric of the name '{name}', found one")
     mean = sum(share * table.losses_of(one) for one, share in shares.items())
     losses = np.concatenate([table.losses, np.asarray(mean)[:, None]], axis=1)
     return dataclasses.replace(table, targets=(*table.targets, name), losses=losses), name

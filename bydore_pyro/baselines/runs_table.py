@@ -13,7 +13,7 @@ import numpy as np
 from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
 from bydore_pyro.utils import DataError
 
-__all__ = ["RunsTable", "on_simplex", "read_runs", "scales_of", "table_columns"]
+__all__ = ["RunsTable", "on_simplex", "read_runs", "table_columns"]
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
@@ -25,6 +25,8 @@ UNROUNDED = 1e-6  # as far, nobody is told
 class RunsTable:
     """``N`` finished runs on mixtures of ``K`` domains, each with ``M`` target losses.
 
+    `read_runs` checks what it reads; here nothing is checked.
+
     Args:
         runs: Names of the runs, ``N`` different ones.
         domains: Names of the domains, ``K`` different ones.
@@ -33,9 +35,6 @@ class RunsTable:
         targets: Names of the losses, ``M`` different ones.
         losses: Of every run ``(N, M)``, finite, lower is better. Their unit is the table's own:
             nats per token, bits per byte, or an accuracy with its sign turned.
-
-    Raises:
-        ValueError: When names repeat or are missing, a shape differs, or a number is not valid.
     """
 
     runs: tuple[str, ...]
@@ -43,25 +42,6 @@ class RunsTable:
     weights: np.ndarray
     targets: tuple[str, ...]
     losses: np.ndarray
-
-    def __post_init__(self) -> None:
-        for field in ("runs", "domains", "targets"):
-            names = getattr(self, field)
-            if not names or len(set(names)) != len(names):
-                raise ValueError(f"Expected different {field}, at least one, actual {names}")
-        for field, columns in (("weights", self.domains), ("losses", self.targets)):
-            shape = (len(self.runs), len(columns))
-            values = getattr(self, field)
-            if values.shape != shape:
-                raise ValueError(f"Expected {field} of shape {shape}, actual {values.shape}")
-            if not np.isfinite(values).all():
-                raise ValueError(f"Expected finite {field}, found others")
-        if (self.weights < 0).any():
-            raise ValueError(f"Expected weights >= 0, actual {self.weights.min()}")
-        sums = self.weights.sum(1)  # (N,)
-        worst = sums[np.abs(sums - 1).argmax()]
-        if abs(worst - 1) > ROUNDING + UNROUNDED:
-            raise ValueError(f"Expected weights that sum to 1 in every run, actual {worst}")
 
     def losses_of(self, target: str) -> np.ndarray:
         """Returns a target's losses ``(N,)``, in the table's unit.
@@ -161,16 +141,6 @@ def read_runs(
         targets=tuple(targets),
         losses=losses.numbers(list(targets.values()))[[losses.row[run] for run in weights.runs]],
     )
-
-
-def scales_of(folder: Path, split: str) -> tuple[str, ...]:
-    """Returns the scales of which a folder of RegMix's tables holds both of a split."""
-    found = [
-        {match[2] for path in folder.glob("*.csv") if (match := pattern.fullmatch(path.name))
-         and match[1] == split}
-        for pattern in REGMIX
-    ]  # fmt: skip
-    return tuple(sorted(found[0] & found[1]))
 
 
 def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Path]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bydore_pyro.baselines.log_linear import relative_entropy
 from bydore_pyro.baselines.regression import PosteriorRegression, Regression
+from bydore_pyro.baselines.regression_input import checked_mixtures
 from bydore_pyro.mixture import within_caps
 from bydore_pyro.utils import DataError
 
@@ -196,9 +197,7 @@ def _own_best(
 
 def _on_simplex(prior: np.ndarray) -> np.ndarray:
     """Returns a prior ``(K,)`` that sums to 1 to the last digit."""
-    prior = np.asarray(prior, float)
-    if prior.ndim != 1 or not np.isfinite(prior).all() or (prior < 0).any():
-        raise ValueError(f"Expected a prior (K,) of shares >= 0, actual {prior}")
+    (prior,) = checked_mixtures(np.asarray(prior)[None], np.size(prior))
     if abs(prior.sum() - 1) > 1e-3:
         raise ValueError(f"Expected a prior that sums to 1, actual {prior.sum()}")
     return prior / prior.sum()

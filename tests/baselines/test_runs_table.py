@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bydore_pyro.baselines.csv_table import CsvTable
-from bydore_pyro.baselines.runs_table import RunsTable, on_simplex, read_runs, scales_of
+from bydore_pyro.baselines.runs_table import RunsTable, on_simplex, read_runs
 from bydore_pyro.utils.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "regmix"
@@ -111,13 +111,10 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
     [
         ("", LOSSES, "CSV file in UTF-8, found .*train_mixture_1m.csv: No columns"),
         ("index,train_a\n", LOSSES, "Expected runs in .*train_mixture_1m.csv, found none"),
-        (WEIGHTS, "index,a_val_loss\n", "Expected runs in .*train_pile_loss_1m.csv, found none"),
         (WEIGHTS.replace("index", "id"), LOSSES, "column 'index' in .*mixture_1m.csv, found id, t"),
-        (WEIGHTS, LOSSES.replace("index", "id"), "column 'index' in .*pile_loss_1m.csv, found id"),
         (WEIGHTS.replace("train", "part"), LOSSES, "columns of domains .*found index, part_the"),
         (WEIGHTS, LOSSES.replace("metric/", "").replace("_val", ""), "columns of losses .*step"),
         (WEIGHTS + "7,0.5,0.5,z\n", LOSSES, "run once in .*mixture_1m.csv, found '7' twice"),
-        (WEIGHTS, LOSSES + "3,1,1,1\n", "run once in .*pile_loss_1m.csv, found '3' twice"),
         (WEIGHTS + "8,0.5,0.5,z\n", LOSSES, r"'8' in train_mixture_1m.csv only \(1 such\)"),
         (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"'8' in train_pile_loss_1m.csv only \(2 such\)"),
         (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in row 3"),
@@ -125,24 +122,18 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
         (WEIGHTS, LOSSES.replace("step", "arxiv_val_loss"), "name once in .*'arxiv' twice"),
         (WEIGHTS.replace("train_the_pile_arxiv", "train_the_pile_"), LOSSES, "name for every col"),
         (WEIGHTS, LOSSES.replace("5.5", "nan"), "finite .*, run '3', column 'metric/.*'nan'"),
-        (WEIGHTS, LOSSES.replace("5.5", "-inf"), "finite number .*found '-inf'"),
         (WEIGHTS, LOSSES.replace("5.5", "five"), "finite number .*found 'five'"),
-        (WEIGHTS, LOSSES.replace("5.5", "5_5"), "finite number .*found '5_5'"),
-        (WEIGHTS, LOSSES.replace("5.5", ""), "finite number .*found ''"),
         (WEIGHTS, LOSSES.replace("3,5.5,3.25,", "3,5.5"), "run '3', column 'metric/the_pile_arxi"),
-        (WEIGHTS.replace("0.75", "x"), LOSSES, "run '7', column 'train_the_pile_pile_cc', found"),
+        (WEIGHTS, LOSSES.replace("5.5", "5_5"), "finite number .*found '5_5'"),
         (WEIGHTS.replace("0.25", "-0.25"), LOSSES, "weights >= 0 .* run '7', column .*found -0.25"),
         (WEIGHTS.replace("0.75", "0.76001"), LOSSES, "sum to 1 in .*found 1.01001 in run '7'"),
-        (WEIGHTS.replace("1.0,0", "0.9,0"), LOSSES, "sum to 1 in .*found 0.9 in run '3'"),
-        (WEIGHTS + "8,0.5,0.5,z,1,1,1\n", LOSSES, "CSV file in UTF-8, found .*Expected 4 fields"),
     ],
 )
 def test_bad_tables_are_one_line(tmp_path: Path, weights: str, losses: str, message: str) -> None:
     regmix(tmp_path, weights, losses)
-    for normalise in (True, False):
-        with pytest.raises(DataError, match=message) as raised:
-            read_runs(tmp_path, "train", normalise=normalise)
-        assert "\n" not in str(raised.value)
+    with pytest.raises(DataError, match=message) as raised:
+        read_runs(tmp_path, "train")
+    assert "\n" not in str(raised.value)
 
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
@@ -165,14 +156,10 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         (("other",), "train", None, "train_mixture_SCALE.csv .*found other.csv"),
         (("ratios", "metrics"), "train", None, "train_mixture_SCALE.csv .*found metrics.csv, rat"),
         (("ratios",), None, None, "ratios.csv and metrics.csv in .*, found no metrics.csv"),
-        (("metrics",), None, None, "ratios.csv and metrics.csv in .*, found no ratios.csv"),
         (("train_mixture_1m",), "train", None, "train_pile_loss_SCALE.csv in .*found train"),
-        (("train_mixture_1m", "train_pile_loss_2m"), "train", None, "found train_mixture_1m.csv,"),
         (("train_mixture_1m", "train_pile_loss_1m"), "test", "1m", "test_mixture_1m.csv and"),
         (("train_mixture_1m", "train_pile_loss_1m", "train_mixture_60m", "train_pile_loss_60m"),
          "train", None, "one split and scale of runs in .*found train 1m, train 60m: name"),
-        (("train_mixture_1m", "train_pile_loss_1m", "test_mixture_1m", "test_pile_loss_1m"),
-         None, None, "one split and scale of runs in .*found test 1m, train 1m: name"),
     ],
 )  # fmt: skip
 def test_what_lies_in_the_folder(
@@ -192,45 +179,22 @@ def test_the_scale_chooses_and_a_missing_folder_is_told(tmp_path: Path) -> None:
             read_runs(place, "train")
 
 
-def table(**changed: object) -> RunsTable:
-    parts: dict = {
-        "runs": ("1", "2"),
-        "domains": ("a", "b"),
-        "weights": np.array([[0.5, 0.5], [0.0, 1.0]]),
-        "targets": ("x", "y", "z"),
-        "losses": np.arange(6.0).reshape(2, 3),
-    }
-    return RunsTable(**{**parts, **changed})
-
-
 def test_columns_in_another_order() -> None:
-    other = table().ordered(("b", "a"), ("z", "x"))
+    table = RunsTable(
+        runs=("1", "2"),
+        domains=("a", "b"),
+        weights=np.array([[0.5, 0.5], [0.0, 1.0]]),
+        targets=("x", "y", "z"),
+        losses=np.arange(6.0).reshape(2, 3),
+    )
+    other = table.ordered(("b", "a"), ("z", "x"))
     assert (other.domains, other.targets) == (("b", "a"), ("z", "x"))
     np.testing.assert_array_equal(other.weights, [[0.5, 0.5], [1, 0]])
     np.testing.assert_array_equal(other.losses, [[2, 0], [5, 3]])
     with pytest.raises(DataError, match="same domains, found 'c' on one side only"):
-        table().ordered(("a", "b", "c"), ("x",))
+        table.ordered(("a", "b", "c"), ("x",))
     with pytest.raises(DataError, match="found 'w'"):
-        table().ordered(("a", "b"), ("w",))
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"runs": ("1", "1")}, "different runs"),
-        ({"domains": ()}, "different domains"),
-        ({"targets": ("x", "y", "x")}, "different targets"),
-        ({"weights": np.ones((2, 3))}, r"weights of shape \(2, 2\), actual \(2, 3\)"),
-        ({"losses": np.ones((3, 3))}, r"losses of shape \(2, 3\), actual \(3, 3\)"),
-        ({"losses": np.full((2, 3), np.nan)}, "finite losses"),
-        ({"weights": np.array([[0.5, 0.5], [np.inf, 0]])}, "finite weights"),
-        ({"weights": np.array([[1.5, -0.5], [0, 1]])}, "weights >= 0, actual -0.5"),
-        ({"weights": np.array([[0.5, 0.5], [0, 0.9]])}, "sum to 1 in every run, actual 0.9"),
-    ],
-)
-def test_bad_parts_are_refused(changed: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        table(**changed)
+        table.ordered(("a", "b"), ("w",))
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"the runs of RegMix are not in {SHARED}")
@@ -256,13 +220,6 @@ def test_a_numeric_column_that_is_no_domain_is_named(tmp_path: Path) -> None:
     ratios = RATIOS.replace("monday", "1000").replace("friday", "1000").replace("day", "steps")
     with pytest.raises(DataError, match=r"found 1001 in run 'a1'; without column 'steps' they wou"):
         read_runs(write(tmp_path, ratios=ratios, metrics=METRICS), None)
-
-
-def test_scales_that_lie_there(tmp_path: Path) -> None:
-    names = ("test_mixture_1B", "test_pile_loss_1B", "test_mixture_60m", "train_mixture_1m")
-    write(tmp_path, **dict.fromkeys(names, "x"))
-    assert scales_of(tmp_path, "test") == ("1B",)
-    assert scales_of(tmp_path, "train") == ()
 
 
 def test_a_table_may_be_named_itself(tmp_path: Path) -> None:

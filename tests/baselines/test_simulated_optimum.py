@@ -59,9 +59,9 @@ def test_draws_follow_their_seed_and_a_share_of_zero() -> None:
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        (np.array([[1.0]]), "prior \\(K,\\)"),
-        (np.array([1.5, -0.5]), "shares >= 0"),
-        (np.array([np.nan, 1.0]), "shares >= 0"),
+        (np.array([[0.5, 0.5]]), "weights of shape"),
+        (np.array([1.5, -0.5]), "weights >= 0"),
+        (np.array([np.nan, 1.0]), "weights >= 0"),
         (np.array([0.5, 0.4]), "sums to 1, actual 0.9"),
     ],
 )
