@@ -25,8 +25,11 @@ from tqdm import tqdm
 
 from bydore_pyro.baselines import (
     BEST,
+    LIGHTGBM,
+    TREES,
     AnyRegression,
     GaussianProcess,
+    PointRegression,
     RunsTable,
     SimulatedOptimum,
     fit_gaussian_process,
@@ -40,7 +43,7 @@ from bydore_pyro.baselines import (
 # The door would give the module of that name.
 from bydore_pyro.baselines.simulated_optimum import simulated_optimum
 from bydore_pyro.mixture import HDI_PROBABILITY
-from bydore_pyro.utils import RunFolder, provenance, tell
+from bydore_pyro.utils import DataError, RunFolder, provenance, require, tell
 
 ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a
 Gaussian process, and predict runs that were not fitted: the rank correlation on every target. Then
@@ -55,6 +58,9 @@ REGRESSIONS = (
     "Gaussian process",
 )
 STOPPING_SHARE = 0.2
+FEWEST_RUNS = 40  # LightGBM puts 20 in every leaf
+PATIENCE_ROUNDS = 3  # LightGBM stops where either metric has not fallen for so many
+LONGEST = 9900  # length scales above it lie at their bound: the domain has no influence
 SMOKE_DRAWS, SMOKE_BEST = 2000, 32
 PACKAGES = ("lightgbm", "scikit-learn", "scipy")
 
@@ -145,6 +151,32 @@ class RegMixPileOptions:
     run: RegMixPileConfig
 
 
+def stopped_trees(
+    runs: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
+) -> PointRegression:
+    """Fits LightGBM until it predicts other runs no better.
+
+    RegMix's notebook stops on the runs that it also tests on, so its figures are not those of
+    unseen runs.
+
+    Args:
+        runs: Weights ``(N, K)`` and losses ``(N,)`` to fit to.
+        others: The same of the runs on which the mean absolute or the mean squared error has not
+            fallen for 3 trees where it stops.
+
+    Raises:
+        DataError: When the runs are too few.
+    """
+    if len(runs[0]) < FEWEST_RUNS:
+        raise DataError(f"Expected at least {FEWEST_RUNS} runs for LightGBM, found {len(runs[0])}")
+    lightgbm = require("lightgbm", "baselines")
+    training = lightgbm.Dataset(*runs, params=LIGHTGBM)
+    stopping = lightgbm.Dataset(*others, reference=training)
+    stop = lightgbm.early_stopping(PATIENCE_ROUNDS, verbose=False)
+    trees = lightgbm.train(LIGHTGBM, training, TREES, valid_sets=[stopping], callbacks=[stop])
+    return PointRegression(kind="lightgbm", estimator=trees, domains=runs[0].shape[1])
+
+
 def fit_all(
     train: RunsTable, test: RunsTable, target: str, run: RegMixPileConfig
 ) -> dict[str, AnyRegression]:
@@ -156,11 +188,10 @@ def fit_all(
     scales: Any = "shared" if run.smoke else "per_domain"
     found = (
         fit_regression("linear", train.weights, losses),
-        fit_regression("lightgbm", train.weights, losses,
-                       evaluation=(test.weights, test.losses_of(target))),
+        stopped_trees((train.weights, losses), (test.weights, test.losses_of(target))),
         fit_regression("lightgbm", train.weights, losses),
-        fit_regression("lightgbm", train.weights[fitted], losses[fitted],
-                       evaluation=(train.weights[stopping], losses[stopping])),
+        stopped_trees((train.weights[fitted], losses[fitted]),
+                      (train.weights[stopping], losses[stopping])),
         fit_gaussian_process(train.weights, losses, length_scales=scales),
     )  # fmt: skip
     return dict(zip(REGRESSIONS, found, strict=True))
@@ -169,13 +200,18 @@ def fit_all(
 def details(model: AnyRegression, domains: Sequence[str]) -> dict[str, Any]:
     """Returns what a fit tells of itself."""
     if isinstance(model, GaussianProcess):
+        lengths = np.resize(model.estimator.kernel_.k1.k2.length_scale, len(domains))
         return {
             "noise_nats_per_token": model.noise,
-            "without_influence": [domains[place] for place in model.without_influence],
+            "without_influence": [
+                n for n, long in zip(domains, lengths > LONGEST, strict=True) if long
+            ],
             "notes": list(model.notes),
         }
-    trees = getattr(model, "trees", None)
-    return {} if trees is None else {"trees": trees}
+    if not isinstance(model, PointRegression) or model.kind == "linear":
+        return {}
+    best = model.estimator.best_iteration  # not positive where nothing could stop it
+    return {"trees": best if best > 0 else model.estimator.num_trees()}
 
 
 def correlations_table(results: Mapping[str, Mapping[str, Any]]) -> str:

@@ -10,11 +10,24 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from planted_tables import planted
 
-SCRIPT = Path(__file__).parents[1] / "experiments" / "regmix_pile.py"
+from bydore_pyro.baselines import fit_gaussian_process, fit_regression, interval_of_run
+from bydore_pyro.baselines.regression import PointRegression
+from bydore_pyro.baselines.regression_input import spearman_x100
+from bydore_pyro.baselines.runs_table import read_runs
+from bydore_pyro.baselines.simulated_optimum import simulated_optimum
+from bydore_pyro.mixture.published import pile_weights
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+import regmix_pile
+
+SCRIPT = Path(regmix_pile.__file__)
+SHARED = Path(__file__).parents[2] / "shared" / "regmix"
 DOMAINS = ("arxiv", "github", "pile_cc")
 PRIOR = "domain,weight\ngithub,0.3\narxiv,0.2\npile_cc,0.5\n"
 
@@ -136,6 +149,60 @@ def test_coverage_of_subsets(tmp_path: Path, run: Callable[..., tuple[int, str, 
     assert found["held"] >= 0.5
     assert set(found["held_by_domain"]) == set(DOMAINS)
     assert "hold the optimum of all 60 runs" in out
+
+
+def test_early_stopping_ends_at_the_least_error() -> None:
+    """Its trees are a beginning of the 1000: one more raises an error on what it stops on."""
+    weights, losses = planted(200, noise=0.3)
+    test, expected = planted(100, noise=0.3, seed=1)
+    whole = fit_regression("lightgbm", weights, losses)
+    stopped = regmix_pile.stopped_trees((weights, losses), (test, expected))
+    assert isinstance(whole, PointRegression)
+    trees = regmix_pile.details(stopped, "abcd")["trees"]
+    assert 1 < trees < 1000
+
+    def errors(trees: int) -> tuple[float, float]:
+        off = whole.estimator.predict(test, num_iteration=trees) - expected
+        return float(np.abs(off).mean()), float((off**2).mean())
+
+    part = whole.estimator.predict(test, num_iteration=trees)
+    np.testing.assert_allclose(stopped.predict(test), part, rtol=1e-12)
+    ahead = np.array([errors(trees + more) for more in range(1, 4)])
+    assert (ahead >= np.array(errors(trees))).all(0).any()
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the runs of RegMix are not in {SHARED}")
+def test_the_figures_of_the_authors() -> None:
+    """On the tables as they stand, with rounded weights."""
+    train, test = (
+        read_runs(SHARED, split, scale="1m", normalise=False) for split in ("train", "test")
+    )
+    losses, measured = train.losses_of("pile_cc"), test.losses_of("pile_cc")
+
+    def score(model: Any, measured: np.ndarray = measured) -> float:
+        return round(spearman_x100(model.predict(test.weights), measured) or 0.0, 2)
+
+    assert score(fit_regression("linear", train.weights, losses)) == 90.21
+    assert score(fit_regression("lightgbm", train.weights, losses)) == 99.04
+    scores = []
+    for target in train.targets:
+        expected = test.losses_of(target)
+        runs = (train.weights, train.losses_of(target))
+        model = regmix_pile.stopped_trees(runs, (test.weights, expected))
+        scores.append(score(model, expected))
+        if target == "pile_cc":
+            stopped = model
+    assert scores == [99.60, 99.71, 99.08, 99.45, 97.20, 99.77, 99.73, 99.18, 98.92, 96.87, 98.51,
+                      99.19, 99.12]  # fmt: skip
+    prior = np.array([pile_weights()["token_share"][name] for name in train.domains])
+    weights = dict(zip(train.domains, simulated_optimum(stopped, prior).weights, strict=True))
+    assert round(weights["pile_cc"], 4) == 0.8909
+    assert round(weights["ubuntu_irc"], 4) == 0.0614
+    # With one length scale, which is quick; with one for each domain it reaches 99.48.
+    process = fit_gaussian_process(train.weights, losses, length_scales="shared")
+    assert score(process) > 99.2
+    low, high = interval_of_run(process, test.weights).T
+    assert ((low < measured) & (measured < high)).mean() > 0.94
 
 
 def test_help_explains_itself(run: Callable[..., tuple[int, str, str]]) -> None:

@@ -40,6 +40,8 @@ from .regmix import fit_regmix as fit_regmix
 from .regmix import fit_runs as fit_runs
 from .regmix import prior_of as prior_of
 from .regmix import regress_runs as regress_runs
+from .regression import LIGHTGBM as LIGHTGBM
+from .regression import TREES as TREES
 from .regression import AnyRegression as AnyRegression
 from .regression import PointRegression as PointRegression
 from .regression import fit_regression as fit_regression

@@ -43,8 +43,6 @@ class GaussianProcess:
         domains: Number ``K`` of weights that it takes.
         others: The same with kernels drawn from their posterior. All that is predicted is the
             equal mixture of theirs; of `estimator` alone where there are none.
-        without_influence: Columns of the weights, from 0, of which no influence on the loss is
-            seen: their length scales lie at the upper bound.
         notes: What the search for the kernel's parameters could not settle; () where all is well.
         width: Factor of `standard_deviation` and of the intervals, which cross-validation finds.
     """
@@ -54,7 +52,6 @@ class GaussianProcess:
     scale: float
     domains: int
     others: tuple[Any, ...] = ()
-    without_influence: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     width: float = 1.0
 
@@ -199,14 +196,12 @@ def fit_gaussian_process(
         found = estimator.kernel_
         signal, noise = found.k1.k1.constant_value, found.k2.noise_level
         length = np.atleast_1d(found.k1.k2.length_scale)
-    longest = np.resize(length, domains) > 0.99 * LENGTH[1]
     return GaussianProcess(
         estimator=estimator,
         centre=centre,
         scale=scale,
         domains=domains,
         others=draw_kernels(estimator, kernel_draws),
-        without_influence=tuple(np.flatnonzero(longest).tolist()),
         notes=tuple(notes),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, Protocol, get_args
@@ -31,9 +30,8 @@ REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations o
 Kind = Literal["linear", "lightgbm", "log_linear", "gaussian_process"]
 PosteriorRegression = GaussianProcess | LogLinear  # those that know how sure they are
 
-# The authors' settings, LightGBM's own for the rest, and what makes it the same everywhere. Early
-# stopping ends where either metric has not fallen for so many rounds.
-TREES, PATIENCE_ROUNDS, MIN_RUNS_IN_LEAF = 1000, 3, 20
+# The authors' settings, LightGBM's own for the rest, and what makes it the same everywhere.
+TREES, MIN_RUNS_IN_LEAF = 1000, 20
 LIGHTGBM = {
     "objective": "regression",
     "metric": ["l1", "l2"],
@@ -61,7 +59,6 @@ class PointRegression:
         kind: "linear" or "lightgbm".
         estimator: Of scikit-learn or LightGBM, fitted.
         domains: Number ``K`` of weights that it takes.
-        trees: Trees that predict, of LightGBM; None otherwise.
         deviation: Standard deviation of a new run's loss about the prediction, which
             cross-validation finds; None before.
     """
@@ -69,7 +66,6 @@ class PointRegression:
     kind: str
     estimator: Any
     domains: int
-    trees: int | None = None
     deviation: float | None = None
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
@@ -97,13 +93,7 @@ def interval_of_run(model: Regression, weights: np.ndarray) -> np.ndarray:
     return np.stack([mean - half, mean + half], axis=1)
 
 
-def fit_regression(
-    kind: Kind,
-    weights: np.ndarray,
-    losses: np.ndarray,
-    *,
-    evaluation: tuple[np.ndarray, np.ndarray] | None = None,
-) -> AnyRegression:
+def fit_regression(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRegression:
     """Fits a regression of a target's loss on the weights.
 
     Args:
@@ -112,9 +102,6 @@ def fit_regression(
             `fit_log_linear`. "gaussian_process": see `fit_gaussian_process`.
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N,)``, in any unit.
-        evaluation: Weights and losses that stop LightGBM once its mean absolute or its mean squared
-            error on them has not fallen for 3 trees. RegMix's notebook gives the runs that it
-            also tests on, so its figures are not those of unseen runs.
 
     Returns:
         The fitted regression.
@@ -123,15 +110,10 @@ def fit_regression(
         ValueError: When the kind is unknown, a shape or number is not valid, or the library that
             fits is not installed.
         DataError: When there are too few runs, or all have one loss.
-
-    Warns:
-        UserWarning: When `evaluation` is given to a regression that does not stop early.
     """
     if kind not in get_args(Kind):
         raise ValueError(f"Expected one of {', '.join(get_args(Kind))}, actual {kind!r}")
     weights, losses = checked_runs(weights, losses)
-    if kind != "lightgbm" and evaluation is not None:
-        warnings.warn(f"{kind} does not stop early: evaluation has no effect", stacklevel=2)
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":
@@ -150,13 +132,5 @@ def fit_regression(
     lightgbm = require("lightgbm", "baselines")
     # LightGBM's own interface: the names of its scikit-learn interface change between versions.
     training = lightgbm.Dataset(weights, losses, params=LIGHTGBM)
-    stop: dict[str, Any] = {}
-    if evaluation is not None:
-        stopping = lightgbm.Dataset(*checked_runs(*evaluation, domains=domains), reference=training)
-        stop = {
-            "valid_sets": [stopping],
-            "callbacks": [lightgbm.early_stopping(PATIENCE_ROUNDS, verbose=False)],
-        }
-    estimator = lightgbm.train(LIGHTGBM, training, TREES, **stop)
-    trees = estimator.best_iteration if evaluation is not None else estimator.num_trees()
-    return PointRegression(kind=kind, estimator=estimator, domains=domains, trees=trees)
+    estimator = lightgbm.train(LIGHTGBM, training, TREES)
+    return PointRegression(kind=kind, estimator=estimator, domains=domains)

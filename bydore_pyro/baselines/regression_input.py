@@ -20,23 +20,18 @@ def checked_mixtures(weights: np.ndarray, domains: int) -> np.ndarray:
     return weights
 
 
-def checked_runs(
-    weights: np.ndarray, losses: np.ndarray, domains: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def checked_runs(weights: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns weights ``(N, K)`` and losses ``(N,)``, checked."""
     weights, losses = np.asarray(weights, float), np.asarray(losses, float)
-    weights = checked_mixtures(weights, domains or (weights.shape[-1] if weights.ndim else 1))
+    weights = checked_mixtures(weights, weights.shape[-1] if weights.ndim else 1)
     if losses.shape != (len(weights),):
         raise ValueError(f"Expected losses of shape ({len(weights)},), actual {losses.shape}")
     if not np.isfinite(losses).all():
         raise ValueError("Expected finite losses, found others")
-    if domains is None:
-        if len(losses) < 2:
-            raise DataError(f"Expected at least 2 runs for a regression, found {len(losses)}")
-        if np.ptp(losses) == 0:
-            raise DataError(f"Expected runs that differ in loss, found {losses[0]:g} in all")
-    elif not len(losses):
-        raise DataError("Expected runs to stop early on, found none")
+    if len(losses) < 2:
+        raise DataError(f"Expected at least 2 runs for a regression, found {len(losses)}")
+    if np.ptp(losses) == 0:
+        raise DataError(f"Expected runs that differ in loss, found {losses[0]:g} in all")
     return weights, losses
 
 

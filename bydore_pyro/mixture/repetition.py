@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["LARGE_MODEL_CONSTANT", "PROXY_CONSTANT", "effective_shares"]
+__all__ = ["PROXY_CONSTANT", "effective_shares"]
 
 PROXY_CONSTANT = 1.0  # R of a proxy that was not measured: a small model soon knows a text by heart
-LARGE_MODEL_CONSTANT = 15.39  # R of models of billions of parameters; Muennighoff et al., Table 1
 
 
 def effective_shares(

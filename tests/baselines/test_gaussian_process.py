@@ -23,7 +23,6 @@ def test_gaussian_process_finds_a_planted_function() -> None:
     test, expected = planted(400, seed=1)
     np.testing.assert_allclose(model.predict(test), expected, atol=0.15)
     assert model.noise == pytest.approx(0.05, rel=0.25)
-    assert set(model.without_influence) <= {1, 3}
     scales = model.estimator.kernel_.k1.k2.length_scale
     assert min(scales[1], scales[3]) > 3 * max(scales[0], scales[2])
     again = fit_regression("gaussian_process", weights, losses)
@@ -99,7 +98,8 @@ def test_what_the_search_for_the_kernel_cannot_settle_is_noted() -> None:
             weights, rng.standard_normal(40), length_scales="shared", kernel_draws=0
         )
     assert "the noise lies at its bound 1e-08" in smooth.notes
-    assert smooth.without_influence == (1, 2)
+    lengths = smooth.estimator.kernel_.k1.k2.length_scale
+    assert (lengths > 9900).tolist() == [False, True, True], "at the bound: without influence"
     # Where there is chance alone, nothing is predicted but the mean.
     np.testing.assert_allclose(chance.predict(weights), chance.centre, atol=0.1 * chance.scale)
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import pytest
 from planted_tables import planted
 
-from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.regmix import (
     RegMixConfig,
@@ -23,58 +21,15 @@ from bydore_pyro.baselines.regmix import (
     prior_of,
     regress_runs,
 )
-from bydore_pyro.baselines.regression import Regression, fit_regression, interval_of_run
-from bydore_pyro.baselines.runs_table import RunsTable, read_runs
+from bydore_pyro.baselines.regression import fit_regression
+from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.baselines.simulated_optimum import (
     simulated_optimum,
 )
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.utils.errors import DataError
 
-SHARED = Path(__file__).parents[3] / "shared" / "regmix"
 PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
-
-
-def spearman(one: np.ndarray, other: np.ndarray) -> float:
-    return float(pandas.DataFrame({0: one, 1: other}).corr(method="spearman").iloc[0, 1])
-
-
-# ---- the authors' figures
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the runs of RegMix are not in {SHARED}")
-def test_the_figures_of_the_authors() -> None:
-    """On the tables as they stand, with rounded weights."""
-    train, test = (
-        read_runs(SHARED, split, scale="1m", normalise=False) for split in ("train", "test")
-    )
-    losses, measured = train.losses_of("pile_cc"), test.losses_of("pile_cc")
-
-    def score(model: Regression) -> float:
-        return round(100 * spearman(model.predict(test.weights), measured), 2)
-
-    assert score(fit_regression("linear", train.weights, losses)) == 90.21
-    assert score(fit_regression("lightgbm", train.weights, losses)) == 99.04
-    scores = []
-    for target in train.targets:
-        expected = test.losses_of(target)
-        model = fit_regression(
-            "lightgbm", train.weights, train.losses_of(target), evaluation=(test.weights, expected)
-        )
-        scores.append(round(100 * spearman(model.predict(test.weights), expected), 2))
-        if target == "pile_cc":
-            stopped = model
-    assert scores == [99.60, 99.71, 99.08, 99.45, 97.20, 99.77, 99.73, 99.18, 98.92, 96.87, 98.51,
-                      99.19, 99.12]  # fmt: skip
-    prior = np.array([pile_weights()["token_share"][name] for name in train.domains])
-    weights = dict(zip(train.domains, simulated_optimum(stopped, prior).weights, strict=True))
-    assert round(weights["pile_cc"], 4) == 0.8909
-    assert round(weights["ubuntu_irc"], 4) == 0.0614
-    # With one length scale, which is quick; with one for each domain it reaches 99.48.
-    process = fit_gaussian_process(train.weights, losses, length_scales="shared")
-    assert score(process) > 99.2
-    low, high = interval_of_run(process, test.weights).T
-    assert ((low < measured) & (measured < high)).mean() > 0.94
 
 
 # ---- trained, or from tables

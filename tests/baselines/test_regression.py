@@ -24,7 +24,7 @@ def test_linear_finds_a_planted_line() -> None:
     slope = np.array([1.0, -2.0, 0.5, 3.0])
     model = fit_regression("linear", weights, weights @ slope + 4)
     assert isinstance(model, PointRegression)
-    assert (model.kind, model.domains, model.trees) == ("linear", 4, None)
+    assert (model.kind, model.domains) == ("linear", 4)
     other, _ = planted(7, seed=1)
     np.testing.assert_allclose(model.predict(other), other @ slope + 4, rtol=1e-12)
 
@@ -36,39 +36,11 @@ def test_lightgbm_finds_a_planted_order_and_is_deterministic(
     test, expected = planted(100, seed=1)
     model = fit_regression("lightgbm", weights, losses)
     assert isinstance(model, PointRegression)
-    assert model.trees == 1000
+    assert model.estimator.num_trees() == 1000
     assert spearman(model.predict(test), expected) > 0.95
     again = fit_regression("lightgbm", weights, losses)
     np.testing.assert_array_equal(model.predict(test), again.predict(test))
     assert capfd.readouterr() == ("", ""), "it must be silent"
-
-
-def test_early_stopping_ends_at_the_least_error() -> None:
-    """Its trees are a beginning of the 1000: one more raises an error on what it stops on."""
-    weights, losses = planted(200, noise=0.3)
-    test, expected = planted(100, noise=0.3, seed=1)
-    whole = fit_regression("lightgbm", weights, losses)
-    stopped = fit_regression("lightgbm", weights, losses, evaluation=(test, expected))
-    assert isinstance(stopped, PointRegression)
-    assert isinstance(whole, PointRegression)
-    assert stopped.trees is not None
-    assert 1 < stopped.trees < 1000
-
-    def errors(trees: int) -> tuple[float, float]:
-        off = whole.estimator.predict(test, num_iteration=trees) - expected
-        return float(np.abs(off).mean()), float((off**2).mean())
-
-    part = whole.estimator.predict(test, num_iteration=stopped.trees)
-    np.testing.assert_allclose(stopped.predict(test), part, rtol=1e-12)
-    ahead = np.array([errors(stopped.trees + more) for more in range(1, 4)])
-    assert (ahead >= np.array(errors(stopped.trees))).all(0).any()
-
-
-def test_early_stopping_has_no_effect_on_others() -> None:
-    weights, losses = planted(20)
-    for kind in ("linear", "gaussian_process"):
-        with pytest.warns(UserWarning, match=f"{kind} does not stop early"):
-            fit_regression(kind, weights, losses, evaluation=(weights, losses))
 
 
 @pytest.mark.parametrize("kind", ["linear", "lightgbm", "gaussian_process"])
@@ -105,10 +77,6 @@ def test_bad_choices_are_refused() -> None:
         fit_regression(kind, weights, losses)
     with pytest.raises(ValueError, match="per_domain or shared length scales, actual 'forest'"):
         fit_gaussian_process(weights, losses, length_scales=kind)
-    with pytest.raises(DataError, match="runs to stop early on, found none"):
-        fit_regression("lightgbm", weights, losses, evaluation=(weights[:0], losses[:0]))
-    with pytest.raises(ValueError, match=r"weights of shape \(S, 4\)"):
-        fit_regression("lightgbm", weights, losses, evaluation=(weights[:, :2], losses))
 
 
 @pytest.mark.parametrize("kind", ["linear", "lightgbm", "gaussian_process"])
