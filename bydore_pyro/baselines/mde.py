@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 
@@ -22,9 +21,6 @@ class MDEConfig:
 
     mde_proxies: int = field(
         default=25, metadata={"help": "Proxies on mixtures, beside one expert a domain."}
-    )
-    mde_regression: Literal["linear", "boosting"] = field(
-        default="linear", metadata={"help": "Regression from weights and MDE's feature to losses."}
     )
     mde_candidates: int = field(
         default=20_000, metadata={"help": "Mixtures among which MDE looks for the best prediction."}
@@ -79,8 +75,8 @@ def draw_mixtures(count: int, domains: int, rng: np.random.Generator) -> np.ndar
 def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     """Trains an expert on every domain and some proxies on mixtures; predicts the best mixture.
 
-    The predicted loss is a regression of the proxies' losses on their weights and MDE's feature.
-    The result is the mean of the best half per cent of `mde_candidates` drawn mixtures.
+    The predicted loss is a linear regression of the proxies' losses on their weights and MDE's
+    feature. The result is the mean of the best half per cent of `mde_candidates` drawn mixtures.
 
     Raises:
         DataError: When the budget does not reach.
@@ -89,7 +85,7 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     """
     from scipy.stats import spearmanr
 
-    regression = _regression(config.mde_regression)
+    regression = require("sklearn.linear_model", "baselines").LinearRegression()
     count = len(problem.names)
     steps = problem.steps_for("mde", count + config.mde_proxies)
     text = problem.text_for(steps)
@@ -147,9 +143,3 @@ def _target_tokens(problem: Problem, experts: list[FinishedRun]) -> tuple[np.nda
         parts.append(part)
         shares.append(np.full(part.shape[1], share / total / part.shape[1]))
     return np.concatenate(parts, 1), np.concatenate(shares)
-
-
-def _regression(kind: str) -> Any:
-    if kind == "linear":
-        return require("sklearn.linear_model", "baselines").LinearRegression()
-    return require("sklearn.ensemble", "baselines").GradientBoostingRegressor(random_state=0)

@@ -41,10 +41,8 @@ def test_drawn_mixtures_are_on_the_simplex_and_differ_in_spread() -> None:
     assert drawn.max(1).max() > 0.95
 
 
-@pytest.mark.parametrize("regression", ["linear", "boosting"])
-def test_the_targets_own_domain_wins(problem: Problem, regression: str) -> None:
-    config = MDEConfig(mde_proxies=20, mde_candidates=2000, mde_regression=regression)
-    fit = fit_mde(problem, config)
+def test_the_targets_own_domain_wins(problem: Problem) -> None:
+    fit = fit_mde(problem, MDEConfig(mde_proxies=20, mde_candidates=2000))
     assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     assert fit.details["spearman_of_feature_and_loss"] > 0.8
     spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
@@ -61,7 +59,7 @@ def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:
 
 
 def test_bad_settings(problem: Problem) -> None:
-    for wrong in ({"mde_proxies": 2}, {"mde_candidates": 0}, {"mde_regression": "cubic"}):
+    for wrong in ({"mde_proxies": 2}, {"mde_candidates": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             MDEConfig(**wrong)
     with pytest.raises(DataError, match="for mde"):
