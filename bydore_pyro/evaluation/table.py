@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bydore_pyro.evaluation.benchmarks import PILE13
-from bydore_pyro.mixture import average_score, benchmark_scores, misprinted_averages
+from bydore_pyro.mixture import average_score, benchmark_scores
 
 __all__ = ["average_of", "paper_scores", "score_line", "scores_table"]
 
@@ -75,11 +75,6 @@ def scores_table(scores: Mapping[str, Any]) -> str:
             "Not found as the paper's scores were (lm-eval's own task and all its questions, the "
             f"mean over 0 to 5 examples): {', '.join(different)}."
         )
-    for case in scores["paper"] if len(ours) == len(PILE13) else ():
-        lines += [
-            f"{method}: the paper prints an average of {printed:.2f}, its rows give {computed:.2f}."
-            for method, (printed, computed) in misprinted_averages(int(case[4:])).items()
-        ]
     lines += [
         f"{label}: at least {result['requests_cut']:,} of {result['requests']:,} requests did not "
         "fit the model's context and lost their beginning."

@@ -6,7 +6,6 @@ from .pile import PILE_COLUMN as PILE_COLUMN
 from .pile import PILE_DOMAINS as PILE_DOMAINS
 from .published import average_score as average_score
 from .published import benchmark_scores as benchmark_scores
-from .published import misprinted_averages as misprinted_averages
 from .repetition import PROXY_CONSTANT as PROXY_CONSTANT
 from .repetition import effective_shares as effective_shares
 from .weights_files import length_file as length_file
