@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bydore_pyro.baselines.kernel_gradient import quick_process
-from bydore_pyro.baselines.kernel_posterior import kernel_draws as draw_kernels
+from bydore_pyro.baselines.kernels import kernel_draws as draw_kernels
+from bydore_pyro.baselines.kernels import quick_process
 from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
 from bydore_pyro.utils import require
 
@@ -171,7 +171,7 @@ def fit_gaussian_process(
         losses: Of the runs ``(N,)``, in any unit.
         length_scales: "per_domain" finds out which domains matter; "shared" does not ask.
         kernel_draws: So many kernels are drawn from their posterior (see
-            `bydore_pyro.baselines.kernel_posterior`), and all predictions are their mixture; 0
+            `bydore_pyro.baselines.kernels`), and all predictions are their mixture; 0
             takes the most likely one for the truth, whose intervals are too narrow where there
             are few runs for a domain.
 
