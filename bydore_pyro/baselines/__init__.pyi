@@ -26,7 +26,6 @@ from .metrics import metric_shares as metric_shares
 from .metrics import with_mean as with_mean
 from .mixmin import MixMinConfig as MixMinConfig
 from .mixmin import fit_mixmin as fit_mixmin
-from .next_table import next_table as next_table
 from .problem import Fit as Fit
 from .problem import Problem as Problem
 from .proposal import gain_over as gain_over
@@ -53,6 +52,7 @@ from .repetition import RepetitionLaw as RepetitionLaw
 from .repetition import fit_repetition as fit_repetition
 from .repetition import measure_readings as measure_readings
 from .runs_table import RunsTable as RunsTable
+from .runs_table import next_table as next_table
 from .runs_table import read_runs as read_runs
 from .scale_up import ScaledUp as ScaledUp
 from .scale_up import scale_up as scale_up

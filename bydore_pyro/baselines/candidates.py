@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.baselines.csv_table import CsvTable
-from bydore_pyro.baselines.measured_distance import distance_to_runs
-from bydore_pyro.baselines.proposal import gain_over
+from bydore_pyro.baselines.proposal import distance_to_runs, gain_over
 from bydore_pyro.baselines.regression import Regression, interval_of_run
 from bydore_pyro.baselines.runs_table import on_simplex
 from bydore_pyro.baselines.scale_up import ScaledUp

@@ -1,7 +1,12 @@
-"""Tables of finished runs: the mixture that each was trained on, and the losses that it reached."""
+"""Tables of finished runs: the mixture that each was trained on, and the losses that it reached.
+
+Tables are read, and the mixtures to train next are written as further rows of them.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import warnings
 from collections.abc import Sequence
@@ -13,7 +18,7 @@ import numpy as np
 from bydore_pyro.baselines.csv_table import CsvTable, require_once, some
 from bydore_pyro.utils import DataError
 
-__all__ = ["RunsTable", "on_simplex", "read_runs", "table_columns"]
+__all__ = ["RunsTable", "next_table", "on_simplex", "read_runs", "table_columns"]
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
@@ -141,6 +146,40 @@ def read_runs(
         targets=tuple(targets),
         losses=losses.numbers(list(targets.values()))[[losses.row[run] for run in weights.runs]],
     )
+
+
+def next_table(
+    folder: Path, split: str | None, domains: Sequence[str], mixtures: np.ndarray
+) -> str:
+    """Returns mixtures as CSV text with the header of a folder's table of weights.
+
+    Once its rows stand in that table, and their losses in the other one, `read_runs` reads them as
+    it reads the others. The runs get names that the table does not have: the next numbers where its
+    runs are numbered, else `next-N`. Columns that are no domain's hold the run's name.
+
+    Args:
+        folder: As for `read_runs`.
+        split: As for `read_runs`.
+        domains: All the table's domains, in the mixtures' order.
+        mixtures: Weights ``(n, K)``.
+
+    Raises:
+        DataError: When the tables are missing or cannot be read.
+    """
+    table, column_of, _, _ = table_columns(folder, split)
+    place_of = {column_of[name]: place for place, name in enumerate(domains)}
+    numbered = all(run.isdecimal() for run in table.runs)
+    number = max(map(int, table.runs)) if numbered else len(table.runs)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    for weights in mixtures:
+        number += 1
+        while (name := str(number) if numbered else f"next-{number}") in table.row:
+            number += 1
+        row = (repr(float(weights[place_of[c]])) if c in place_of else name for c in table.columns)
+        writer.writerow(row)
+    return text.getvalue()
 
 
 def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Path]:
