@@ -1,4 +1,4 @@
-"""Files of configuration with a mixture's shares, one writer a trainer.
+"""Files with a mixture's shares, one writer a trainer: configuration, in two cases as Python.
 
 "Sequences" are cut from packed tokens, all of one length: a share of them is a share of tokens,
 which is what a mixture's weights are. "Documents" have their own lengths: a share of them is not.
@@ -17,12 +17,14 @@ __all__ = [
     "for_datasets",
     "for_doremi",
     "for_levanter",
+    "for_litgpt",
     "for_megatron",
     "for_nanotron",
     "for_nemo",
     "for_olmo_core",
     "for_regmix",
     "for_streaming",
+    "for_torchtitan",
 ]
 
 BLOCKS = tuple(2**n for n in range(11, 16))  # levanter's default block of 2048, up to its largest
@@ -146,3 +148,68 @@ def for_doremi(shares: Sequence[Share], samples: Samples) -> str:
     """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain."""
     weights = {share.name: share.weight for share in sorted(shares, key=lambda s: s.name)}
     return _json({"train_domain_weights": weights, "eval_domain_weights": weights})
+
+
+def for_torchtitan(shares: Sequence[Share], samples: Samples) -> str:
+    """torchtitan: a Python module with `WEIGHTS` and the mix of `WeightedDataset`, weights > 0."""
+    each, mix = "datasets[name]", "DatasetMixConfig(datasets=weighted)"
+    packed = "ConcatThenSplitPackingConfig(dataset={})".format
+    if samples == "sequences":
+        each = packed(each)
+    else:
+        mix = packed(mix)
+    return f'''"""Weights of domains for torchtitan: shares of {UNITS[samples]}."""
+
+WEIGHTS = {_literal(shares)}
+
+
+def mixed(datasets):
+    """Takes a dataset's configuration by domain, unpacked; returns that of their packed mix."""
+    from torchtitan.components.data import (
+        ConcatThenSplitPackingConfig,
+        DatasetMixConfig,
+        WeightedDataset,
+    )
+
+    weighted = tuple(
+        WeightedDataset(
+            dataset={each},
+            weight=weight,
+        )
+        for name, weight in WEIGHTS.items()
+    )
+    return {mix}
+'''
+
+
+def for_litgpt(shares: Sequence[Share], samples: Samples) -> str:
+    """LitGPT: a Python module with the `CombinedStreamingDataset` for a data module's training."""
+    paths = "".join(f"    {share.name!r}: {share.path!r},\n" for share in shares)
+    return f'''"""Weights of domains for LitGPT: shares of {UNITS[samples]}."""
+
+PATHS = {{
+{paths}}}
+WEIGHTS = {_literal(shares)}
+
+
+def train_dataset(block_size, seed=42):
+    """Takes a sequence's tokens and one more; returns the dataset for a `StreamingDataLoader`."""
+    from litdata.streaming import CombinedStreamingDataset, StreamingDataset, TokensLoader
+
+    datasets = [
+        StreamingDataset(
+            input_dir=path,
+            item_loader=TokensLoader(block_size=block_size),
+            shuffle=True,
+            drop_last=True,
+        )
+        for path in PATHS.values()
+    ]
+    return CombinedStreamingDataset(
+        datasets=datasets, seed=seed, weights=tuple(WEIGHTS.values()), iterate_over_all=False
+    )
+'''
+
+
+def _literal(shares: Sequence[Share]) -> str:
+    return "{\n" + "".join(f"    {s.name!r}: {s.weight!r},\n" for s in shares) + "}"

@@ -11,14 +11,15 @@ from bydore_pyro.export.config_files import (
     for_datasets,
     for_doremi,
     for_levanter,
+    for_litgpt,
     for_megatron,
     for_nanotron,
     for_nemo,
     for_olmo_core,
     for_regmix,
     for_streaming,
+    for_torchtitan,
 )
-from bydore_pyro.export.python_files import for_litgpt, for_torchtitan
 from bydore_pyro.export.shares import Samples, Share
 from bydore_pyro.utils import require_finite
 
