@@ -31,6 +31,7 @@ from bydore_pyro.utils import (
     check_belongs,
     deferred,
     remove_half_written,
+    return_freed_memory,
     tell,
     versions,
 )
@@ -105,6 +106,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
         with deferred() as asked:
             _train(state, options, folder, run, asked)
         result = write_search(state, options, folder)
+        return_freed_memory()
     except (Exception, KeyboardInterrupt) as error:
         try:
             _write_broken_off(state, options, folder, error)
