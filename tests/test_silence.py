@@ -71,7 +71,7 @@ def test_no_command_opens_a_socket(tmp_path: Path) -> None:
     words = [sys.executable, "-c", RUN, f"{LINES}\n{HUB}"]
     done = subprocess.run(words, cwd=tmp_path, env=given, capture_output=True, text=True)
     *_, missing = LINES.splitlines()
-    ended = [line for line in done.stdout.splitlines() if line.startswith("2 ")]
+    ended = [line for line in done.stdout.splitlines() if line.startswith("2 evaluate")]
     assert ended == [f"2 {missing}", f"2 {HUB}"], done.stderr[-3000:]
     assert done.stderr.count("Expected the data of all tasks, found none for 2") == 2
     assert (tmp_path / "TARGET" / "model" / "scores.json").is_file()

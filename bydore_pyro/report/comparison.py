@@ -9,10 +9,11 @@ from typing import Any
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.drawing import Look
 from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number
 
-__all__ = ["Cell", "Row", "agreement_cells", "cautions", "comparison_table", "domains_by_weight"]
+__all__ = ["Cell", "Row", "agreement_table", "cautions", "comparison_table", "domains_by_weight"]
 
 ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # that other rows tell
 
@@ -164,20 +165,23 @@ def _told(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def agreement_cells(record: RunRecord) -> dict[str, Cell]:
-    """Returns how several seeds agree on each domain, a cell a domain."""
-    cells = {}
-    for name, row in record.agreement.items():
-        try:
-            mean, spread, deviation, coverage = (
-                float(row[column])
-                for column in ("mean", "sd_over_seeds", "posterior_sd", "coverage")
-            )
-        except (KeyError, ValueError):
-            continue
-        more = f"± {number(spread, 4)}; posterior's own {number(deviation, 4)}; "
-        more += f"coverage {number(coverage)}"
-        if row.get("overconfident") == "True":
-            more += "; overconfident"
-        cells[name] = Cell(text=number(mean), more=more)
-    return cells
+def agreement_table(record: RunRecord) -> Table:
+    """Returns how several seeds agree on each domain."""
+    rows = [
+        (
+            name,
+            number(one.mean),
+            number(one.sd_over_seeds, 4),
+            number(one.posterior_sd, 4),
+            number(one.coverage, 2),
+            "overconfident" if one.overconfident else "",
+        )
+        for name, one in record.agreement.items()
+    ]
+    return Table(
+        header=("domain", "weight", "sd over seeds", "posterior's own sd", "coverage", ""),
+        rows=rows,
+        caption="The mean weights over the seeds",
+        note="Coverage: the share of pairs of seeds in which the interval of one holds the weight "
+        "that the other found.",
+    )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.report.comparison import (
-    Cell,
-    agreement_cells,
+    agreement_table,
     cautions,
     comparison_table,
     domains_by_weight,
@@ -29,6 +27,7 @@ from bydore_pyro.report.drawing import (
 )
 from bydore_pyro.report.page_frame import frame, plot
 from bydore_pyro.report.run_record import RunRecord, labelled_runs
+from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import number
 
@@ -51,13 +50,6 @@ def comparison_page(records: Sequence[RunRecord]) -> dict[str, Any]:
     looks = domain_looks(sorted({name for r in (*records, *runs) for name in r.domains}))
     marks = run_looks([run.label for run in runs])
     table = comparison_table(runs, looks)
-    if lone:
-        agreed = agreement_cells(lone)
-        table = {
-            section: [replace(row, cells=[*row.cells, agreed.get(row.label, Cell(text=""))])
-                      for row in rows]
-            for section, rows in table.items()
-        }  # fmt: skip
     title = f"{lone.label}: {len(runs)} seeds" if lone else f"{len(runs)} runs compared"
     place = f"Run folder: {lone.path}" if lone else ", ".join(str(r.path) for r in records)
     drawn = f" The {MOST_DRAWN} largest of {len(looks)}." if len(looks) > MOST_DRAWN else ""
@@ -68,7 +60,7 @@ def comparison_page(records: Sequence[RunRecord]) -> dict[str, Any]:
         "damaged": list(dict.fromkeys(d for record in (*records, *runs) for d in record.damaged)),
         "verdicts": verdicts_of(lone) if lone else [],
         "runs": marks,
-        "seeds": lone is not None,
+        "agreement": agreement_table(lone) if lone else Table(),
         "sections": {section: rows for section, rows in table.items() if rows},
         "weights": plot("weights", "Weights by domain and run", figure),
         "weights_caption": "Points: weights, as shares of the training tokens. Lines: "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.report.drawing import MOST_DRAWN, Look, escaped, figure_of, line_trace
 from bydore_pyro.report.run_record import RunRecord, as_number, named_numbers
+from bydore_pyro.report.table import Table
 from bydore_pyro.report.thresholds import MOST_EPOCHS
 from bydore_pyro.report.words import clean, count, number, percent
 
@@ -18,7 +19,7 @@ __all__ = [
     "Length",
     "advice",
     "length_epochs_figure",
-    "length_rows",
+    "length_table",
     "length_weights_figure",
     "lengths_in",
     "read_often",
@@ -94,15 +95,13 @@ def advice(
     return told + "--max_epochs caps it."
 
 
-def length_rows(lengths: list[Length]) -> tuple[list[str], list[tuple[str, ...]]]:
+def length_table(lengths: list[Length]) -> Table:
     """Returns the largest weights by length, with epochs; and what each length leaves unexplained.
 
-    Returns:
-        A header, and a row a domain, largest first; nothing of fewer than two lengths.
+    A domain has a row, the largest first. Fewer than two lengths have none.
     """
     if len(lengths) < 2:
-        return [], []
-    header = ["tokens of the run", *(count(one.tokens) for one in lengths)]
+        return Table()
     largest = {name: max(one.weights.get(name, 0.0) for one in lengths)
                for name in lengths[0].weights}  # fmt: skip
     rows = []
@@ -113,7 +112,11 @@ def length_rows(lengths: list[Length]) -> tuple[list[str], list[tuple[str, ...]]
         )
         rows.append((clean(name), *cells))
     rows.append(("unexplained", *(percent(one.unexplained) for one in lengths)))
-    return header, rows
+    return Table(
+        header=("tokens of the run", *(count(one.tokens) for one in lengths)),
+        rows=rows,
+        caption="The largest weights by length, and how often the run reads each",
+    )
 
 
 def length_weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:

@@ -50,7 +50,7 @@ def judge_coverage(record: RunRecord) -> Verdict | None:
     if unexplained is None:
         return None
     level = COVERED.level(unexplained)
-    answers = {"good": "Yes", "caution": "In part", "bad": "Hardly"}
+    answers = {"good": "Yes", "careful": "In part", "bad": "Hardly"}
     scale = scale_told(record.number("matching", "scale"))
     return Verdict(
         level=level,
@@ -72,7 +72,7 @@ def judge_rounds(record: RunRecord) -> Verdict | None:
         answer, told = "One round cannot tell", "There was only one round: nothing to compare."
     else:
         level = ROUNDS_AGREE.level(apart)
-        answers = {"good": "Yes", "caution": "The rounds differ", "bad": "No, the rounds differ"}
+        answers = {"good": "Yes", "careful": "The rounds differ", "bad": "No, the rounds differ"}
         answer = answers[level]
         told = (
             f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "

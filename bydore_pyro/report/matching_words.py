@@ -8,28 +8,23 @@ from typing import Any
 
 from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.run_record import as_number, named_numbers
+from bydore_pyro.report.table import Table
 from bydore_pyro.report.thresholds import COVERED
-from bydore_pyro.report.words import ABSENT, clean, number, percent
+from bydore_pyro.report.words import clean, count, number, percent
 
 __all__ = [
-    "ROUNDS_HEADER",
     "Round",
     "check_told",
     "covered",
     "inference_told",
     "last_alone",
-    "round_rows",
+    "round_tables",
     "rounds_in",
-    "rows_by_round",
     "scale_told",
     "width_told",
 ]
 
 MOST_ROWS = 8  # domains in the table of the rounds
-ROUNDS_HEADER = (
-    *("round", "after step", "sequences", "validation loss", "unexplained", "scale"),
-    "inference",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,39 +151,42 @@ def width_told(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def round_rows(rounds: list[Round]) -> list[tuple[str, ...]]:
-    """Returns a row a round: the cells of `ROUNDS_HEADER`."""
-    return [
-        (
-            str(place),
-            str(one.step),
-            ABSENT if "sequences" not in one.figures else f"{one.figures['sequences']:,.0f}",
-            number(one.figures.get("validation_loss")),
-            percent(one.figures.get("unexplained")),
-            number(one.figures.get("scale"), 2),
-            f"{'settled' if one.settled else 'not settled'} after "
-            f"{number(one.figures.get('inference_steps'), 0)} steps",
-        )
-        for place, one in enumerate(rounds, start=1)
-    ]
-
-
-def rows_by_round(rounds: list[Round]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Returns the largest weights by each round alone and by all rounds up to it.
-
-    Returns:
-        A header, and a row a domain, largest first.
-    """
+def round_tables(rounds: list[Round]) -> list[Table]:
+    """Returns the largest weights by each round alone and by all rounds up to it, and the rounds'
+    other figures; nothing without rounds."""
     if not rounds:
-        return [], []
+        return []
     header = ["domain", "round 1"]
     for place in range(2, len(rounds) + 1):
         header += [f"round {place} alone", f"rounds 1 to {place}"]
-    last = rounds[-1].weights
-    rows = []
+    last, rows = rounds[-1].weights, []
     for name in sorted(last, key=lambda name: -last[name])[:MOST_ROWS]:
         cells = [number(rounds[0].weights.get(name))]
         for one in rounds[1:]:
             cells += [number(one.alone.get(name)), number(one.weights.get(name))]
         rows.append((clean(name), *cells))
-    return header, rows
+    weights = Table(
+        header=header,
+        rows=rows,
+        caption="The largest weights, by the evidence of each round alone and of all rounds so far",
+    )
+    figures = Table(
+        header=("round", "after step", "sequences", "validation loss", "unexplained", "scale",
+                "inference"),
+        rows=[_figures_of(place, one) for place, one in enumerate(rounds, start=1)],
+        caption="The rounds. Unexplained and scale belong to the evidence of all rounds so far",
+    )  # fmt: skip
+    return [weights, figures]
+
+
+def _figures_of(place: int, one: Round) -> tuple[str, ...]:
+    return (
+        str(place),
+        str(one.step),
+        count(one.figures.get("sequences")),
+        number(one.figures.get("validation_loss")),
+        percent(one.figures.get("unexplained")),
+        number(one.figures.get("scale"), 2),
+        f"{'settled' if one.settled else 'not settled'} after "
+        f"{number(one.figures.get('inference_steps'), 0)} steps",
+    )

@@ -63,18 +63,15 @@ def judge_regression(record: RunRecord) -> Verdict | None:
     rank = record.number("details", "regressions", chosen, "spearman_x100")
     if rank is None:
         return None
-    told = "; ".join(
-        f"{kind} {number(record.number(*place, 'spearman_x100'), 1)}, error "
-        f"{number(record.number(*place, 'rmse'), 4)}, "
-        f"{percent(record.number(*place, 'coverage'))} in their 94 % intervals"
-        for kind in rows
-        for place in [("details", "regressions", str(kind))]
-    )
+    place = ("details", "regressions", chosen)
+    best = " has the best rank correlation and" if len(rows) > 1 else ""
     return Verdict(
-        level="good" if rank >= RANKS else "caution",
+        level="good" if rank >= RANKS else "careful",
         question="Does it predict runs that it has not seen?",
         answer="It ranks them" if rank >= RANKS else "Roughly",
-        figures=f"Rank correlation x 100 of left-out runs: {told}. {chosen} was taken.",
+        figures=f"{chosen}{best} was taken. Of runs that were left out: rank correlation x 100 "
+        f"{number(rank, 1)}, error {number(record.number(*place, 'rmse'), 4)}, "
+        f"{percent(record.number(*place, 'coverage'))} in their 94 % intervals.",
     )
 
 
@@ -84,7 +81,7 @@ def judge_distance(record: RunRecord) -> Verdict | None:
     if farther is None:
         return None
     return Verdict(
-        level="caution" if farther > FAR else "good",
+        level="careful" if farther > FAR else "good",
         question="Was anything like it run?",
         answer="No" if farther > FAR else "Yes",
         figures=str(record.metrics["details"]["distance"].get("words", "")),
@@ -98,7 +95,8 @@ def judge_gain(record: RunRecord) -> Verdict | None:
     if mixture is None or gain is None or not mixture.predicted_loss:
         return None
     told = "; ".join(
-        f"{name} {number(mean, 4)}" + ("" if sd is None else f" ± {number(sd, 4)}")
+        f"{'these weights' if name == 'weights' else name} {number(mean, 4)}"
+        + ("" if sd is None else f" ± {number(sd, 4)}")
         for name, (mean, sd) in mixture.predicted_loss.items()
     )
     probability = record.number("details", "gain_over_prior", "probability")
@@ -118,7 +116,7 @@ def judge_gain(record: RunRecord) -> Verdict | None:
         )
     sure = probability >= SURE
     return Verdict(
-        level="good" if sure else "caution",
+        level="good" if sure else "careful",
         question=question,
         answer="Yes, as predicted" if sure else "Perhaps",
         figures=figures,

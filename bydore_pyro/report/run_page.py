@@ -16,27 +16,23 @@ from bydore_pyro.report.figures import (
 )
 from bydore_pyro.report.lengths import (
     length_epochs_figure,
-    length_rows,
+    length_table,
     length_weights_figure,
     lengths_in,
 )
-from bydore_pyro.report.matching_words import (
-    ROUNDS_HEADER,
-    round_rows,
-    rounds_in,
-    rows_by_round,
-)
+from bydore_pyro.report.matching_words import round_tables, rounds_in
 from bydore_pyro.report.page_frame import frame, plot
+from bydore_pyro.report.regression_tables import regression_tables
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.run_sections import (
     asked,
     commands,
-    cost_parts,
+    cost_table,
+    cost_told,
     domain_rows,
     every_option,
-    loss_rows,
-    manifest_rows,
-    other_methods,
+    loss_table,
+    manifest_table,
     short_version,
     source_of,
 )
@@ -45,13 +41,6 @@ from bydore_pyro.report.words import number, percent
 
 __all__ = ["run_page"]
 
-METHODS_NOTE = (
-    "The other methods were not run here. Their cost is counted from their authors' procedures, "
-    "with every proxy trained as long as this search. bydore fit runs them within a budget, and "
-    "bydore report RUN FIT compares what was then measured."
-)
-COST_HEADER = ("part", "tokens", "FLOPs", "share", "time", "share")
-
 
 def run_page(record: RunRecord) -> dict[str, Any]:
     """Returns what the template `run.html` shows of a run.
@@ -59,13 +48,9 @@ def run_page(record: RunRecord) -> dict[str, Any]:
     Raises:
         ImportError: When plotly or jinja2 is not installed.
     """
-    mixture, looks = record.mixture, domain_looks(record.domains)
-    hdi = "" if mixture is None or mixture.hdi is None else percent(mixture.hdi_probability)
-    rows = domain_rows(record, looks)
-    told = {}
-    for row in rows:
-        more = filter(None, (f"weight {row['weight']}", row["interval"], row["verdict"]))
-        told[row["look"].key] = f"{row['look'].name}: {', '.join(more)}"
+    looks = domain_looks(record.domains)
+    rows = domain_rows(record)
+    told = {looks[row.name].key: f"{row.name}: {row.told}" for row in rows}
     versions = record.metrics.get("versions")
     version = versions.get("bydore-pyro") if isinstance(versions, dict) else None
     title = f"{record.label}: weights of {len(record.domains)} domains"
@@ -75,7 +60,9 @@ def run_page(record: RunRecord) -> dict[str, Any]:
         **_figures(record),
         **_rounds(record),
         **_lengths(record),
-        **_costs(record),
+        "cost": cost_told(record),
+        "costs": [cost_table(record, total) for total in ("search", "verification")],
+        "regression": regression_tables(record),
         "stopped": str(record.metrics["stopped"]) if "stopped" in record.metrics else "",
         "damaged": record.damaged,
         "short": short_version(record),
@@ -83,16 +70,12 @@ def run_page(record: RunRecord) -> dict[str, Any]:
         "asked": asked(record),
         "options": every_option(record),
         "rows": rows,
-        "looks": [row["look"] for row in rows[:MOST_DRAWN]],
-        "capped": mixture is not None and mixture.free_weights is not None,
-        "interval_label": hdi,
-        "draws": bool(record.draws),
-        "epochs": bool(record.numbers("run_epochs")),
-        "decided": bool(decisions(record)),
+        "looks": looks,
+        "chips": [looks[row.name] for row in rows[:MOST_DRAWN]],
         "table_note": _table_note(record),
-        "loss_rows": loss_rows(record),
+        "fresh": loss_table(record),
         "source": source_of(record),
-        "manifest": manifest_rows(record),
+        "manifest": manifest_table(record),
         "data_note": "manifest.json in the run's folder names every source with its hash."
         if record.manifest
         else "The run keeps no manifest of its own.",
@@ -133,31 +116,24 @@ def _smoothed_told(record: RunRecord) -> str:
 
 def _rounds(record: RunRecord) -> dict[str, Any]:
     """Returns what the rounds of a search by matching found; empty of other runs."""
-    rounds = rounds_in(record.metrics)
-    header, rows = rows_by_round(rounds)
     figure = rounds_figure(record, domain_looks(record.domains))
     return {
         "rounds": plot("rounds", "Weights by round", figure),
         "rounds_caption": "Lines: the most likely weights by the evidence of all rounds so far. "
         "Dots: by each round's evidence alone. If rounds are far apart, the proxy asks for other "
         "text as it learns.",
-        "rounds_header": ROUNDS_HEADER,
-        "round_rows": round_rows(rounds),
-        "by_round_header": header,
-        "by_round": rows,
+        "round_tables": round_tables(rounds_in(record.metrics)),
     }
 
 
 def _lengths(record: RunRecord) -> dict[str, Any]:
     """Returns the weights for runs of several lengths; empty of other runs."""
     looks = domain_looks(record.domains)
-    header, rows = length_rows(lengths_in(record.metrics))
     weights, epochs = length_weights_figure(record, looks), length_epochs_figure(record, looks)
     return {
         "lengths": plot("lengths", "Weights by length of the run", weights),
         "length_epochs": plot("length-epochs", "Epochs by length of the run", epochs),
-        "length_header": header,
-        "length_rows": rows,
+        "lengths_table": length_table(lengths_in(record.metrics)),
     }
 
 
@@ -213,27 +189,6 @@ def _table_note(record: RunRecord) -> str:
     if free and mixture.prior is None:  # a regression's optimum is looked for within the caps
         told.append("Intervals and standard deviations are those of the free weights (uncapped).")
     return " ".join(told)
-
-
-def _costs(record: RunRecord) -> dict[str, Any]:
-    """Returns what the run cost and what other methods would."""
-    methods = other_methods(record)
-    device, threads = record.metrics.get("device"), record.number("threads")
-    memory = record.number("peak_memory_megabytes")
-    machine = [
-        f"On {device}" if device else "",
-        f"{threads:.0f} thread{'' if threads == 1 else 's'}" if threads else "",
-        f"peak memory {number(memory / 1024, 1)} GB" if memory else "",
-    ]
-    sentence = ", ".join(filter(None, machine))
-    return {
-        "cost_header": COST_HEADER,
-        "cost_search": cost_parts(record, "search"),
-        "cost_verification": cost_parts(record, "verification"),
-        "machine": f"{sentence[0].upper()}{sentence[1:]}." if sentence else "",
-        "methods": [(label, number(cost, 1), how) for label, cost, how in methods],
-        "methods_note": METHODS_NOTE if len(methods) > 1 else "",
-    }
 
 
 def _again(record: RunRecord) -> str:

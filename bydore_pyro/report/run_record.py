@@ -19,6 +19,7 @@ from bydore_pyro.utils import DataError, RunFolderError
 __all__ = [
     "Draws",
     "RunRecord",
+    "SeedsAgreement",
     "Trajectory",
     "as_number",
     "labelled_runs",
@@ -61,6 +62,25 @@ class Draws:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeedsAgreement:
+    """How several seeds agree on one weight; `bydore_pyro.analysis.seeds.agreement` tells more.
+
+    Attributes:
+        mean: Over the seeds.
+        sd_over_seeds: Of the weight.
+        posterior_sd: The posteriors' own standard deviation.
+        coverage: Share of the pairs of seeds in which an interval holds what the other found.
+        overconfident: Whether the posteriors are much narrower than the spread over seeds.
+    """
+
+    mean: float
+    sd_over_seeds: float
+    posterior_sd: float
+    coverage: float
+    overconfident: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """A run as its folder tells it; whatever can be missing may be None or empty.
 
@@ -73,7 +93,7 @@ class RunRecord:
         mixture: The weights.
         trajectory: Of the steps.
         draws: Of the posterior, by domain.
-        agreement: Of several seeds: a row of `agreement.csv` by domain.
+        agreement: Of several seeds, by domain.
         seeds: The runs of several seeds.
         damaged: Files that are there and could not be read, with the reason.
     """
@@ -86,7 +106,7 @@ class RunRecord:
     mixture: Mixture | None = None
     trajectory: Trajectory | None = None
     draws: Mapping[str, Draws] = field(default_factory=dict)
-    agreement: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    agreement: Mapping[str, SeedsAgreement] = field(default_factory=dict)
     seeds: tuple[RunRecord, ...] = ()
     damaged: tuple[str, ...] = ()
 
@@ -235,10 +255,16 @@ def _read_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _read_agreement(path: Path) -> dict[str, dict[str, str]]:
+def _read_agreement(path: Path) -> dict[str, SeedsAgreement]:
+    columns = ("mean", "sd_over_seeds", "posterior_sd", "coverage")
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(file)]
-    return {row["domain"]: row for row in rows}
+        return {
+            row["domain"]: SeedsAgreement(
+                **{column: float(row[column]) for column in columns},
+                overconfident=row["overconfident"] == "True",
+            )
+            for row in csv.DictReader(file)
+        }
 
 
 def _read_seeds(folder: Path) -> list[RunRecord]:

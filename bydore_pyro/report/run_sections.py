@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from bydore_pyro.report.drawing import Look
 from bydore_pyro.report.lengths import lengths_in
-from bydore_pyro.report.matching_words import covered
 from bydore_pyro.report.regression_verdicts import compared_with
 from bydore_pyro.report.run_record import RunRecord, as_number
+from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import (
     SEARCHES,
     clear_of_prior,
@@ -21,16 +20,18 @@ from bydore_pyro.report.verdicts import (
 from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number, percent
 
 __all__ = [
+    "DomainRow",
     "asked",
     "commands",
-    "cost_parts",
+    "cost_table",
+    "cost_told",
     "domain_rows",
     "every_option",
-    "loss_rows",
-    "manifest_rows",
-    "other_methods",
+    "loss_table",
+    "manifest_table",
     "short_version",
     "source_of",
+    "weights_table",
 ]
 
 PARTS = {
@@ -47,18 +48,10 @@ PARTS = {
     "verify_train": "training fresh models",
     "verify_evaluate": "judging fresh models",
 }
-WORDS = {"above": "more than equal", "below": "less than equal", "undecided": "undecided"}
-# Trainings of a proxy by their authors' procedures; K domains.
-PROCEDURES = (
-    ("DoReMi", lambda k: 2 + 1 / 3, "a reference, a proxy, the reference's losses on its batches"),
-    ("MDE", lambda k: k + 25, "an expert a domain and 25 proxies"),
-    (
-        "AutoScale",
-        lambda k: 2 * (2 * k + 1),
-        "2 K + 1 proxies at each of two budgets, both counted alike",
-    ),
-    ("RegMix", lambda k: 512, "512 proxies on random mixtures"),
-)
+COSTS = {
+    "search": "Finding the weights",
+    "verification": "Judging the weights by fresh models: not part of the method",
+}
 
 
 def asked(record: RunRecord) -> list[tuple[str, str]]:
@@ -130,71 +123,87 @@ def short_version(record: RunRecord) -> list[str]:
         return []
     order = sorted(mixture.as_dict().items(), key=lambda item: -item[1])
     leading = ", ".join(f"{name} {number(weight)}" for name, weight in order[:3])
-    told = [f"The largest weights are {leading}, of {len(order)} domains."]
-    decided = decisions(record)
-    if decided:
-        above = [name for name, _ in order if decided.get(name) == "above"]
-        below = sum(1 for verdict in decided.values() if verdict == "below")
-        told.append(
-            f"Whole intervals above {compared_with(record)[0]}: {', '.join(above) or 'none'}; "
-            f"below it: {below} domains; undecided: {len(decided) - len(above) - below}."
-        )
-    else:
-        told.append("There are no intervals: whether these weights are decided is not known.")
-    told += mixture.notes
-    unexplained = record.number("matching", "unexplained")
-    if unexplained is not None:
-        told.append(covered(unexplained))
-    losses = record.numbers("validation_loss_nats_per_token")
-    if "learned" in losses and "uniform" in losses:
-        gained = losses["uniform"] - losses["learned"]
-        told.append(
-            f"A fresh model on these weights reaches a validation loss of "
-            f"{number(losses['learned'])} nats per token, {number(abs(gained))} "
-            f"{'below' if gained >= 0 else 'above'} one on uniform weights."
-        )
+    told = [f"The largest weights are {leading}, of {len(order)} domains.", *mixture.notes]
     if mixture.free_weights is not None:
         told.append("--max_epochs caps the weights; the table shows the uncapped ones too.")
     return told
 
 
-def domain_rows(record: RunRecord, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
-    """Returns a row a domain, largest weight first: its look and its figures as words."""
+@dataclass(frozen=True, kw_only=True)
+class DomainRow:
+    """A row of the table of weights.
+
+    Attributes:
+        name: The domain.
+        cells: Its figures as words, by what they are; every row has the same.
+        decided: "above", "below", "undecided", or "" where that is not known.
+        often: Whether a run reads the domain too often.
+    """
+
+    name: str
+    cells: Mapping[str, str]
+    decided: str
+    often: bool
+
+    @property
+    def told(self) -> str:
+        """Its figures in a line."""
+        return ", ".join(
+            cell if title == "verdict" else f"{title} {cell}" for title, cell in self.cells.items()
+        )
+
+
+def domain_rows(record: RunRecord) -> list[DomainRow]:
+    """Returns a row a domain, the largest weight first; figures that no domain has are left out."""
     mixture = record.mixture
     if mixture is None:
         return []
-    decided, clear, often = decisions(record), clear_of_prior(record), repeated(record)
-    epochs = record.numbers("run_epochs")
-    rows = []
-    for k, name in enumerate(mixture.names):
-        low, high = (None, None) if mixture.hdi is None else mixture.hdi[k]
-        draws = record.draws.get(name)
-        verdict = WORDS.get(decided.get(name, ""), "")
-        rows.append(
-            {
-                "look": looks[name],
-                "size": mixture.weights[k],
-                "weight": number(mixture.weights[k], 4),
-                "free": "" if mixture.free_weights is None else number(mixture.free_weights[k], 4),
-                "deviation": number(
-                    None if mixture.standard_deviation is None else mixture.standard_deviation[k]
-                ),
-                "interval": "" if low is None else f"{number(low)} to {number(high)}",
-                "above": percent(None if draws is None else draws.above_uniform),
-                "epochs": number(epochs.get(name), 2),
-                "often": name in often,
-                "verdict": f"{verdict}, clear of the prior" if name in clear else verdict,
-                "decided": decided.get(name, "unknown"),
-            }
+    names, decided, clear = mixture.names, decisions(record), clear_of_prior(record)
+    epochs, often = record.numbers("run_epochs"), repeated(record)
+    columns = {"weight": [number(weight, 4) for weight in mixture.weights]}
+    if mixture.free_weights is not None:
+        columns["uncapped"] = [number(weight, 4) for weight in mixture.free_weights]
+    if mixture.hdi is not None:
+        interval = f"{percent(mixture.hdi_probability)} interval"
+        columns[interval] = [f"{number(low)} to {number(high)}" for low, high in mixture.hdi]
+    if mixture.standard_deviation is not None:
+        columns["sd"] = [number(sd) for sd in mixture.standard_deviation]
+    if draws := record.draws:
+        above = [draws[name].above_uniform if name in draws else None for name in names]
+        columns[f"above 1/{len(names)}"] = [percent(share) for share in above]
+    if epochs:
+        columns["epochs"] = [number(epochs.get(name), 2) for name in names]
+    if decided:
+        against = compared_with(record)[0]
+        words = {"above": f"more than {against}", "below": f"less than {against}"}
+        columns["verdict"] = [
+            words.get(decided[name], "undecided")
+            + (", clear of the prior" if name in clear else "")
+            for name in names
+        ]
+    return [
+        DomainRow(
+            name=names[k],
+            cells={title: column[k] for title, column in columns.items()},
+            decided=decided.get(names[k], ""),
+            often=names[k] in often,
         )
-    return sorted(rows, key=lambda row: -row["size"])
+        for k in sorted(range(len(names)), key=lambda k: -mixture.weights[k])
+    ]
 
 
-def loss_rows(record: RunRecord) -> list[tuple[str, str, str]]:
+def weights_table(record: RunRecord) -> Table:
+    """Returns the rows of the domains as a table."""
+    rows = domain_rows(record)
+    header = ("domain", *(rows[0].cells if rows else ()))
+    return Table(header=header, rows=[(row.name, *row.cells.values()) for row in rows])
+
+
+def loss_table(record: RunRecord) -> Table:
     """Returns fresh models' losses: label, nats per token, difference from uniform weights."""
     losses = record.numbers("validation_loss_nats_per_token")
     uniform = losses.get("uniform")
-    return [
+    rows = [
         (
             label,
             number(loss, 4),
@@ -202,9 +211,29 @@ def loss_rows(record: RunRecord) -> list[tuple[str, str, str]]:
         )
         for label, loss in sorted(losses.items(), key=lambda item: item[1])
     ]
+    return Table(header=("fresh model trained on", "nats per token", "than uniform"), rows=rows)
 
 
-def cost_parts(record: RunRecord, total: str) -> list[tuple[str, ...]]:
+def cost_told(record: RunRecord) -> str:
+    """Returns what finding the weights cost, on what, in a sentence."""
+    steps, spent = record.number("steps"), record.numbers("search")
+    device, threads = record.metrics.get("device"), record.number("threads")
+    memory, plain = record.number("peak_memory_megabytes"), record.plain_training()
+    trainings = spent.get("flops", 0.0) / plain if plain else None
+    known = (
+        f"{number(steps, 0)} steps" if steps else "",
+        f"{count(spent.get('tokens'))} tokens" if spent.get("tokens") else "",
+        f"{flops_of(spent.get('flops'))} FLOPs" if spent.get("flops") else "",
+        f"{number(trainings, 1)} plain trainings of the proxy" if trainings else "",
+        duration(spent["seconds"]) if spent.get("seconds") else "",
+        f"on {device}" if device else "",
+        f"{threads:.0f} thread{'' if threads == 1 else 's'}" if threads else "",
+        f"peak memory {number(memory / 1024, 1)} GB" if memory else "",
+    )
+    return f"Found by {record.method}: {', '.join(filter(None, known)) or 'at no cost'}."
+
+
+def cost_table(record: RunRecord, total: str) -> Table:
     """Returns what a part of a run cost, its own parts by falling FLOPs, the sum last.
 
     Args:
@@ -219,10 +248,10 @@ def cost_parts(record: RunRecord, total: str) -> list[tuple[str, ...]]:
         own = record.numbers(total, "parts", name)
         rows.append((PARTS.get(name, str(name)), own))
     if flops is None or (not flops and not rows):
-        return []
+        return Table()
     rows.sort(key=lambda row: -row[1].get("flops", 0.0))
     rows.append(("in all", record.numbers(total)))
-    return [
+    cells = [
         (
             label,
             count(own.get("tokens")),
@@ -233,23 +262,8 @@ def cost_parts(record: RunRecord, total: str) -> list[tuple[str, ...]]:
         )
         for label, own in rows
     ]
-
-
-def other_methods(record: RunRecord) -> list[tuple[str, float, str]]:
-    """Returns what methods cost in plain trainings of the proxy: label, cost, how it is known.
-
-    The run itself was measured; the others are counted from their authors' procedures, every proxy
-    as long as this search's. Empty where the run's cost or the length of a training is not known.
-    """
-    plain, flops = record.plain_training(), record.number("search", "flops")
-    if not plain or not flops:
-        return []
-    label = "this search" if record.method in SEARCHES else f"this run: {record.method}"
-    own = [(label, flops / plain, "measured, by one counter of FLOPs")]
-    if record.method not in SEARCHES:
-        return own
-    domains = len(record.domains)
-    return own + [(name, cost(domains), how) for name, cost, how in PROCEDURES]
+    header = ("part", "tokens", "FLOPs", "share", "time", "share")
+    return Table(header=header, rows=cells, caption=COSTS[total])
 
 
 def source_of(record: RunRecord) -> list[tuple[str, str]]:
@@ -270,7 +284,7 @@ def source_of(record: RunRecord) -> list[tuple[str, str]]:
     return [(name, value) for name, value in pairs if value]
 
 
-def manifest_rows(record: RunRecord) -> list[tuple[str, ...]]:
+def manifest_table(record: RunRecord) -> Table:
     """Returns a row a domain of the data: counts of both sides, and what was dropped."""
     domains = record.manifest.get("domains")
     rows = []
@@ -283,7 +297,9 @@ def manifest_rows(record: RunRecord) -> list[tuple[str, ...]]:
         for column in ("duplicates_dropped", "in_validation_dropped", "skipped"):
             cells.append(count(as_number(entry.get(column)) if isinstance(entry, dict) else None))
         rows.append(tuple(cells))
-    return rows
+    header = ("domain", "documents", "tokens", "bytes", "held-out documents", "tokens", "bytes",
+              "duplicates dropped", "dropped: also held out", "rows skipped")  # fmt: skip
+    return Table(header=header, rows=rows)
 
 
 def commands(record: RunRecord) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ __all__ = [
     "Verdict",
 ]
 
-Level = Literal["good", "caution", "bad", "unknown"]
+Level = Literal["good", "careful", "bad", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +41,8 @@ class Limits:
     def level(self, value: float) -> Level:
         """Returns what a figure means."""
         if self.good > self.bad:
-            return "good" if value >= self.good else "bad" if value < self.bad else "caution"
-        return "good" if value < self.good else "bad" if value >= self.bad else "caution"
+            return "good" if value >= self.good else "bad" if value < self.bad else "careful"
+        return "good" if value < self.good else "bad" if value >= self.bad else "careful"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,11 @@ class Verdict:
     answer: str
     figures: str
     reason: str = ""
+
+    @property
+    def told(self) -> str:
+        """The question and its answer."""
+        return f"{self.question} {self.answer}."
 
 
 SETTLED = Limits(  # total variation between the halves of the averaged steps

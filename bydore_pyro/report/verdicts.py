@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -159,7 +160,7 @@ def _settled(record: RunRecord) -> Verdict | None:
         )
     moved, (start, middle, end) = found
     steps, level = record.trajectory.steps, SETTLED.level(moved)
-    answers = {"good": "Yes", "caution": "It still drifts", "bad": "No, it still moves"}
+    answers = {"good": "Yes", "careful": "It still drifts", "bad": "No, it still moves"}
     return Verdict(
         level=level,
         question=question,
@@ -176,7 +177,7 @@ def _calm(record: RunRecord) -> Verdict | None:
     if jitter is None:
         return None
     level = CALM.level(jitter)
-    answers = {"good": "Hardly", "caution": "Somewhat", "bad": "Strongly"}
+    answers = {"good": "Hardly", "careful": "Somewhat", "bad": "Strongly"}
     return Verdict(
         level=level,
         question="Does it jitter?",
@@ -188,15 +189,23 @@ def _calm(record: RunRecord) -> Verdict | None:
 
 
 def _decided(record: RunRecord) -> Verdict | None:
-    decided, mixture = decisions(record), record.mixture
-    if not decided or mixture is None:
+    decided, mixture, question = decisions(record), record.mixture, "How much is decided?"
+    if mixture is None:
         return None
-    clear = [name for name, verdict in decided.items() if verdict != "undecided"]
+    if mixture.hdi is None:
+        told = "There are no intervals: whether these weights are decided is not known."
+        return Verdict(level="unknown", question=question, answer="Not known", figures=told)
+    if not decided:
+        return None
+    above, below = ([name for name, one in decided.items() if one == way]
+                    for way in ("above", "below"))  # fmt: skip
+    clear = [*above, *below]
     held = sum(mixture.as_dict()[name] for name in clear)
     share, (_, against) = percent(mixture.hdi_probability), compared_with(record)
     told = (
-        f"The {share} interval of {len(clear)} of {len(decided)} domains lies clear of "
-        f"{against}; they hold {percent(held)} of the weight."
+        f"The {share} interval lies above {against} for {', '.join(above) or 'no domain'}, and "
+        f"below it for {len(below)} of {len(decided)} domains; they hold {percent(held)} of the "
+        "weight."
         if clear
         else f"The {share} interval of every domain holds {against}: this run cannot say whether "
         "any domain deserves more or less."
@@ -208,7 +217,7 @@ def _decided(record: RunRecord) -> Verdict | None:
         level, told = "bad", f"{told} So few runs cannot decide it."
     return Verdict(
         level=level,
-        question="How much is decided?",
+        question=question,
         answer=f"{len(clear) or 'None'} of {len(decided)} domains",
         figures=told,
         reason=HALF_DECIDED.reason,
@@ -221,7 +230,7 @@ def _fits(record: RunRecord) -> Verdict | None:
         return None
     khat, told = fit
     level: Level = "bad" if khat is None else FITS.level(khat)
-    answers = {"good": "Yes", "caution": "Roughly", "bad": "Not as a posterior"}
+    answers = {"good": "Yes", "careful": "Roughly", "bad": "Not as a posterior"}
     meaning = (
         "The intervals stand in for the posterior under that evidence."
         if level == "good"
@@ -249,16 +258,16 @@ def _agrees(record: RunRecord) -> Verdict | None:
             figures="One search cannot say; bydore search --seeds 5 measures it.",
         )
     rows = record.agreement.values()
-    coverage = [c for c in (_float(row, "coverage") for row in rows) if c is not None]
-    spread = [s for s in (_float(row, "sd_over_seeds") for row in rows) if s is not None]
+    coverage = [row.coverage for row in rows if math.isfinite(row.coverage)]
+    spread = [row.sd_over_seeds for row in rows if math.isfinite(row.sd_over_seeds)]
     if not coverage or not spread:
         return None
-    over = [name for name, row in record.agreement.items() if row.get("overconfident") == "True"]
+    over = [name for name, row in record.agreement.items() if row.overconfident]
     held = float(np.mean(coverage))
     level = AGREES.level(held)
     if over and level == "good":
-        level = "caution"
-    answers = {"good": "Mostly", "caution": "In part", "bad": "No"}
+        level = "careful"
+    answers = {"good": "Mostly", "careful": "In part", "bad": "No"}
     told = f"Less than half as wide as that spread, so overconfident: {', '.join(over)}."
     return Verdict(
         level=level,
@@ -282,7 +291,7 @@ def _repeats(record: RunRecord) -> Verdict | None:
     if often:
         counted = bool(lengths_in(record.metrics))
         return Verdict(
-            level="caution",
+            level="careful",
             question=question,
             answer=f"{len(often)} of {len(epochs)} domains",
             figures=advice(tokens, epochs, by_matching=record.by_matching, counted=counted),
@@ -298,10 +307,3 @@ def _repeats(record: RunRecord) -> Verdict | None:
         f"({name}).",
         reason=MOST_EPOCHS.reason,
     )
-
-
-def _float(row: Mapping[str, str], key: str) -> float | None:
-    try:
-        return as_number(float(row[key]))
-    except (KeyError, ValueError):
-        return None

@@ -135,8 +135,8 @@ def test_the_pages_commands_run(
     for text in commands:
         fit_command([*shlex.split(text.replace("\\\n", " ")), "--regmix_draws", "500"])
     shown = capsys.readouterr().out
-    for told in re.findall(r"```text\n(.*?)\n", page):
-        assert re.sub(r" +", " ", told) in re.sub(r" +", " ", shown)
+    for caption, header in re.findall(r"```text\n(.*?)\n(.*?)\n", page):
+        assert f"{caption}\n{re.sub(' +', ' ', header)}\n" in re.sub(r" +", " ", shown)
 
 
 def test_kl_keeps_the_mixture_near_the_prior(tmp_path: Path) -> None:

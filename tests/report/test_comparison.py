@@ -11,7 +11,7 @@ from report_runs import NAMES, write_fit, write_search, write_seeds
 from bydore_pyro.report.comparison import (
     Cell,
     Row,
-    agreement_cells,
+    agreement_table,
     cautions,
     comparison_table,
     domains_by_weight,
@@ -84,9 +84,7 @@ def test_options_that_differ(records: list[RunRecord]) -> None:
 
 def test_agreement_of_seeds(tmp_path: Path) -> None:
     record = read_run(write_seeds(tmp_path / "seeds"))
-    cells = agreement_cells(record)
-    expected = "± 0.0200; posterior's own 0.0050; coverage 1.000"
-    assert cells["code"] == Cell(text="0.460", more=expected)
-    assert cells["law"].more.endswith("; overconfident")
-    damaged = dataclasses.replace(record, agreement={"law": {"mean": "x"}})
-    assert agreement_cells(damaged) == {}
+    table = agreement_table(record)
+    assert table.rows[0] == ("code", "0.460", "0.0200", "0.0050", "1.00", "")
+    assert table.rows[1][-1] == "overconfident"
+    assert len(table.header) == len(table.rows[0])

@@ -47,7 +47,7 @@ def test_the_verdicts_of_a_whole_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unexplained", "level"), [(0.04, "good"), (0.44, "caution"), (0.8, "bad")]
+    ("unexplained", "level"), [(0.04, "good"), (0.44, "careful"), (0.8, "bad")]
 )
 def test_coverage(unexplained: float, level: str) -> None:
     found = judge_coverage(record_of(unexplained=unexplained))

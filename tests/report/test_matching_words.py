@@ -7,15 +7,13 @@ from report_runs import NAMES, matching_of
 
 from bydore_pyro.report.matching_words import (
     MOST_ROWS,
-    ROUNDS_HEADER,
     Round,
     check_told,
     covered,
     inference_told,
     last_alone,
-    round_rows,
+    round_tables,
     rounds_in,
-    rows_by_round,
     scale_told,
     width_told,
 )
@@ -40,9 +38,10 @@ def test_rounds_are_read_as_far_as_they_are_there() -> None:
         assert width_told(damaged) == ""
     bare = rounds_in({"matching": {"rounds": [{"step": 4, "weights": {"a": "x"}}]}})
     assert bare == [Round(step=4, alone={}, weights={}, settled=False, figures={"step": 4.0})]
-    assert round_rows(bare)[0][:3] == ("1", "4", ABSENT)
-    assert rows_by_round(bare) == (["domain", "round 1"], [])
-    assert rows_by_round([]) == ([], [])
+    weights, figures = round_tables(bare)
+    assert (weights.header, weights.rows) == (["domain", "round 1"], [])
+    assert figures.rows[0][:3] == ("1", "4", ABSENT)
+    assert round_tables([]) == []
 
 
 @pytest.mark.parametrize(
@@ -90,15 +89,14 @@ def test_how_far_the_last_round_alone_is_from_all_rounds() -> None:
 
 
 def test_the_tables_of_the_rounds() -> None:
-    rows = round_rows(rounds_in(METRICS))
-    assert rows[1] == (
-        "2", "20", "1,002", "4.000", "4.0 %", "1.06", "settled after 350 steps",
-    )  # fmt: skip
-    assert len(rows[1]) == len(ROUNDS_HEADER)
     names = [f"domain {i:02d}" for i in range(20)]
-    header, rows = rows_by_round(rounds_in({"matching": matching_of(names)}))
-    assert header == [
+    weights, figures = round_tables(rounds_in({"matching": matching_of(names)}))
+    assert dict(zip(figures.header, figures.rows[1], strict=True)) == {
+        "round": "2", "after step": "20", "sequences": "1,002", "validation loss": "4.000",
+        "unexplained": "4.0 %", "scale": "1.06", "inference": "settled after 350 steps",
+    }  # fmt: skip
+    assert weights.header == [
         "domain", "round 1", "round 2 alone", "rounds 1 to 2", "round 3 alone", "rounds 1 to 3",
     ]  # fmt: skip
-    assert [row[0] for row in rows] == names[:MOST_ROWS]
-    assert all(len(row) == len(header) for row in rows)
+    assert [row[0] for row in weights.rows] == names[:MOST_ROWS]
+    assert all(len(row) == len(weights.header) for row in weights.rows)

@@ -90,8 +90,8 @@ def test_a_case_tells_everything(tmp_path: Path) -> None:
     for heading in SECTIONS:
         assert heading in page.text
     for told in (
-        "code 0.460", "0.306 to 0.689", "3.2500", "PSIS k-hat 4.50", "512.0", "d" * 64, "47",
-        "bydore export", "bydore train", "weighting", "c" * 40,
+        "code 0.460", "0.306 to 0.689", "3.2500", "PSIS k-hat 4.50", "3.0 plain trainings",
+        "d" * 64, "47", "bydore export", "bydore train", "weighting", "c" * 40,
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [

@@ -51,7 +51,7 @@ def test_runs_are_held_against_domains() -> None:
 
 @pytest.mark.parametrize(
     ("mean", "probability", "level"),
-    [(0.2, 0.99, "good"), (0.2, 0.8, "caution"), (0.0, 0.0, "bad"), (0.2, None, "unknown")],
+    [(0.2, 0.99, "good"), (0.2, 0.8, "careful"), (0.0, 0.0, "bad"), (0.2, None, "unknown")],
 )
 def test_an_improvement_is_called_one_where_it_is(
     mean: float, probability: float | None, level: str
@@ -59,7 +59,7 @@ def test_an_improvement_is_called_one_where_it_is(
     found = judge_gain(record(mean=mean, probability=probability))
     assert found is not None
     assert found.level == level
-    assert "weights 3.0000 ± 0.1000; prior 3.2000" in found.figures
+    assert "these weights 3.0000 ± 0.1000; prior 3.2000" in found.figures
 
 
 def test_intervals_are_held_against_the_prior() -> None:
@@ -70,7 +70,7 @@ def test_intervals_are_held_against_the_prior() -> None:
     assert compared_with(record(prior=None))[1] == "the uniform share 0.500"
 
 
-@pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (40.0, "caution")])
+@pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (40.0, "careful")])
 def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> None:
     one = record()
     assert judge_regression(one) is judge_distance(one) is None
@@ -85,5 +85,5 @@ def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> Non
     assert far is not None
     assert found.level == level
     assert "94 % in their 94 % intervals" in found.figures
-    assert far.level == ("caution" if rank > 94 else "good")
+    assert far.level == ("careful" if rank > 94 else "good")
     assert far.figures == "The nearest run."

@@ -13,6 +13,7 @@ from report_runs import NAMES, write_fit, write_search, write_seeds
 from bydore_pyro.report.run_record import (
     Draws,
     RunRecord,
+    SeedsAgreement,
     Trajectory,
     as_number,
     labelled_runs,
@@ -86,6 +87,16 @@ def test_several_seeds(tmp_path: Path) -> None:
     assert [seed.label for seed in record.seeds] == [f"seed {i}" for i in range(11)]
     assert record.mixture is None
     assert record.domains == NAMES
+    assert record.agreement["prose"] == SeedsAgreement(
+        mean=pytest.approx(0.36 / 2.176),
+        sd_over_seeds=0.02,
+        posterior_sd=0.005,
+        coverage=1.0,
+        overconfident=False,
+    )
+    (folder / "agreement.csv").write_text("domain,mean\nlaw,1\n")
+    with pytest.raises(RunFolderError, match=r"no weights in it: agreement\.csv: KeyError"):
+        read_run(folder)
 
 
 def test_labels_differ(tmp_path: Path) -> None:

@@ -10,19 +10,20 @@ import pytest
 from report_runs import NAMES, mixture_with_intervals, write_fit, write_search
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.drawing import domain_looks
 from bydore_pyro.report.run_record import RunRecord, read_run
 from bydore_pyro.report.run_sections import (
+    DomainRow,
     asked,
     commands,
-    cost_parts,
+    cost_table,
+    cost_told,
     domain_rows,
     every_option,
-    loss_rows,
-    manifest_rows,
-    other_methods,
+    loss_table,
+    manifest_table,
     short_version,
     source_of,
+    weights_table,
 )
 from bydore_pyro.report.words import ABSENT
 
@@ -57,69 +58,72 @@ def test_what_was_asked(record: RunRecord, tmp_path: Path) -> None:
 
 
 def test_the_short_version(record: RunRecord) -> None:
-    told = " ".join(short_version(record))
-    assert "code 0.460, law 0.276, prose 0.165, of 4 domains" in told
-    assert "above an equal share: code; below it: 2 domains; undecided: 1" in told
-    assert "3.250 nats per token, 0.250 below one on uniform weights" in told
-    worse = {"validation_loss_nats_per_token": {"learned": 4.0, "uniform": 3.5}}
-    bare = Mixture(names=NAMES, weights=(0.25,) * 4)
-    told = " ".join(short_version(dataclasses.replace(record, mixture=bare, metrics=worse)))
-    assert "0.500 above one on uniform weights" in told
-    assert "There are no intervals" in told
+    assert record.mixture is not None
+    noted = dataclasses.replace(record.mixture, notes=("Few runs.",))
+    assert short_version(dataclasses.replace(record, mixture=noted)) == [
+        "The largest weights are code 0.460, law 0.276, prose 0.165, of 4 domains.",
+        "Few runs.",
+    ]
 
 
 def test_a_row_a_domain(record: RunRecord) -> None:
-    rows = domain_rows(record, domain_looks(NAMES))
-    assert [row["look"].name for row in rows] == list(NAMES)
-    first = rows[0]
-    assert (first["weight"], first["interval"], first["epochs"]) == (
-        "0.4596", "0.306 to 0.689", "0.50",
-    )  # fmt: skip
-    assert first["verdict"] == "more than equal"
-    assert rows[1]["verdict"] == "undecided"
-    bare = dataclasses.replace(record, mixture=Mixture(names=NAMES, weights=(0.25,) * 4), draws={})
-    row = domain_rows(bare, domain_looks(NAMES))[0]
-    assert (row["interval"], row["deviation"], row["above"]) == ("", ABSENT, ABSENT)
+    rows: list[DomainRow] = domain_rows(record)
+    assert [row.name for row in rows] == list(NAMES)
+    assert rows[0].cells == {
+        "weight": "0.4596", "94 % interval": "0.306 to 0.689", "sd": "0.115", "above 1/4": "98 %",
+        "epochs": "0.50", "verdict": "more than an equal share",
+    }  # fmt: skip
+    assert rows[0].told.startswith("weight 0.4596, 94 % interval 0.306 to 0.689, ")
+    assert rows[0].told.endswith("epochs 0.50, more than an equal share")
+    assert [row.decided for row in rows] == ["above", "undecided", "below", "below"]
+    table = weights_table(record)
+    assert table.header == ("domain", *rows[0].cells)
+    assert table.rows[1][-1] == "undecided"
+    bare = Mixture(names=NAMES, weights=(0.25,) * 4)
+    bare_rows = domain_rows(dataclasses.replace(record, mixture=bare, draws={}, metrics={}))
+    assert all(row.cells == {"weight": "0.2500"} for row in bare_rows)
     often = dataclasses.replace(record, metrics={"run_epochs": {"law": 5.0}})
-    assert [row["often"] for row in domain_rows(often, domain_looks(NAMES))].index(True) == 1
+    assert [row.often for row in domain_rows(often)] == [False, True, False, False]
     hdi = ((0.7, 0.9), (0, 0.2), (0, 0.2), (0, 0.2))
     clear = dataclasses.replace(mixture_with_intervals(), hdi=hdi)
-    told = domain_rows(dataclasses.replace(record, mixture=clear), domain_looks(NAMES))
-    assert told[0]["verdict"] == "more than equal, clear of the prior"
+    told = domain_rows(dataclasses.replace(record, mixture=clear))
+    assert told[0].cells["verdict"] == "more than an equal share, clear of the prior"
+    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
+    told = domain_rows(dataclasses.replace(record, mixture=capped))
+    assert (told[0].cells["weight"], told[0].cells["uncapped"]) == ("0.4000", "0.4596")
+
+
+def test_intervals_of_a_regression_are_held_against_its_prior(record: RunRecord) -> None:
+    prior = dataclasses.replace(mixture_with_intervals(), prior=(0.1, 0.1, 0.4, 0.4))
+    rows = domain_rows(dataclasses.replace(record, mixture=prior))
+    assert rows[0].cells["verdict"] == "more than its share of the prior"
 
 
 def test_losses_and_costs(record: RunRecord) -> None:
-    assert loss_rows(record) == [
+    assert loss_table(record).rows == [
         ("learned", "3.2500", "-0.2500"),
         ("only code", "3.4000", "-0.1000"),
         ("uniform", "3.5000", ABSENT),
     ]
-    rows = cost_parts(record, "search")
+    rows = cost_table(record, "search").rows
     assert [row[0] for row in rows] == [
         "g: how much each domain helps", "training the proxy", "updating the posterior", "in all",
     ]  # fmt: skip
     assert rows[1][1:] == ("15,360", "1.00e+09", "33 %", "4.0 s", "67 %")
     assert rows[-1][3] == "100 %"
-    assert cost_parts(record, "verification")[0][0] == "training fresh models"
-
-
-def test_other_methods_are_counted_and_said_to_be(record: RunRecord, tmp_path: Path) -> None:
-    rows = {label: cost for label, cost, _ in other_methods(record)}
-    assert rows == {
-        "this search": pytest.approx(3.0),
-        **{"MDE": 4 + 25, "AutoScale": 2 * 9, "RegMix": 512, "DoReMi": pytest.approx(7 / 3)},
-    }
-    told = {label: how for label, _, how in other_methods(record)}
-    assert {label for label, how in told.items() if "measured" in how} == {"this search"}
-    fit = other_methods(read_run(write_fit(tmp_path / "fit")))
-    assert [label for label, _, _ in fit] == ["this run: regmix"]
+    assert cost_table(record, "verification").rows[0][0] == "training fresh models"
+    assert cost_told(record) == (
+        "Found by search: 60 steps, 40,000 tokens, 3.00e+09 FLOPs, 3.0 plain trainings of the "
+        "proxy, 6.0 s, on cpu, 1 thread, peak memory 0.6 GB."
+    )
+    assert cost_told(dataclasses.replace(record, metrics={})) == "Found by search: at no cost."
 
 
 def test_the_data(record: RunRecord) -> None:
     told = dict(source_of(record))
     assert (told["Origin"], told["Files or sources"]) == ("text", "2")
     assert told["SHA-256 of the tokens"] == "d" * 64
-    rows = manifest_rows(record)
+    rows = manifest_table(record).rows
     assert len(rows) == len(NAMES)
     assert rows[0] == ("code", "47", "2 M", "9 M", "47", "2 M", "9 M", "2", ABSENT, ABSENT)
     fit = dict(source_of(dataclasses.replace(record, manifest={})))
@@ -145,9 +149,9 @@ def test_commands_name_the_run_and_are_quoted(record: RunRecord, tmp_path: Path)
 
 def test_nothing_known_is_nothing_told(empty: RunRecord) -> None:
     assert asked(empty) == every_option(empty) == short_version(empty) == []
-    assert domain_rows(empty, {}) == loss_rows(empty) == other_methods(empty) == []
-    assert cost_parts(empty, "search") == source_of(empty) == manifest_rows(empty) == []
-    assert commands(empty) == []
+    assert domain_rows(empty) == source_of(empty) == commands(empty) == []
+    assert not loss_table(empty).rows
+    assert not manifest_table(empty).rows
     odd = dataclasses.replace(empty, metrics={"search": 3}, manifest={"domains": {"a": 1}})
-    assert cost_parts(odd, "search") == []
-    assert manifest_rows(odd) == [("a", *[ABSENT] * 9)]
+    assert not cost_table(odd, "search").rows
+    assert manifest_table(odd).rows == [("a", *[ABSENT] * 9)]

@@ -12,13 +12,13 @@ from bydore_pyro.report.thresholds import AGREES, HALF_DECIDED, SETTLED, Limits
     ("limits", "value", "level"),
     [
         (SETTLED, 0.0499, "good"),
-        (SETTLED, 0.05, "caution"),
+        (SETTLED, 0.05, "careful"),
         (SETTLED, 0.1, "bad"),
         (AGREES, 0.8, "good"),
-        (AGREES, 0.79, "caution"),
+        (AGREES, 0.79, "careful"),
         (AGREES, 0.49, "bad"),
         (HALF_DECIDED, 0.5, "good"),
-        (HALF_DECIDED, 0.01, "caution"),
+        (HALF_DECIDED, 0.01, "careful"),
         (HALF_DECIDED, 0.0, "bad"),
     ],
 )

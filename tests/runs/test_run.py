@@ -389,7 +389,7 @@ def test_seeds_agree_and_go_on(
     out = tmp_path / "out"
     main(arguments(store, out, "--seeds", "3", "--seed", "5", "--log", "tensorboard"))
     shown = capsys.readouterr().out
-    assert "3 seeds: the largest standard deviation" in shown
+    assert "sd over seeds" in shown
     folders = sorted(p.name for p in out.iterdir() if p.is_dir())
     assert folders == ["seed-5", "seed-6", "seed-7"]
     logged = logged_tags(out / "seed-5" / "tensorboard")

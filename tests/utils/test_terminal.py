@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.text import losses_table, weights_table
+from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.report.run_sections import weights_table
 from bydore_pyro.utils.command_line import one_line_errors, progress_bar, tell
 from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.terminal import visible, visible_streams
@@ -83,10 +84,10 @@ def test_output_is_shown_on_a_terminal_and_kept_in_a_file(monkeypatch: pytest.Mo
 
 def test_tables_keep_their_rows() -> None:
     mixture = Mixture(names=(EVIL, "b"), weights=(0.75, 0.25))
-    for table in (weights_table(mixture), losses_table({EVIL: 1.0})):
-        assert is_harmless(table)
-        (line,) = (line for line in table.splitlines() if SHOWN in line)
-        assert line.startswith(f"{SHOWN}  ")
+    table = weights_table(RunRecord(path=Path("run"), label="run", mixture=mixture)).as_text()
+    assert is_harmless(table)
+    (line,) = (line for line in table.splitlines() if SHOWN in line)
+    assert line.startswith(f"{SHOWN}  ")
 
 
 def test_a_store_of_such_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
