@@ -588,7 +588,7 @@ def test_a_store_a_cap_and_other_mixtures(folder: Path, tmp_path: Path, cache: P
     assert done.returncode == 0, done.stderr
     mixture = Mixture.from_json(out / "mixture.json")
     assert mixture.free_weights is not None
-    assert "free" in done.stdout
+    assert "uncapped" in done.stdout
     metrics = json.loads((out / "metrics.json").read_text())
     tokens = {name: len(open_store(store).train[name]) // 32 * 32 for name in mixture.names}
     for name, weight in mixture.as_dict().items():
