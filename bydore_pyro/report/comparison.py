@@ -6,25 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bydore_pyro.mixture import total_variation
+from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.report.drawing import Look
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number
 
-__all__ = ["Cell", "Row", "agreement_table", "cautions", "comparison_table", "domains_by_weight"]
+__all__ = ["Cell", "Row", "agreement_table", "cautions", "comparison_table"]
 
 ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # that other rows tell
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What a row tells of a run: a few words, more below them, and a verdict's level."""
+    """What a row tells of a run: a few words, more below them, and a verdict's level.
+
+    A weight is drawn too: its interval's lower end, itself and the upper end, as shares of the
+    largest in the table.
+    """
 
     text: str = ABSENT
     more: str = ""
     level: str = ""
+    drawn: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,27 +108,31 @@ def _apart(one: RunRecord, other: RunRecord) -> str | None:
     return number(total_variation(one.mixture.as_dict(), other.mixture.as_dict()))
 
 
-def domains_by_weight(records: Sequence[RunRecord], looks: Mapping[str, Look]) -> list[str]:
-    """Returns the domains, the one with the largest mean weight first."""
-    weights = [{} if r.mixture is None else r.mixture.as_dict() for r in records]
-    return sorted(looks, key=lambda name: -sum(found.get(name, 0.0) for found in weights))
-
-
 def _weights(records: Sequence[RunRecord], looks: Mapping[str, Look]) -> list[Row]:
-    """Returns a row a domain: of each run the weight and its interval."""
+    """Returns a row a domain, the largest mean weight first: of each run weight and interval."""
+    mixtures = [record.mixture for record in records]
+    known = [mixture for mixture in mixtures if mixture is not None]
+    ends = [end for m in known for end in (*m.weights, *(high for _, high in m.hdi or ()))]
+    largest = max(ends, default=1.0) or 1.0
 
-    def cell(record: RunRecord, name: str) -> Cell:
-        mixture = record.mixture
+    def cell(mixture: Mixture | None, name: str) -> Cell:
         if mixture is None or name not in mixture.names:
             return Cell()
         place = mixture.names.index(name)
-        low, high = (None, None) if mixture.hdi is None else mixture.hdi[place]
-        interval = "" if low is None else f"{number(low)} to {number(high)}"
-        return Cell(text=number(mixture.weights[place]), more=interval)
+        weight = mixture.weights[place]
+        low, high = (weight, weight) if mixture.hdi is None else mixture.hdi[place]
+        return Cell(
+            text=number(weight),
+            more="" if mixture.hdi is None else f"{number(low)} to {number(high)}",
+            drawn=(low / largest, weight / largest, high / largest),
+        )
+
+    def total(name: str) -> float:
+        return sum(mixture.as_dict().get(name, 0.0) for mixture in known)
 
     return [
-        Row(label=name, cells=[cell(record, name) for record in records], look=looks[name])
-        for name in domains_by_weight(records, looks)
+        Row(label=name, cells=[cell(mixture, name) for mixture in mixtures], look=looks[name])
+        for name in sorted(looks, key=total, reverse=True)
     ]
 
 

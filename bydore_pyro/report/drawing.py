@@ -1,7 +1,7 @@
-"""What all figures of the report are made of: looks of domains and runs, traces, a layout.
+"""What all figures of the report are made of: looks of domains, traces, a layout.
 
 A trace's `meta` tells what is shown under the pointer (`told`), and the page's script what the
-trace belongs to: its `keys` (of a domain, of a run) and the `width` of its line. A trace without
+trace belongs to: its `keys` (of a domain) and the `width` of its line. A trace without
 keys belongs to all. A trace with the `role` "band" is empty until a domain is singled out, and then
 holds the band around its line, whose half-width stands in the line's `customdata`.
 """
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = [
-    "GRID",
     "INK",
     "MOST_DRAWN",
     "MOST_POINTS",
     "ROW",
-    "RUN_COLOURS",
     "Look",
     "band_trace",
     "domain_looks",
@@ -39,7 +37,6 @@ __all__ = [
     "marked_x",
     "plain_numbers",
     "point_trace",
-    "run_looks",
     "thinned",
     "word_trace",
 ]
@@ -49,9 +46,6 @@ MOST_POINTS = 500  # of a line
 ROW = 26  # pixels
 SHORT = 18  # characters beside an axis: a phone has room for them
 DASHES = ("solid", "dash", "dot", "dashdot")
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "triangle-down", "star", "cross")
-# Okabe and Ito's, which differ for the colour-blind too, in an order of falling contrast.
-RUN_COLOURS = ("#0072b2", "#d55e00", "#000000", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 INK, FAINT, GRID = "#1f2328", "#6b7280", "#e6e8eb"
 AXIS = {
     "gridcolor": GRID,
@@ -76,13 +70,12 @@ LAYOUT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a domain or a run is drawn wherever it stands; `key` ties table, legend and figures."""
+    """How a domain is drawn wherever it stands; `key` ties table, legend and figures."""
 
     key: str
     name: str
     colour: str
     dash: str = "solid"
-    symbol: str = "circle"
 
 
 def domain_looks(names: Sequence[str]) -> dict[str, Look]:
@@ -98,19 +91,6 @@ def domain_looks(names: Sequence[str]) -> dict[str, Look]:
         )
         for i, name in enumerate(ordered)
     }
-
-
-def run_looks(labels: Sequence[str]) -> list[Look]:
-    """Returns a look a run."""
-    return [
-        Look(
-            key=f"r{i}",
-            name=clean(label),
-            colour=RUN_COLOURS[i % len(RUN_COLOURS)],
-            symbol=SYMBOLS[i % len(SYMBOLS)],
-        )
-        for i, label in enumerate(labels)
-    ]
 
 
 def thinned(steps: int) -> np.ndarray:

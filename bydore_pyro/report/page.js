@@ -36,8 +36,7 @@
     chosen = key === chosen ? null : key;
     for (const element of all("tr[data-key]")) {
       element.classList.toggle("chosen", element.dataset.key === chosen);
-      const alike = chosen !== null && element.dataset.key[0] === chosen[0];
-      element.classList.toggle("faded", alike && element.dataset.key !== chosen);
+      element.classList.toggle("faded", chosen !== null && element.dataset.key !== chosen);
     }
     for (const button of all("button[data-key]")) {
       button.setAttribute("aria-pressed", String(button.dataset.key === chosen));

@@ -31,9 +31,9 @@ def html_report(folders: Sequence[Path]) -> str:
     if not folders:
         raise ValueError("Expected the folders of runs, found none")
     records = [read_run(folder) for folder in folders]
-    for module in ("jinja2", "plotly"):
-        require(module, "report")
+    require("jinja2", "report")
     if len(records) == 1 and records[0].mixture is not None:
+        require("plotly", "report")
         return templates().get_template("run.html").render(run_page(records[0]))
     return templates().get_template("comparison.html").render(comparison_page(records))
 

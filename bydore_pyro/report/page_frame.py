@@ -17,18 +17,17 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from plotly.graph_objects import Figure
 
-__all__ = ["frame", "packed_library", "plot", "script_json", "templates"]
+__all__ = ["drawn_frame", "frame", "packed_library", "plot", "script_json", "templates"]
 
 FOLDER = Path(__file__).parent
 
 
-def frame(title: str, subtitle: str, told: Mapping[str, str], version: str) -> dict[str, Any]:
+def frame(title: str, subtitle: str, version: str) -> dict[str, Any]:
     """Returns what every page shows.
 
     Args:
         title: Its heading.
         subtitle: The line below.
-        told: Text about a domain or run that is singled out, by its look's key.
         version: Of bydore-pyro that found the weights, "" where it is not known.
     """
     from markupsafe import Markup
@@ -36,11 +35,27 @@ def frame(title: str, subtitle: str, told: Mapping[str, str], version: str) -> d
     return {
         "title": title,
         "subtitle": subtitle,
+        "css": Markup((FOLDER / "page.css").read_text(encoding="utf-8").strip()),
+        "made_by": f"Found by bydore-pyro {version}." if version else "Written by bydore-pyro.",
+        "library": "",
+    }
+
+
+def drawn_frame(told: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what every page with figures shows besides: the script, and plotly for it.
+
+    Args:
+        told: Text about a domain that is singled out, by its look's key.
+
+    Raises:
+        ImportError: When plotly is not installed.
+    """
+    from markupsafe import Markup
+
+    return {
         "told": script_json({key: clean(text) for key, text in told.items()}),
         "library": Markup(packed_library()),
-        "css": Markup((FOLDER / "page.css").read_text(encoding="utf-8").strip()),
         "script": Markup((FOLDER / "page.js").read_text(encoding="utf-8").strip()),
-        "made_by": f"Found by bydore-pyro {version}." if version else "Written by bydore-pyro.",
     }
 
 

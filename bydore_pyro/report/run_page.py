@@ -21,7 +21,7 @@ from bydore_pyro.report.lengths import (
     lengths_in,
 )
 from bydore_pyro.report.matching_words import round_tables, rounds_in
-from bydore_pyro.report.page_frame import frame, plot
+from bydore_pyro.report.page_frame import drawn_frame, frame, plot
 from bydore_pyro.report.regression_tables import regression_tables
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.run_sections import (
@@ -56,7 +56,8 @@ def run_page(record: RunRecord) -> dict[str, Any]:
     title = f"{record.label}: weights of {len(record.domains)} domains"
     place = f"Found by {record.method}. Run folder: {record.path}"
     return {
-        **frame(title, place, told, str(version or "")),
+        **frame(title, place, str(version or "")),
+        **drawn_frame(told),
         **_figures(record),
         **_rounds(record),
         **_lengths(record),

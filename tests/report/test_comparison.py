@@ -14,7 +14,6 @@ from bydore_pyro.report.comparison import (
     agreement_table,
     cautions,
     comparison_table,
-    domains_by_weight,
 )
 from bydore_pyro.report.drawing import domain_looks
 from bydore_pyro.report.run_record import RunRecord, read_run
@@ -44,9 +43,19 @@ def test_runs_beside_each_other(records: list[RunRecord]) -> None:
     assert facts["total variation from a"] == [ABSENT, "0.471"]
     assert (facts["FLOPs"][1], facts["time"][1]) == ("6.00e+09", "9.0 s")
     weights = {row.label: row.cells for row in table["Weights"]}
-    assert weights["code"] == [Cell(text="0.460", more="0.306 to 0.689"), Cell(text="0.099")]
+    code, other = weights["code"]
+    assert (code.text, code.more, other.text, other.more) == (
+        "0.460",
+        "0.306 to 0.689",
+        "0.099",
+        "",
+    )
+    assert code.drawn == pytest.approx((1 / 1.5**2, 1 / 1.5, 1.0)), "its end is the largest"
+    assert other.drawn is not None
+    assert other.drawn[0] == other.drawn[1] == other.drawn[2]
     assert weights["more"] == [Cell(), Cell()]
-    assert list(weights) == domains_by_weight(records, looks)
+    # 0.460 + 0.099, 0.276 + 0.165, and the same the other way round
+    assert list(weights) == ["code", "web", "law", "prose", "more"]
     assert table["Weights"][0].look == looks[next(iter(weights))]
     verdicts = {row.label: row.cells for row in table["Is it to be believed?"]}
     assert verdicts["Does it jitter?"] == [Cell(text="", more="Hardly", level="good"), Cell()]

@@ -21,7 +21,6 @@ from bydore_pyro.report.drawing import (
     marked_x,
     plain_numbers,
     point_trace,
-    run_looks,
     thinned,
     word_trace,
 )
@@ -40,11 +39,6 @@ def test_without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(ImportError, match="plotly"):
         figure_of([], height=100, xaxis={}, yaxis={})
-
-
-def test_runs_differ() -> None:
-    looks = run_looks([f"run {i}" for i in range(20)])
-    assert len({(look.colour, look.symbol) for look in looks}) == 20
 
 
 @pytest.mark.parametrize("steps", [1, 2, MOST_POINTS, MOST_POINTS + 1, 12_345])
@@ -67,8 +61,8 @@ def test_numbers_are_plain_and_names_harmless() -> None:
 def test_traces_know_what_they_belong_to() -> None:
     line = line_trace([0, 1], [1, 2], keys=["d1"], colour="#000000", width=2, text="law")
     assert line["meta"] == {"keys": ["d1"], "width": 2, "told": "law"}
-    point = point_trace(0, 1, keys=["d1", "r0"], colour="#000000", text="law")
-    assert point["meta"] == {"keys": ["d1", "r0"], "told": "law"}
+    point = point_trace(0, 1, keys=["d1"], colour="#000000", text="law")
+    assert point["meta"] == {"keys": ["d1"], "told": "law"}
     figure = figure_of(
         [line, point, band_trace()], height=123, xaxis={"type": "log"}, yaxis=labelled_rows(["a"]),
         **marked_x(1.0, "here"),

@@ -12,6 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from bydore_pyro.report.drawing import figure_of
 from bydore_pyro.report.page_frame import (
+    drawn_frame,
     frame,
     packed_library,
     plot,
@@ -51,10 +52,9 @@ def test_what_templates_show_is_cleaned_and_escaped() -> None:
 
 
 def test_the_frame() -> None:
-    page = frame("title", "below", {"d0": "</script>\x00"}, "")
-    assert page["made_by"] == "Written by bydore-pyro."
-    assert json.loads(page["told"]) == {"d0": "</script>\ufffd"}
-    assert "0.1" in frame("title", "below", {}, "0.1")["made_by"]
+    assert frame("title", "below", "")["made_by"] == "Written by bydore-pyro."
+    assert "0.1" in frame("title", "below", "0.1")["made_by"]
+    assert json.loads(drawn_frame({"d0": "</script>\x00"})["told"]) == {"d0": "</script>\ufffd"}
 
 
 def test_plots() -> None:
