@@ -13,6 +13,7 @@ import pytest
 from report_runs import (
     HOSTILE,
     NAMES,
+    mixture_with_intervals,
     write_fit,
     write_json,
     write_matching,
@@ -92,6 +93,7 @@ def test_a_case_tells_everything(tmp_path: Path) -> None:
     for told in (
         "code 0.460", "0.306 to 0.689", "3.2500", "PSIS k-hat 4.50", "3.0 plain trainings",
         "d" * 64, "47", "bydore export", "bydore train", "weighting", "c" * 40,
+        "94 % intervals; thick: the middle half", "as long as the search itself; --target_tokens",
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [
@@ -104,12 +106,28 @@ def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
     for told in (
         "What each round found", "rounds 1 to 3", "settled after 350 steps", "The scale is 1.06",
         "Does the mixture hold on fresh text?", "gradient matching in 3 rounds",
+        "the most likely ones; the intervals are the posterior's", "mean after each round",
+        "Points: measured in a round.", "as long as --steps are",
     ):  # fmt: skip
         assert told in page.text
     assert page.attributes("data-figure") == [
         "figure-weights", "figure-rounds", "figure-trajectory", "figure-losses",
     ]  # fmt: skip
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
+
+
+def test_captions_tell_what_is_drawn(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "run")
+    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
+    (folder / "mixture.json").write_text(capped.to_json())
+    page = checked(html_report([folder]))
+    assert "within the cap; hollow: free of it. Thin lines: 94 % intervals" in page.text
+    assert "deviations are those of the uncapped weights." in page.text
+    many = write_search(tmp_path / "many", [f"domain {i:03d}" for i in range(50)])
+    assert checked(html_report([many])).text.count("The 40 largest of 50.") == 3
+    bare = checked(html_report([write_fit(tmp_path / "fit")]))
+    assert "Diamonds: weights, as shares of the training tokens. Click" in bare.text
+    assert "Epochs: how often" not in bare.text
 
 
 def test_every_kind_of_run_has_its_page(tmp_path: Path) -> None:
