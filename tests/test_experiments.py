@@ -44,7 +44,7 @@ OTHERS = ["reuse_guide", "regmix_pile", "adaptive"]  # those without a language 
 ALL_OF_THEM = "study"
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
-    *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png", "losses.png"),
+    *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png"),
     "summary.csv",
     "checkpoints",
     "report.html",

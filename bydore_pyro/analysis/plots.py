@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from bydore_pyro.baselines import Readings, RepetitionLaw
 
 __all__ = [
-    "SMOOTHED",
     "plain",
-    "plot_losses",
     "plot_posterior",
     "plot_repetition",
     "plot_trajectory",
-    "running_mean",
 ]
-
-SMOOTHED = 10  # steps of the losses' running mean
 
 
 def plot_posterior(
@@ -175,62 +170,6 @@ def plot_trajectory(
     return figure
 
 
-def plot_losses(trajectory: xarray.Dataset, rounds: Sequence[int] | None = None) -> Figure:
-    """Draws training, validation and domain losses over the steps, smoothed over 10 steps.
-
-    Args:
-        trajectory: Of `bydore_pyro.analysis.diagnostics.trajectory_of`.
-        rounds: Of a search by matching, the steps after which it measured: losses of domains and
-            validation set are points there.
-    """
-    import matplotlib.pyplot as plt
-
-    names = [str(name) for name in trajectory["domain"].values]
-    colours = domain_colours(names)
-    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
-    steps = trajectory["step"].values
-    places = None if rounds is None else list(rounds)
-
-    def measured(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (steps, running_mean(values)) if places is None else (steps[places], values[places])
-
-    marker = None if places is None else "o"
-    for index, name in enumerate(names):
-        axes.plot(
-            *measured(trajectory["losses"].values[:, index]), color=colours[name],
-            linewidth=1, alpha=0.8, label=plain(name), marker=marker, markersize=4,
-        )  # fmt: skip
-    axes.plot(
-        steps,
-        running_mean(trajectory["train_loss"].values),
-        "k--",
-        linewidth=1.6,
-        label="training batch",
-    )
-    axes.plot(
-        *measured(trajectory["validation_loss"].values), "k-", linewidth=2, label="validation",
-        marker=marker, markersize=5,
-    )  # fmt: skip
-    axes.set_xlabel("step")
-    axes.set_ylabel("loss (nats per token)")
-    axes.margins(x=0.01)
-    title = f"Losses of the proxy, running mean of {SMOOTHED} steps"
-    if places is not None:
-        title = (
-            f"Losses of the proxy: by round, and on its training batches (mean of {SMOOTHED} steps)"
-        )
-    axes.set_title(title, fontsize=11)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
-    return figure
-
-
 def plain(name: str) -> str:
     """Returns a name in which matplotlib does not read dollar signs as mathematics."""
     return name.replace("$", r"\$")
-
-
-def running_mean(values: np.ndarray) -> np.ndarray:
-    """Returns the mean of the last `SMOOTHED` values that are numbers, of fewer at the start."""
-    import pandas
-
-    return pandas.Series(values).rolling(SMOOTHED, min_periods=1).mean().to_numpy()

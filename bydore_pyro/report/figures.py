@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.analysis import running_mean
 from bydore_pyro.report.drawing import (
     INK,
     MOST_DRAWN,
@@ -33,12 +32,15 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = [
+    "SMOOTHED",
     "losses_figure",
     "rounds_figure",
+    "running_mean",
     "trajectory_figure",
     "weights_figure",
 ]
 
+SMOOTHED = 10  # steps of the losses' running mean
 MOST_WORDS = 5  # at the ends of lines, for who prints in grey
 MOST_ROUNDS_DRAWN, MOST_UNNAMED = 8, 0.05  # domains; weights that are not named in the figure
 AT_STEP = "%{meta.told}<br>step %{x}: %{y:.4f}"
@@ -260,3 +262,10 @@ def _largest(names: Sequence[str], weights: np.ndarray, looks: Mapping[str, Look
     """Returns the places of the domains that are drawn, by falling weight."""
     order = [int(k) for k in np.argsort(-np.nan_to_num(weights))]
     return [k for k in order if names[k] in looks][:MOST_DRAWN]
+
+
+def running_mean(values: np.ndarray) -> np.ndarray:
+    """Returns the mean of the last `SMOOTHED` values that are numbers, of fewer at the start."""
+    import pandas
+
+    return pandas.Series(values).rolling(SMOOTHED, min_periods=1).mean().to_numpy()

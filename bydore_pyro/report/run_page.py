@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from bydore_pyro.analysis import SMOOTHED
 from bydore_pyro.report.drawing import MOST_DRAWN, MOST_POINTS, Look, domain_looks
 from bydore_pyro.report.figures import (
+    SMOOTHED,
     losses_figure,
     rounds_figure,
     trajectory_figure,

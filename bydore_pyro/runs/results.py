@@ -68,7 +68,7 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     import matplotlib
 
     matplotlib.use("Agg")
-    from bydore_pyro.analysis import plot_losses, plot_posterior, plot_trajectory
+    from bydore_pyro.analysis import plot_posterior, plot_trajectory
 
     corpus, trajectory = state.domains.corpus, trajectory_of(state)
     # A search by matching may have broken off before its first round.
@@ -102,7 +102,6 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
         folder.write_dataset("rounds.nc", rounds_of(state))
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
-    folder.write_figure("losses.png", plot_losses(trajectory, rounds))
     return Found(state, mixture, posterior, tuple(lengths))
 
 

@@ -13,6 +13,7 @@ from bydore_pyro.report.drawing import MOST_DRAWN, domain_looks
 from bydore_pyro.report.figures import (
     losses_figure,
     rounds_figure,
+    running_mean,
     trajectory_figure,
     weights_figure,
 )
@@ -120,3 +121,13 @@ def test_of_many_domains_the_largest_are_drawn(tmp_path: Path) -> None:
     assert words == names[:5]
     drawn = {trace.meta["keys"][0] for trace in figure.data if trace.meta.get("keys")}
     assert len(drawn) == MOST_DRAWN
+
+
+def test_losses_are_smoothed() -> None:
+    values = np.arange(20.0)
+    assert running_mean(values)[:3].tolist() == [0.0, 0.5, 1.0]
+    assert running_mean(values)[-1] == np.arange(10, 20).mean()
+    values[5] = np.nan
+    assert np.isfinite(running_mean(values)).all()
+    assert running_mean(values)[5] == np.arange(5).mean()
+    assert np.isnan(running_mean(np.array([np.nan]))).all()

@@ -87,7 +87,7 @@ def test_a_search_that_broke_off_before_its_first_round_leaves_what_it_did(
     assert found.posterior is None
     np.testing.assert_allclose(found.mixture.weights, 0.25)
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
-        *("mixture.json", "trajectory.nc", "trajectory.png", "losses.png"),
+        *("mixture.json", "trajectory.nc", "trajectory.png"),
     }
 
 
