@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from bydore_pyro.report.comparison import agreement_table, cautions, comparison_
 from bydore_pyro.report.drawing import domain_looks
 from bydore_pyro.report.page_frame import frame
 from bydore_pyro.report.run_record import RunRecord, labelled_runs
+from bydore_pyro.report.run_sections import commands
 from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import verdicts_of
 
@@ -36,7 +36,7 @@ def comparison_page(records: Sequence[RunRecord]) -> dict[str, Any]:
         "agreement": agreement_table(lone) if lone else Table(),
         "runs": [run.label for run in runs],
         "sections": {section: rows for section, rows in sections.items() if rows},
-        "commands": _commands(runs),
+        "commands": commands(runs[0]) if runs else [],
     }
 
 
@@ -45,21 +45,3 @@ def _runs_of(record: RunRecord) -> tuple[RunRecord, ...]:
     if record.seeds or record.mixture is None:
         return record.seeds
     return (record,)
-
-
-def _commands(runs: Sequence[RunRecord]) -> list[tuple[str, str]]:
-    if not runs:
-        return []
-    run = shlex.quote(str(runs[0].path))
-    return [
-        (
-            f"The weights of one of them, say {runs[0].label}, in a trainer's own format",
-            f"bydore export {run} --to megatron --prefix '/data/{{domain}}' --out FILE",
-        ),
-        (
-            "A target model trained on them",
-            f"bydore train --mixture {run} --data STORE --model models/target-60m --tokens 1B "
-            "--out DIR",
-        ),
-        ("All figures of one of them", f"bydore report {run}"),
-    ]

@@ -26,7 +26,6 @@ __all__ = [
     "cost_table",
     "cost_told",
     "domain_rows",
-    "every_option",
     "loss_table",
     "manifest_table",
     "short_version",
@@ -105,15 +104,6 @@ def _evidence(record: RunRecord) -> str:
         return "linear: one hypergradient per step"
     last = "" if share is None else f", the last after {percent(share)} of the steps"
     return f"gradient matching in {number(rounds, 0)} rounds{last}"
-
-
-def every_option(record: RunRecord) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Returns all options by part."""
-    return [
-        (str(part), [(str(k), "not given" if v is None else str(v)) for k, v in values.items()])
-        for part, values in record.config.items()
-        if isinstance(values, dict)
-    ]
 
 
 def short_version(record: RunRecord) -> list[str]:

@@ -92,7 +92,8 @@ def test_a_case_tells_everything(tmp_path: Path) -> None:
         assert heading in page.text
     for told in (
         "code 0.460", "0.306 to 0.689", "3.2500", "PSIS k-hat 4.50", "3.0 plain trainings",
-        "d" * 64, "47", "bydore export", "bydore train", "weighting", "c" * 40,
+        "d" * 64, "max_epochs not given", "47", "bydore export", "bydore train", "weighting",
+        "c" * 40,
         "94 % intervals; thick: the middle half", "as long as the search itself; --target_tokens",
     ):  # fmt: skip
         assert told in page.text

@@ -18,7 +18,6 @@ from bydore_pyro.report.run_sections import (
     cost_table,
     cost_told,
     domain_rows,
-    every_option,
     loss_table,
     manifest_table,
     short_version,
@@ -52,9 +51,6 @@ def test_what_was_asked(record: RunRecord, tmp_path: Path) -> None:
         "Fitted on the finished runs in": "tables",
         "Loss to lower": "web",
     }
-    parts = dict(every_option(record))
-    assert ("max_epochs", "not given") in parts["run"]
-    assert "name" not in parts
 
 
 def test_the_short_version(record: RunRecord) -> None:
@@ -148,7 +144,7 @@ def test_commands_name_the_run_and_are_quoted(record: RunRecord, tmp_path: Path)
 
 
 def test_nothing_known_is_nothing_told(empty: RunRecord) -> None:
-    assert asked(empty) == every_option(empty) == short_version(empty) == []
+    assert asked(empty) == short_version(empty) == []
     assert domain_rows(empty) == source_of(empty) == commands(empty) == []
     assert not loss_table(empty).rows
     assert not manifest_table(empty).rows
