@@ -12,7 +12,7 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
@@ -20,7 +20,7 @@ from scipy import optimize
 from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.utils import DataError, require_finite
+from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = [
     "AutoScaleConfig",
@@ -36,24 +36,16 @@ __all__ = [
 class AutoScaleConfig:
     """AutoScale's settings."""
 
-    autoscale_growth: float = field(
-        default=2.0, metadata={"help": "Ratio of the two small budgets that are extrapolated."}
+    autoscale_growth: float = option(
+        2.0, "Ratio of the two small budgets that are extrapolated.", above=1
     )
-    autoscale_cut: float = field(
-        default=1 / 3, metadata={"help": "Share of a domain's tokens that a cut leaves."}
+    autoscale_cut: float = option(
+        1 / 3, "Share of a domain's tokens that a cut leaves.", above=0, below=1
     )
-    autoscale_grow: float = field(
-        default=3.0, metadata={"help": "Factor by which a domain's tokens grow."}
-    )
+    autoscale_grow: float = option(3.0, "Factor by which a domain's tokens grow.", above=1)
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if not self.autoscale_growth > 1:
-            raise ValueError(f"Expected autoscale_growth > 1, actual {self.autoscale_growth}")
-        if not 0 < self.autoscale_cut < 1:
-            raise ValueError(f"Expected autoscale_cut in (0, 1), actual {self.autoscale_cut}")
-        if not self.autoscale_grow > 1:
-            raise ValueError(f"Expected autoscale_grow > 1, actual {self.autoscale_grow}")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
 from bydore_pyro.search import exponentiated_step
-from bydore_pyro.utils import NonFiniteError, require_finite
+from bydore_pyro.utils import NonFiniteError, option, require_fields
 
 __all__ = [
     "DoReMiConfig",
@@ -32,17 +32,13 @@ COST = 1 + (1 + 1 / 3)
 class DoReMiConfig:
     """DoReMi's settings; the defaults are its authors'."""
 
-    doremi_eta: float = field(default=1.0, metadata={"help": "Step size of DoReMi's weights."})
-    doremi_smoothing: float = field(
-        default=1e-3, metadata={"help": "Share c of the uniform mixture in DoReMi's weights."}
+    doremi_eta: float = option(1.0, "Step size of DoReMi's weights.", above=0)
+    doremi_smoothing: float = option(
+        1e-3, "Share c of the uniform mixture in DoReMi's weights.", least=0, below=1
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if not self.doremi_eta > 0:
-            raise ValueError(f"Expected doremi_eta > 0, actual {self.doremi_eta}")
-        if not 0 <= self.doremi_smoothing < 1:
-            raise ValueError(f"Expected doremi_smoothing in [0, 1), actual {self.doremi_smoothing}")
+        require_fields(self)
 
 
 def domain_scores(excess: Tensor, domain: Tensor, last: Tensor) -> Tensor:

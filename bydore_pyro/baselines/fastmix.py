@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
-from bydore_pyro.utils import NonFiniteError, require_finite
+from bydore_pyro.utils import NonFiniteError, option, require_fields
 
 __all__ = ["FastMixConfig", "fastmix_gradient", "fit_fastmix", "unembedding"]
 
@@ -21,19 +21,11 @@ FIRST_LOGIT = 1.0
 class FastMixConfig:
     """FastMix's settings; the defaults are its authors'."""
 
-    fastmix_every: int = field(
-        default=20, metadata={"help": "Steps of FastMix's proxy between two updates."}
-    )
-    fastmix_rate: float = field(
-        default=1e-4, metadata={"help": "AdamW's step size for FastMix's logits."}
-    )
+    fastmix_every: int = option(20, "Steps of FastMix's proxy between two updates.", least=1)
+    fastmix_rate: float = option(1e-4, "AdamW's step size for FastMix's logits.", above=0)
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if self.fastmix_every < 1:
-            raise ValueError(f"Expected fastmix_every >= 1, actual {self.fastmix_every}")
-        if not self.fastmix_rate > 0:
-            raise ValueError(f"Expected fastmix_rate > 0, actual {self.fastmix_rate}")
+        require_fields(self)
 
 
 def fastmix_gradient(weights: Tensor, products: Tensor, eta: float) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, option
 
 __all__ = ["HumanConfig", "SingleConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform"]
 
@@ -17,12 +17,10 @@ __all__ = ["HumanConfig", "SingleConfig", "fit_human", "fit_natural", "fit_singl
 class SingleConfig:
     """Which domain is the only one."""
 
-    single: str | None = field(
-        default=None,
-        metadata={
-            "help": "Domain of the method 'single'. If not given, the target's largest domain that "
-            "is trained on."
-        },
+    single: str | None = option(
+        None,
+        "Domain of the method 'single'. If not given, the target's largest domain that is trained "
+        "on.",
     )
 
 
@@ -30,12 +28,10 @@ class SingleConfig:
 class HumanConfig:
     """Whose weights are taken."""
 
-    human: str = field(
-        default="published:human",
-        metadata={
-            "help": "Weights of the method 'human': a mixture, RegMix YAML, DoReMi JSON or CSV "
-            "file, or the Pile's 'published:human', 'published:doremi' or 'published:regmix'."
-        },
+    human: str = option(
+        "published:human",
+        "Weights of the method 'human': a mixture, RegMix YAML, DoReMi JSON or CSV file, or the "
+        "Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
     )
 
 

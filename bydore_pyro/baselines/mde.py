@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
-from bydore_pyro.utils import require, require_fields
+from bydore_pyro.utils import option, require, require_fields
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 
@@ -19,18 +19,13 @@ CHUNK = 2**24  # probabilities held at once
 class MDEConfig:
     """MDE's settings."""
 
-    mde_proxies: int = field(
-        default=25, metadata={"help": "Proxies on mixtures, beside one expert a domain."}
-    )
-    mde_candidates: int = field(
-        default=20_000, metadata={"help": "Mixtures among which MDE looks for the best prediction."}
+    mde_proxies: int = option(25, "Proxies on mixtures, beside one expert a domain.", least=3)
+    mde_candidates: int = option(
+        20_000, "Mixtures among which MDE looks for the best prediction.", least=1
     )
 
     def __post_init__(self) -> None:
         require_fields(self)
-        for name, least in (("mde_proxies", 3), ("mde_candidates", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
 
 
 def mixture_of_experts_loss(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.utils import require_finite
+from bydore_pyro.utils import option, require_fields
 
 __all__ = ["MixMinConfig", "fit_mixmin", "mixmin_loss", "mixmin_weights"]
 
@@ -19,15 +19,11 @@ LEVEL = 1e-4  # the authors stop where no entry of the gradient is larger
 class MixMinConfig:
     """MixMin's settings; the defaults are its authors'."""
 
-    mixmin_rate: float = field(default=1.0, metadata={"help": "Step size of MixMin's descent."})
-    mixmin_steps: int = field(default=100, metadata={"help": "Most steps of MixMin's descent."})
+    mixmin_rate: float = option(1.0, "Step size of MixMin's descent.", above=0)
+    mixmin_steps: int = option(100, "Most steps of MixMin's descent.", least=1)
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if not self.mixmin_rate > 0:
-            raise ValueError(f"Expected mixmin_rate > 0, actual {self.mixmin_rate}")
-        if self.mixmin_steps < 1:
-            raise ValueError(f"Expected mixmin_steps >= 1, actual {self.mixmin_steps}")
+        require_fields(self)
 
 
 def mixmin_loss(

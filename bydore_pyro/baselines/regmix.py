@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -40,7 +40,7 @@ from bydore_pyro.baselines.simulated_optimum import (
     simulated_optimum,
 )
 from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.utils import DataError, require, require_fields
+from bydore_pyro.utils import DataError, option, require, require_fields
 
 __all__ = [
     "RegMixConfig",
@@ -59,39 +59,29 @@ Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 class RegMixConfig:
     """RegMix's settings; its authors train 512 proxies and regress with LightGBM."""
 
-    regmix_proxies: int = field(default=24, metadata={"help": "Proxies on random mixtures."})
-    adaptive: int = field(
-        default=0,
-        metadata={
-            "help": "RegMix's further mixtures, those of largest expected improvement: at most so "
-            "many are trained, or with --runs written for your own trainer."
-        },
+    regmix_proxies: int = option(24, "Proxies on random mixtures.", least=2)
+    adaptive: int = option(
+        0,
+        "RegMix's further mixtures, those of largest expected improvement: at most so many are "
+        "trained, or with --runs written for your own trainer.",
+        least=0,
     )
-    regmix_regression: Choice = field(
-        default="auto",
-        metadata={
-            "help": "Regression from weights to losses. auto: with --runs the one that ranks "
-            "left-out runs best, else the Gaussian process. LightGBM needs 40 runs."
-        },
+    regmix_regression: Choice = option(
+        "auto",
+        "Regression from weights to losses. auto: with --runs the one that ranks left-out runs "
+        "best, else the Gaussian process. LightGBM needs 40 runs.",
     )
-    regmix_kl: float = field(
-        default=0.0,
-        metadata={
-            "help": "What a nat of KL to the prior (the natural mixture) costs in losses; olmix: "
-            "0.05."
-        },
+    regmix_kl: float = option(
+        0.0,
+        "What a nat of KL to the prior (the natural mixture) costs in losses; olmix: 0.05.",
+        least=0,
     )
-    regmix_draws: int = field(
-        default=100_000, metadata={"help": f"Simulated mixtures; the best {BEST} are averaged."}
+    regmix_draws: int = option(
+        100_000, f"Simulated mixtures; the best {BEST} are averaged.", least=BEST
     )
 
     def __post_init__(self) -> None:
-        for name, least in (("regmix_proxies", 2), ("regmix_draws", BEST), ("adaptive", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
         require_fields(self)
-        if self.regmix_kl < 0:
-            raise ValueError(f"Expected regmix_kl >= 0, actual {self.regmix_kl}")
         if self.adaptive and self.regmix_regression not in ("auto", "gaussian_process"):
             raise ValueError(
                 "Expected --regmix_regression gaussian_process with --adaptive, found "

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ import torch
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.mixture import HDI_PROBABILITY, effective_shares
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = [
     "Readings",
@@ -45,31 +45,24 @@ FEWEST_HELD_OUT = 16  # sequences
 class ReadingsConfig:
     """Which short trainings measure the repetition constant."""
 
-    readings: list[int] = field(
-        default_factory=lambda: [1, 2, 4, 8, 16],
-        metadata={
-            "help": "How often text is read. The most frequent reading is a training of --steps, "
-            "the others are shorter; each but one reading has its twin on text that is all "
-            "different."
-        },
+    readings: list[int] = option(
+        [1, 2, 4, 8, 16],
+        "How often text is read. The most frequent reading is a training of --steps, the others "
+        "are shorter; each but one reading has its twin on text that is all different.",
     )
-    reading_domains: int = field(
-        default=3, metadata={"help": "Without --domains: so many domains, those of most text."}
+    reading_domains: int = option(
+        3, "Without --domains: so many domains, those of most text.", least=1, most=100
     )
-    reading_seeds: int = field(
-        default=2, metadata={"help": "Fresh models a training, from --seed on."}
-    )
+    reading_seeds: int = option(2, "Fresh models a training, from --seed on.", least=1, most=100)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         given = self.readings
         if given[:1] != [1] or len(given) < 4 or sorted(set(given)) != given or given[-1] > 1000:
             raise ValueError(
                 "Expected at least four readings, rising from 1 to at most 1000, actual "
                 f"{' '.join(map(str, given)) or 'none'}"
             )
-        for name in ("reading_domains", "reading_seeds"):
-            if not 1 <= getattr(self, name) <= 100:
-                raise ValueError(f"Expected {name} in [1, 100], actual {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

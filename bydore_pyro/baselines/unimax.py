@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.utils import require_finite
+from bydore_pyro.utils import option, require_fields
 
 __all__ = ["UniMaxConfig", "fit_unimax", "unimax_tokens"]
 
@@ -16,15 +16,12 @@ __all__ = ["UniMaxConfig", "fit_unimax", "unimax_tokens"]
 class UniMaxConfig:
     """UniMax's setting."""
 
-    unimax_epochs: float = field(
-        default=4.0,
-        metadata={"help": "Most times that UniMax reads a domain in a run of --target_tokens."},
+    unimax_epochs: float = option(
+        4.0, "Most times that UniMax reads a domain in a run of --target_tokens.", above=0
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if not self.unimax_epochs > 0:
-            raise ValueError(f"Expected unimax_epochs > 0, actual {self.unimax_epochs}")
+        require_fields(self)
 
 
 def unimax_tokens(sizes: np.ndarray, budget: float, epochs: float) -> np.ndarray:

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from bydore_pyro.utils import (
     appearing_file,
     content_hash,
     one_line_errors,
+    option,
     parse_options,
     provenance,
+    require_fields,
     require_new_file,
     resumed_run,
     tell,
@@ -43,14 +45,12 @@ UNFINISHED = ".unfinished"  # before the suffix of the scores' file, while tasks
 class ScoresConfig:
     """Where the scores go."""
 
-    out: str | None = field(
-        default=None,
-        metadata={"help": "File of the scores; scores.json in DIR if not given. It must be new."},
+    out: str | None = option(
+        None, "File of the scores; scores.json in DIR if not given. It must be new."
     )
 
     def __post_init__(self) -> None:
-        if self.out == "":
-            raise ValueError("Expected a value for --out, found an empty one")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

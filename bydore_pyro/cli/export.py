@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.export import FORMATS, ExportConfig, InputConfig
@@ -12,6 +12,7 @@ from bydore_pyro.utils import (
     appearing_file,
     fail,
     one_line_errors,
+    option,
     parse_options,
     require_fields,
     require_new_file,
@@ -25,7 +26,7 @@ __all__ = ["ExportOptions", "FileConfig", "export_command"]
 class FileConfig:
     """Where the file goes."""
 
-    out: str | None = field(default=None, metadata={"help": "File to write; printed if not given."})
+    out: str | None = option(None, "File to write; printed if not given.")
 
     def __post_init__(self) -> None:
         require_fields(self)

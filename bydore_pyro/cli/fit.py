@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ from bydore_pyro.runs import (
     problem_of,
     run_epochs,
 )
-from bydore_pyro.utils import RunFolder, one_line_errors, provenance, tell
+from bydore_pyro.utils import RunFolder, one_line_errors, option, provenance, require_fields, tell
 
 __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 
@@ -72,57 +72,43 @@ SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_d
 class FitConfig:
     """Which method is used, and whether it trains."""
 
-    method: str = field(metadata={"help": f"One of {', '.join(METHODS)}."})
-    runs: str | None = field(
-        default=None,
-        metadata={
-            "help": "Folder of measured runs (tables of weights and losses, as RegMix or olmix "
-            "write them): regmix or autoscale is fitted on them and trains nothing."
-        },
+    method: str = option(MISSING, f"One of {', '.join(METHODS)}.")
+    runs: str | None = option(
+        None,
+        "Folder of measured runs (tables of weights and losses, as RegMix or olmix write them): "
+        "regmix or autoscale is fitted on them and trains nothing.",
     )
-    target: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "With --runs: the metric that is to fall, or several, whose mean is: names, * "
-            "in them for anything, each with =WEIGHT if it is not 1; or a file of weights; all for "
-            "every metric of the table, each of which then has a row of its own."
-        },
+    target: list[str] | None = option(
+        None,
+        "With --runs: the metric that is to fall, or several, whose mean is: names, * in them for "
+        "anything, each with =WEIGHT if it is not 1; or a file of weights; all for every metric "
+        "of the table, each of which then has a row of its own.",
     )
-    prior: str | None = field(
-        default=None,
-        metadata={
-            "help": "With --runs: weights around which mixtures are simulated, a file; if not "
-            "given, the shares of --domain_tokens or --data, the Pile's token shares, or the mean "
-            "of the runs for other domains. Intervals are held against it."
-        },
+    prior: str | None = option(
+        None,
+        "With --runs: weights around which mixtures are simulated, a file; if not given, the "
+        "shares of --domain_tokens or --data, the Pile's token shares, or the mean of the runs "
+        "for other domains. Intervals are held against it.",
     )
-    predict: str | None = field(
-        default=None,
-        metadata={
-            "help": "With --runs: CSV of mixtures, a row each, that are scored and ranked, with "
-            "intervals."
-        },
+    predict: str | None = option(
+        None,
+        "With --runs: CSV of mixtures, a row each, that are scored and ranked, with intervals.",
     )
-    scale_up: str | None = field(
-        default=None,
-        metadata={
-            "help": "With --runs: table of a few runs of a larger model, to which predictions are "
-            "calibrated."
-        },
+    scale_up: str | None = option(
+        None,
+        "With --runs: table of a few runs of a larger model, to which predictions are calibrated.",
     )
-    few_runs: bool = field(
-        default=False,
-        metadata={"help": "With --runs: take fewer runs than domains, with a warning that stays."},
+    few_runs: bool = option(
+        False, "With --runs: take fewer runs than domains, with a warning that stays."
     )
-    domain_tokens: str | None = field(
-        default=None,
-        metadata={
-            "help": "With --runs: file of the tokens that each domain holds (as weights are "
-            "written), for --max_epochs; those of --data if not given."
-        },
+    domain_tokens: str | None = option(
+        None,
+        "With --runs: file of the tokens that each domain holds (as weights are written), for "
+        "--max_epochs; those of --data if not given.",
     )
 
     def __post_init__(self) -> None:
+        require_fields(self)
         if self.method not in METHODS:
             raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
         if self.runs is not None and self.method not in FROM_RUNS:
@@ -137,8 +123,6 @@ class FitConfig:
         for name in ("prior", "predict", "scale_up", "few_runs", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it alone")
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from bydore_pyro.data import (
@@ -18,6 +18,7 @@ from bydore_pyro.data import (
 )
 from bydore_pyro.utils import (
     one_line_errors,
+    option,
     parse_options,
     progress_bar,
     require_fields,
@@ -32,25 +33,24 @@ __all__ = ["PrepareConfig", "prepare_command"]
 class PrepareConfig:
     """What is prepared, and where it goes."""
 
-    data: str = field(
-        metadata={
-            "help": "'environment' (the text of the Python environment); a folder whose "
-            "sub-folders or files are domains; a JSON or YAML file that lists domains; 'pile:' "
-            "with the folder or hub name of a copy of the Pile; with --domain_column a file or "
-            "folder of rows, or 'hub:' with a dataset's name."
-        }
+    data: str = option(
+        MISSING,
+        "'environment' (the text of the Python environment); a folder whose sub-folders or files "
+        "are domains; a JSON or YAML file that lists domains; 'pile:' with the folder or hub name "
+        "of a copy of the Pile; with --domain_column a file or folder of rows, or 'hub:' with a "
+        "dataset's name.",
     )
-    out: str = field(metadata={"help": "Folder of the token store; it must not exist yet."})
-    processes: int | None = field(
-        default=None,
-        metadata={"help": "Processes that encode, beside the one that reads. One per core if not "
-                          "given; 0 encodes in the reading process."},
-    )  # fmt: skip
+    out: str = option(MISSING, "Folder of the token store; it must not exist yet.")
+    processes: int | None = option(
+        None,
+        "Processes that encode, beside the one that reads. One per core if not given; 0 "
+        "encodes in the reading process.",
+        least=0,
+        most=1024,
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if self.processes is not None and not 0 <= self.processes <= 1024:
-            raise ValueError(f"Expected processes in [0, 1024], actual {self.processes}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bydore_pyro.proxy import number_of_processes, quiet_unless_main
 from bydore_pyro.runs import Options
-from bydore_pyro.utils import RunFolder, one_line_errors
+from bydore_pyro.utils import RunFolder, one_line_errors, option, require_fields
 
 __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
 
@@ -29,14 +29,15 @@ MORE = (
 class RepetitionConfig:
     """How often a search is repeated."""
 
-    seeds: int = field(
-        default=1,
-        metadata={"help": "Search with this many seeds, from --seed on, and compare the results."},
+    seeds: int = option(
+        1,
+        "Search with this many seeds, from --seed on, and compare the results.",
+        least=1,
+        most=1000,
     )
 
     def __post_init__(self) -> None:
-        if not 1 <= self.seeds <= 1000:
-            raise ValueError(f"Expected seeds in [1, 1000], actual {self.seeds}")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

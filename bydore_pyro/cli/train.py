@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from bydore_pyro.target import TargetConfig
 from bydore_pyro.utils import (
     RunFolderError,
     one_line_errors,
+    option,
     parse_options,
     require_fields,
     resumed_run,
@@ -41,30 +42,21 @@ SMOKE = {
 class TrainConfig:
     """What is trained, on what, and where it goes."""
 
-    mixture: str = field(
-        metadata={
-            "help": "The weights: a run's folder or its mixture.json, a file of weights, a "
-            "published mixture such as published:doremi; a JSON or YAML list of stages; or a "
-            "search's trajectory.nc."
-        }
+    mixture: str = option(
+        MISSING,
+        "The weights: a run's folder or its mixture.json, a file of weights, a published mixture "
+        "such as published:doremi; a JSON or YAML list of stages; or a search's trajectory.nc.",
     )
-    data: str = field(metadata={"help": "Token store, as bydore prepare leaves it."})
-    out: str = field(metadata={"help": "Folder of the run; it must not hold one yet."})
-    model: str = field(
-        default="models/target-60m",
-        metadata={"help": "Model: a folder with config.json, or a hub name."},
+    data: str = option(MISSING, "Token store, as bydore prepare leaves it.")
+    out: str = option(MISSING, "Folder of the run; it must not hold one yet.")
+    model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
+    trajectory_stages: int = option(
+        20, "Most stages that a search's trajectory is averaged over.", least=1
     )
-    trajectory_stages: int = field(
-        default=20, metadata={"help": "Most stages that a search's trajectory is averaged over."}
-    )
-    smoke: bool = field(
-        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
-    )
+    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if self.trajectory_stages < 1:
-            raise ValueError(f"Expected trajectory_stages >= 1, actual {self.trajectory_stages}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
 from bydore_pyro.core.elbo import Effective, HypergradientELBO, expected_evidence
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
-from bydore_pyro.utils import require_finite
+from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "has_settled", "infer"]
 
@@ -34,29 +34,19 @@ class InferenceConfig:
     when the loss has settled at the last it stops.
     """
 
-    steps: int = 1500  # at most
-    window: int = 50  # steps
-    tolerance: float = 0.1  # nats
-    learning_rate: float = (
-        0.1  # of the parameters that every domain has of its own, and the scale's
-    )
-    network_learning_rate: float = 3e-3
-    decays: int = 2
-    decay: float = 0.3
-    draws: int = 8  # of the KL, a step; fewer with more than 64 domains
-    start_shape: float = 20.0  # Gamma shape of every domain at the start
-    seed: int = 0
+    steps: int = option(1500, "At most.", least=1)
+    window: int = option(50, "In steps.", least=2)
+    tolerance: float = option(0.1, "In nats.", above=0)
+    learning_rate: float = option(0.1, "Of each domain's own parameters and the scale's.", above=0)
+    network_learning_rate: float = option(3e-3, above=0)
+    decays: int = option(2, least=0)
+    decay: float = option(0.3, above=0, below=1)
+    draws: int = option(8, "Of the KL, a step; fewer with more than 64 domains.", least=1)
+    start_shape: float = option(20.0, "Gamma shape of every domain at the start.", above=0)
+    seed: int = option(0)
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        for name, least in (("steps", 1), ("window", 2), ("decays", 0), ("draws", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"Expected {name} >= {least}, actual {getattr(self, name)}")
-        for name in ("tolerance", "learning_rate", "network_learning_rate", "start_shape"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")
-        if not 0 < self.decay < 1:
-            raise ValueError(f"Expected decay in (0, 1), actual {self.decay}")
+        require_fields(self)
 
 
 @dataclass(frozen=True)

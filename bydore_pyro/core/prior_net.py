@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.utils import require_finite
+from bydore_pyro.utils import option, require_fields
 
 __all__ = ["FreeConcentrations", "PriorNetwork", "PriorNetworkConfig"]
 
@@ -22,30 +22,22 @@ class PriorNetworkConfig:
     weights.
     """
 
-    width: int = field(default=32, metadata={"help": "Width of the prior network."})
-    layers: int = field(default=2, metadata={"help": "Transformer layers of the prior network."})
-    heads: int = field(default=4, metadata={"help": "Attention heads of the prior network."})
-    signal_scale: float = field(
-        default=0.1, metadata={"help": "Scale of the standardised signals at the network's input."}
+    width: int = option(32, "Width of the prior network.", least=1, most=4096)
+    layers: int = option(2, "Transformer layers of the prior network.", least=1, most=4096)
+    heads: int = option(4, "Attention heads of the prior network.", least=1, most=4096)
+    signal_scale: float = option(
+        0.1, "Scale of the standardised signals at the network's input.", least=0, most=1e6
     )
-    initial_shape: float = field(
-        default=1.0,
-        metadata={"help": "Gamma shape and rate of every domain before the first step."},
+    initial_shape: float = option(
+        1.0, "Gamma shape and rate of every domain before the first step.", least=1e-3, most=100
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        for name in ("width", "layers", "heads"):
-            if not 1 <= getattr(self, name) <= 4096:
-                raise ValueError(f"Expected {name} in [1, 4096], actual {getattr(self, name)}")
+        require_fields(self)
         if self.width % self.heads:
             raise ValueError(
                 f"Expected width divisible by heads = {self.heads}, actual {self.width}"
             )
-        if not 1e-3 <= self.initial_shape <= 100:
-            raise ValueError(f"Expected initial_shape in [0.001, 100], actual {self.initial_shape}")
-        if not 0 <= self.signal_scale <= 1e6:
-            raise ValueError(f"Expected signal_scale in [0, 1e6], actual {self.signal_scale}")
 
 
 class PriorNetwork(nn.Module):

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from bydore_pyro.data.pieces import cut, in_pieces
 from bydore_pyro.data.rows import Row
 from bydore_pyro.data.unchanged import size_and_time
-from bydore_pyro.utils import DataError, require_finite
+from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = [
     "CorpusConfig",
@@ -43,41 +43,32 @@ SMALL_PIECE = 3_000  # characters
 class CorpusConfig:
     """What becomes a document, and how much of it is taken."""
 
-    data_seed: int = field(
-        default=0, metadata={"help": "Seed of the order of the files and of the validation split."}
+    data_seed: int = option(
+        0, "Seed of the order of the files and of the validation split.", least=0
     )
-    domain_megabytes: float = field(
-        default=4.0,
-        metadata={"help": "Most text taken of one domain, in MB of UTF-8; 0 takes all."},
+    domain_megabytes: float = option(
+        4.0, "Most text taken of one domain, in MB of UTF-8; 0 takes all.", least=0
     )
-    validation_fraction: float = field(
-        default=0.1,
-        metadata={
-            "help": "Share held out for validation. Text files are held out file by file, rows row "
-            "by row, large text files and domains of few files piece by piece."
-        },
+    validation_fraction: float = option(
+        0.1,
+        "Share held out for validation. Text files are held out file by file, rows row by row, "
+        "large text files and domains of few files piece by piece.",
+        above=0,
+        below=1,
     )
-    shortest_document: int = field(
-        default=200, metadata={"help": "Fewest characters; shorter documents are dropped."}
+    shortest_document: int = option(
+        200, "Fewest characters; shorter documents are dropped.", least=1
     )
-    longest_document: int = field(
-        default=20_000, metadata={"help": "Most characters; longer documents are cut into pieces."}
+    longest_document: int = option(
+        20_000, "Most characters; longer documents are cut into pieces.", least=1
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
-        if not self.domain_megabytes >= 0:
-            raise ValueError(f"Expected domain_megabytes >= 0, actual {self.domain_megabytes}")
-        if self.data_seed < 0:
-            raise ValueError(f"Expected data_seed >= 0, actual {self.data_seed}")
-        if not 0 < self.validation_fraction < 1:
+        require_fields(self)
+        if self.shortest_document > self.longest_document:
             raise ValueError(
-                f"Expected validation_fraction in (0, 1), actual {self.validation_fraction}"
-            )
-        if not 0 < self.shortest_document <= self.longest_document:
-            raise ValueError(
-                "Expected 0 < shortest_document <= longest_document, actual "
-                f"{self.shortest_document} and {self.longest_document}"
+                f"Expected shortest_document <= longest_document, actual {self.shortest_document} "
+                f"and {self.longest_document}"
             )
 
     @property

@@ -11,12 +11,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.lines import LONGEST_LINE, numbered_lines
-from bydore_pyro.utils import DataError, one_line, require_fields
+from bydore_pyro.utils import DataError, one_line, option, require_fields
 
 __all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
 
@@ -30,19 +30,14 @@ AT_ONCE = 4_000_000  # bytes of a table's rows that become Python's objects at o
 class RowConfig:
     """Where the text stands in rows (JSON lines, Parquet, Arrow, saved and hub datasets)."""
 
-    text_column: str = field(
-        default="text", metadata={"help": "Column of the text; dots reach into nested ones."}
+    text_column: str = option("text", "Column of the text; dots reach into nested ones.")
+    domain_column: str | None = option(
+        None,
+        "Column of the domain's name, such as meta.pile_set_name, where one file holds many "
+        "domains.",
     )
-    domain_column: str | None = field(
-        default=None,
-        metadata={
-            "help": "Column of the domain's name, such as meta.pile_set_name, where one file holds "
-            "many domains."
-        },
-    )
-    on_error: Literal["stop", "skip"] = field(
-        default="stop",
-        metadata={"help": "Stop at a row or file that cannot be used, or skip it and count it."},
+    on_error: Literal["stop", "skip"] = option(
+        "stop", "Stop at a row or file that cannot be used, or skip it and count it."
     )
 
     def __post_init__(self) -> None:

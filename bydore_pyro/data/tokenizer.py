@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bydore_pyro.utils import DataError, one_line, require_fields
+from bydore_pyro.utils import DataError, one_line, option, require_fields
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -30,29 +30,23 @@ FILE = "tokenizer.json"
 class TokenizerConfig:
     """The tokenizer."""
 
-    tokenizer: str | None = field(
-        default=None,
-        metadata={
-            "help": "Hugging Face tokenizer, a folder or a hub name; a byte-level BPE is trained "
-            "on the training text if not given."
-        },
+    tokenizer: str | None = option(
+        None,
+        "Hugging Face tokenizer, a folder or a hub name; a byte-level BPE is trained on the "
+        "training text if not given.",
     )
-    vocabulary: int = field(
-        default=2048, metadata={"help": "Number of tokens, if a tokenizer is trained."}
+    vocabulary: int = option(
+        2048, "Number of tokens, if a tokenizer is trained.", least=257, most=2**17
     )
-    tokenizer_megabytes: float = field(
-        default=32.0,
-        metadata={"help": "MB of text to train a tokenizer on, the same amount of every domain."},
+    tokenizer_megabytes: float = option(
+        32.0,
+        "MB of text to train a tokenizer on, the same amount of every domain.",
+        above=0,
+        most=1e4,
     )
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if not 257 <= self.vocabulary <= 2**17:
-            raise ValueError(f"Expected vocabulary in [257, 131072], actual {self.vocabulary}")
-        if not 0 < self.tokenizer_megabytes <= 1e4:
-            raise ValueError(
-                f"Expected tokenizer_megabytes in (0, 1e4], actual {self.tokenizer_megabytes}"
-            )
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None:

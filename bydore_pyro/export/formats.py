@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,7 @@ from bydore_pyro.export.config_files import (
     for_torchtitan,
 )
 from bydore_pyro.export.shares import Samples, Share
-from bydore_pyro.utils import require_finite
+from bydore_pyro.utils import option, require_fields
 
 __all__ = ["FORMATS", "ExportConfig", "Format"]
 
@@ -32,34 +32,28 @@ DOMAIN = "{domain}"
 class ExportConfig:
     """The format, and what goes into it beside the weights."""
 
-    to: str = field(
-        metadata={
-            "help": "datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
-            "levanter, litgpt, regmix or doremi."
-        }
+    to: str = option(
+        MISSING,
+        "datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, levanter, litgpt, "
+        "regmix or doremi.",
     )
-    prefix: str | None = field(
-        default=None,
-        metadata={
-            "help": "Where the trainer finds a domain: a folder, or a template such as "
-            "/data/{domain}_text_document."
-        },
+    prefix: str | None = option(
+        None,
+        "Where the trainer finds a domain: a folder, or a template such as "
+        "/data/{domain}_text_document.",
     )
-    samples: str | None = field(
-        default=None,
-        metadata={
-            "help": "What the trainer draws: 'sequences' of packed tokens, all of one length, or "
-            "'documents'; its habit if not given."
-        },
+    samples: str | None = option(
+        None,
+        "What the trainer draws: 'sequences' of packed tokens, all of one length, or 'documents'; "
+        "its habit if not given.",
     )
-    digits: int = field(default=6, metadata={"help": "Decimals of the weights; they sum to 1."})
-    max_repetition_ratio: float = field(
-        default=1.0,
-        metadata={"help": "olmo-core: how often the tokens of a domain may be repeated."},
+    digits: int = option(6, "Decimals of the weights; they sum to 1.", least=1, most=12)
+    max_repetition_ratio: float = option(
+        1.0, "olmo-core: how often the tokens of a domain may be repeated.", least=1
     )
 
     def __post_init__(self) -> None:
-        require_finite(self)
+        require_fields(self)
         if self.to not in FORMATS:
             raise ValueError(f"Expected a format ({', '.join(FORMATS)}), found '{self.to}'")
         draws = FORMATS[self.to].draws
@@ -67,16 +61,8 @@ class ExportConfig:
             raise ValueError(
                 f"Expected samples ({', '.join(draws)}) for {self.to}, found '{self.samples}'"
             )
-        if self.prefix == "":
-            raise ValueError("Expected a folder or a template for prefix, found an empty one")
         if any(brace in (self.prefix or "").replace(DOMAIN, "") for brace in "{}"):
             raise ValueError(f"Expected no braces in prefix but {DOMAIN}, found '{self.prefix}'")
-        if not 1 <= self.digits <= 12:
-            raise ValueError(f"Expected digits in [1, 12], actual {self.digits}")
-        if self.max_repetition_ratio < 1:
-            raise ValueError(
-                f"Expected max_repetition_ratio >= 1, actual {self.max_repetition_ratio}"
-            )
 
     @property
     def drawn(self) -> Samples:

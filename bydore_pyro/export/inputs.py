@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from bydore_pyro.export.formats import ExportConfig
 from bydore_pyro.export.shares import tokens_per_document
 from bydore_pyro.export.units import converted, tokens_per_byte
 from bydore_pyro.mixture import Mixture, mixture_for, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError, require_fields
+from bydore_pyro.utils import DataError, RunFolderError, option, require_fields
 
 __all__ = ["InputConfig", "Inputs", "read_inputs"]
 
@@ -22,37 +22,28 @@ __all__ = ["InputConfig", "Inputs", "read_inputs"]
 class InputConfig:
     """What is done to the mixture first, and what is read beside it."""
 
-    target_tokens: float | None = field(
-        default=None,
-        metadata={
-            "help": "Of a search for runs of several lengths, the one whose weights are meant; the "
-            "first if not given."
-        },
+    target_tokens: float | None = option(
+        None,
+        "Of a search for runs of several lengths, the one whose weights are meant; the first if "
+        "not given.",
     )
-    prune: bool = field(
-        default=False,
-        metadata={
-            "help": "Leave out the domains whose whole interval lies below the prior's share (for "
-            "a search, the uniform share)."
-        },
+    prune: bool = option(
+        False,
+        "Leave out the domains whose whole interval lies below the prior's share (for a search, "
+        "the uniform share).",
     )
-    data: str | None = field(
-        default=None,
-        metadata={
-            "help": "Token store, for tokens per document and for --convert_tokens; a run's own "
-            "counts of documents are used if not given."
-        },
+    data: str | None = option(
+        None,
+        "Token store, for tokens per document and for --convert_tokens; a run's own counts of "
+        "documents are used if not given.",
     )
-    tokenizer: str | None = field(
-        default=None,
-        metadata={"help": "Folder of the tokenizer that you train with, if it is another one."},
+    tokenizer: str | None = option(
+        None, "Folder of the tokenizer that you train with, if it is another one."
     )
-    convert_tokens: bool = field(
-        default=False,
-        metadata={
-            "help": "Turn the weights into shares of that tokenizer's tokens, by tokens per byte "
-            "measured on the store's text."
-        },
+    convert_tokens: bool = option(
+        False,
+        "Turn the weights into shares of that tokenizer's tokens, by tokens per byte measured on "
+        "the store's text.",
     )
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +17,7 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.token_losses import TokenLosses
-from bydore_pyro.utils import DataError, one_line, require_fields, warn_idle
+from bydore_pyro.utils import DataError, one_line, option, require_fields, warn_idle
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -34,40 +34,23 @@ LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 class ProxyConfig:
     """How a language model is trained."""
 
-    optimizer: Literal["adamw", "sgd"] = field(
-        default="adamw", metadata={"help": "Optimiser of the language model."}
+    optimizer: Literal["adamw", "sgd"] = option("adamw", "Optimiser of the language model.")
+    learning_rate: float = option(6e-3, "Step size eta after warm-up.", above=0, most=LARGEST_STEP)
+    weight_decay: float = option(0.1, "Decoupled decay (AdamW only).", least=0, most=1e6)
+    warmup_steps: int = option(20, "Steps of linear warm-up of eta.", least=0)
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32", "Precision of training; bfloat16 by autocast. g is always in float32."
     )
-    learning_rate: float = field(default=6e-3, metadata={"help": "Step size eta after warm-up."})
-    weight_decay: float = field(default=0.1, metadata={"help": "Decoupled decay (AdamW only)."})
-    warmup_steps: int = field(default=20, metadata={"help": "Steps of linear warm-up of eta."})
-    precision: Literal["float32", "bfloat16"] = field(
-        default="float32",
-        metadata={"help": "Precision of training; bfloat16 by autocast. g is always in float32."},
+    max_gradient_norm: float = option(1.0, "Norm that a step's gradient is clipped to.", above=0)
+    torch_compile: bool = option(
+        False, "Compile the passes that need gradients; the perturbed passes are not compiled."
     )
-    max_gradient_norm: float = field(
-        default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
-    )
-    torch_compile: bool = field(
-        default=False,
-        metadata={
-            "help": "Compile the passes that need gradients; the perturbed passes are not compiled."
-        },
-    )
-    liger: bool = field(
-        default=True,
-        metadata={"help": "Take gradients of liger-kernel's fused loss, on a GPU, if installed."},
+    liger: bool = option(
+        True, "Take gradients of liger-kernel's fused loss, on a GPU, if installed."
     )
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if not 0 < self.learning_rate <= LARGEST_STEP:
-            raise ValueError(f"Expected learning_rate in (0, 1e30], actual {self.learning_rate}")
-        if not 0 <= self.weight_decay <= 1e6:
-            raise ValueError(f"Expected weight_decay in [0, 1e6], actual {self.weight_decay}")
-        if not self.max_gradient_norm > 0:
-            raise ValueError(f"Expected max_gradient_norm > 0, actual {self.max_gradient_norm}")
-        if self.warmup_steps < 0:
-            raise ValueError(f"Expected warmup_steps >= 0, actual {self.warmup_steps}")
         if self.optimizer == "sgd":
             warn_idle(self, ("weight_decay",), "optimizer sgd")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,7 @@ from bydore_pyro.runs.inputs import language_model, largest_weights
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import reached
 from bydore_pyro.runs.run import search_in
+from bydore_pyro.utils import option, require_fields
 
 __all__ = [
     "METHODS",
@@ -58,41 +59,28 @@ REPEATING = ("regmix", "autoscale", "mde", "mixmin")
 class BudgetConfig:
     """How much a method may spend, and where finished proxies lie."""
 
-    budget: float = field(
-        default=8.0,
-        metadata={
-            "help": "Most FLOPs of a method, counted in plain trainings of the proxy over --steps "
-            "steps. Every method shortens its proxies to stay within it."
-        },
+    budget: float = option(
+        8.0,
+        "Most FLOPs of a method, counted in plain trainings of the proxy over --steps steps. "
+        "Every method shortens its proxies to stay within it.",
+        above=0,
+        most=1e6,
     )
-    proxy_runs: str | None = field(
-        default=None,
-        metadata={
-            "help": "Folder of finished proxies, which methods share; in --out if not given."
-        },
+    proxy_runs: str | None = option(
+        None, "Folder of finished proxies, which methods share; in --out if not given."
     )
-    evaluation_sequences: int = field(
-        default=64,
-        metadata={
-            "help": "Most held-out sequences of a domain that a finished proxy is judged on."
-        },
+    evaluation_sequences: int = option(
+        64, "Most held-out sequences of a domain that a finished proxy is judged on.", least=16
     )
-    proxies_repeat: bool = field(
-        default=False,
-        metadata={
-            "help": f"Proxies of {', '.join(REPEATING)} are given so little text of each domain "
-            "that they read it as often as a run of --target_tokens will: its size x their tokens "
-            "/ the run's, whole documents, drawn by --seed."
-        },
+    proxies_repeat: bool = option(
+        False,
+        f"Proxies of {', '.join(REPEATING)} are given so little text of each domain "
+        "that they read it as often as a run of --target_tokens will: its size x their tokens "
+        "/ the run's, whole documents, drawn by --seed.",
     )
 
     def __post_init__(self) -> None:
-        if not 0 < self.budget <= 1e6:
-            raise ValueError(f"Expected budget in (0, 1e6], actual {self.budget}")
-        if self.evaluation_sequences < 16:
-            raise ValueError(
-                f"Expected evaluation_sequences >= 16, actual {self.evaluation_sequences}"
-            )
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

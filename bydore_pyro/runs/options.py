@@ -6,7 +6,7 @@ import dataclasses
 import math
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,7 +17,7 @@ from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_v
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
-from bydore_pyro.utils import device_named, number_of_tokens, require_fields, warn_idle
+from bydore_pyro.utils import device_named, number_of_tokens, option, require_fields, warn_idle
 
 __all__ = ["SMOKE", "Options", "RunConfig"]
 
@@ -47,113 +47,71 @@ ENVIRONMENT = "environment"
 class RunConfig:
     """What is run, on what, and where the results go."""
 
-    data: str = field(
-        default=ENVIRONMENT,
-        metadata={
-            "help": "'environment' (the text of the Python environment); a folder whose "
-            "sub-folders or files are domains; a JSON or YAML file that lists domains; a token "
-            "store; 'pile:' with the folder or hub name of a copy of the Pile; with "
-            "--domain_column a file or folder of rows, or 'hub:' with a dataset's name."
-        },
+    data: str = option(
+        ENVIRONMENT,
+        "'environment' (the text of the Python environment); a folder whose sub-folders or files "
+        "are domains; a JSON or YAML file that lists domains; a token store; 'pile:' with the "
+        "folder or hub name of a copy of the Pile; with --domain_column a file or folder of rows, "
+        "or 'hub:' with a dataset's name.",
     )
-    domains: list[str] | None = field(
-        default=None, metadata={"help": "Domains to train on; all domains if not given."}
+    domains: list[str] | None = option(None, "Domains to train on; all domains if not given.")
+    validation: list[str] = option(
+        [],
+        "Domains whose held-out text is the validation set, as NAME or NAME=SHARE; a file of rows "
+        "(.jsonl, .parquet, .arrow) stands for its own text, which is never trained on; with "
+        "--data environment docstrings if not given.",
     )
-    validation: list[str] = field(
-        default_factory=list,
-        metadata={
-            "help": "Domains whose held-out text is the validation set, as NAME or NAME=SHARE; "
-            "a file of rows (.jsonl, .parquet, .arrow) stands for its own text, which is never "
-            "trained on; with --data environment docstrings if not given."
-        },
+    proxy: str = option(
+        "models/proxy-tiny", "Proxy model: a folder with config.json, or a hub name."
     )
-    proxy: str = field(
-        default="models/proxy-tiny",
-        metadata={"help": "Proxy model: a folder with config.json, or a hub name."},
+    sequence_length: int = option(128, "Tokens in a sequence.", least=2)
+    validation_sequences: int = option(512, "Most sequences in the validation set.", least=1)
+    max_epochs: float | None = option(
+        None,
+        "How many times the text of a domain may be read in a run of --target_tokens; the weights "
+        "found are capped accordingly. No limit if not given.",
+        above=0,
     )
-    sequence_length: int = field(default=128, metadata={"help": "Tokens in a sequence."})
-    validation_sequences: int = field(
-        default=512, metadata={"help": "Most sequences in the validation set."}
+    target_tokens: list[float] | None = option(
+        None,
+        "Length of the run that the weights are for, in tokens; the search's own if not given. A "
+        "search by matching then counts that text which such a run reads again teaches less; of "
+        "several lengths it finds the weights for each, from one set of gradients.",
+        above=0,
     )
-    max_epochs: float | None = field(
-        default=None,
-        metadata={
-            "help": "How many times the text of a domain may be read in a run of --target_tokens; "
-            "the weights found are capped accordingly. No limit if not given."
-        },
+    repetition_constant: float = option(
+        PROXY_CONSTANT,
+        "Matching, with --target_tokens: R, the epochs in which the worth of another reading "
+        "falls to 1/e. 1 is a small proxy's; 15 that of models of billions of parameters (arXiv "
+        "2305.16264).",
+        above=0,
     )
-    target_tokens: list[float] | None = field(
-        default=None,
-        metadata={
-            "help": "Length of the run that the weights are for, in tokens; the search's own if "
-            "not given. A search by matching then counts that text which such a run reads again "
-            "teaches less; of several lengths it finds the weights for each, from one set of "
-            "gradients."
-        },
+    tokens: str | None = option(
+        None, "Length of the search in training tokens, such as 4e6 or 0.4B; sets --steps."
     )
-    repetition_constant: float = field(
-        default=PROXY_CONSTANT,
-        metadata={
-            "help": "Matching, with --target_tokens: R, the epochs in which the worth of another "
-            "reading falls to 1/e. 1 is a small proxy's; 15 that of models of billions of "
-            "parameters (arXiv 2305.16264)."
-        },
+    seed: int = option(0, "Seed of models, search and batches.", least=0, below=2**31)
+    device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
+    out: str | None = option(None, "Folder of the run; runs/<command>-<time> if not given.")
+    checkpoint_every: int = option(50, "Steps between two checkpoints; 0 writes none.", least=0)
+    log: Literal["none", "tensorboard"] = option(
+        "none", "'tensorboard' writes event files into the run's folder."
     )
-    tokens: str | None = field(
-        default=None,
-        metadata={
-            "help": "Length of the search in training tokens, such as 4e6 or 0.4B; sets --steps."
-        },
+    cache: str | None = option(
+        None, "Folder of cached token stores; the user's cache if not given."
     )
-    seed: int = field(default=0, metadata={"help": "Seed of models, search and batches."})
-    device: str = field(
-        default="auto", metadata={"help": "'cpu', 'cuda', or 'auto': a GPU if there is one."}
-    )
-    out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; runs/<command>-<time> if not given."}
-    )
-    checkpoint_every: int = field(
-        default=50, metadata={"help": "Steps between two checkpoints; 0 writes none."}
-    )
-    log: Literal["none", "tensorboard"] = field(
-        default="none", metadata={"help": "'tensorboard' writes event files into the run's folder."}
-    )
-    cache: str | None = field(
-        default=None,
-        metadata={"help": "Folder of cached token stores; the user's cache if not given."},
-    )
-    smoke: bool = field(
-        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
-    )
+    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
 
     def __post_init__(self) -> None:
-        if self.checkpoint_every < 0:
-            raise ValueError(f"Expected checkpoint_every >= 0, actual {self.checkpoint_every}")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
-        if self.sequence_length < 2:
-            raise ValueError(f"Expected sequence_length >= 2, actual {self.sequence_length}")
-        if self.validation_sequences < 1:
-            raise ValueError(
-                f"Expected validation_sequences >= 1, actual {self.validation_sequences}"
-            )
         if isinstance(self.target_tokens, int | float):
             object.__setattr__(self, "target_tokens", [float(self.target_tokens)])
-        if self.target_tokens is not None and not self.target_tokens:
-            raise ValueError("Expected a number for --target_tokens, found none")
-        lengths = self.target_tokens or []
-        for name, value in (
-            ("max_epochs", self.max_epochs),
-            *(("target_tokens", length) for length in lengths),
-            ("repetition_constant", self.repetition_constant),
-        ):
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"Expected {name} > 0, actual {value}")
         require_fields(self)
-        if len(set(lengths)) < len(lengths):
-            raise ValueError(f"Expected different target_tokens, actual {lengths}")
-        if not lengths:
+        lengths = self.target_tokens
+        if lengths is None:
             warn_idle(self, ("repetition_constant",), "no target_tokens")
+        elif not lengths:
+            raise ValueError("Expected a number for --target_tokens, found none")
+        elif len(set(lengths)) < len(lengths):
+            raise ValueError(f"Expected different target_tokens, actual {lengths}")
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.

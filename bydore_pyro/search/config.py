@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from bydore_pyro.proxy import Strategy
-from bydore_pyro.utils import require_fields, warn_idle
+from bydore_pyro.utils import option, require_fields, warn_idle
 
 __all__ = ["Learner", "SearchConfig"]
 
@@ -27,165 +27,134 @@ class SearchConfig:
     """How the posterior over the weights is learned. The defaults were measured; see
     `docs/results.md`."""
 
-    evidence: Literal["matching", "linear"] = field(
-        default="matching",
-        metadata={
-            "help": "What the weights are learned from. 'matching' measures the gradients of all "
-            "domains in a few rounds and finds the mixture whose gradient matches that of the "
-            "validation set. 'linear' is the paper's Algorithm 1: one hypergradient per step. "
-            "Options whose help begins with 'Matching' or 'Linear' apply only to that evidence."
-        },
+    evidence: Literal["matching", "linear"] = option(
+        "matching",
+        "What the weights are learned from. 'matching' measures the gradients of all domains in a "
+        "few rounds and finds the mixture whose gradient matches that of the validation set. "
+        "'linear' is the paper's Algorithm 1: one hypergradient per step. Options whose help "
+        "begins with 'Matching' or 'Linear' apply only to that evidence.",
     )
-    steps: int = field(
-        default=400,
-        metadata={
-            "help": "Steps of the search. With matching, the proxy trains for --train_share of "
-            "them."
-        },
+    steps: int = option(
+        400,
+        "Steps of the search. With matching, the proxy trains for --train_share of them.",
+        least=1,
     )
-    rounds: int = field(
-        default=3, metadata={"help": "Matching: how often the search measures, evenly spaced."}
+    rounds: int = option(3, "Matching: how often the search measures, evenly spaced.", least=1)
+    train_share: float = option(
+        0.42, "Matching: the last round comes after this share of --steps; (0, 1].", above=0, most=1
     )
-    train_share: float = field(
-        default=0.42,
-        metadata={"help": "Matching: the last round comes after this share of --steps; (0, 1]."},
+    round_sequences: int = option(
+        128,
+        "Matching: sequences of each domain that a round measures, on average. Fewer if all "
+        "domains together would have more than 8,192, but at least 16. From the second round on, "
+        "half of them are shared out by the weights.",
+        least=2,
     )
-    round_sequences: int = field(
-        default=128,
-        metadata={
-            "help": "Matching: sequences of each domain that a round measures, on average. Fewer "
-            "if all domains together would have more than 8,192, but at least 16. From the second "
-            "round on, half of them are shared out by the weights."
-        },
+    sketch_size: int = option(
+        4096, "Matching: how many numbers a sequence's gradient is reduced to.", least=1
     )
-    sketch_size: int = field(
-        default=4096,
-        metadata={"help": "Matching: how many numbers a sequence's gradient is reduced to."},
+    inference_steps: int | None = option(
+        None,
+        "Matching: most steps of inference (SVI) in a round, which stops earlier when its loss "
+        "has settled. InferenceConfig's limit if not given.",
+        least=1,
     )
-    inference_steps: int | None = field(
-        default=None,
-        metadata={
-            "help": "Matching: most steps of inference (SVI) in a round, which stops earlier when "
-            "its loss has settled. InferenceConfig's limit if not given."
-        },
+    check_sequences: int = option(
+        32,
+        "Matching: fresh sequences of each domain on which the result is checked; 0 checks "
+        "nothing.",
+        least=0,
     )
-    check_sequences: int = field(
-        default=32,
-        metadata={
-            "help": "Matching: fresh sequences of each domain on which the result is checked; 0 "
-            "checks nothing."
-        },
+    batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
+    signal_sequences: int = option(
+        1, "Linear: sequences of every domain in the signals' batch.", least=1
     )
-    batch_sequences: int = field(default=32, metadata={"help": "Sequences in a training batch."})
-    signal_sequences: int = field(
-        default=1, metadata={"help": "Linear: sequences of every domain in the signals' batch."}
+    signal_domains: int = option(
+        32,
+        "Linear: most domains that a step measures. If there are more, each step measures a "
+        "random subset; g stays unbiased.",
+        least=1,
     )
-    signal_domains: int = field(
-        default=32,
-        metadata={
-            "help": "Linear: most domains that a step measures. If there are more, each step "
-            "measures a random subset; g stays unbiased."
-        },
+    update_every: int = option(
+        1, "Linear: steps of the proxy between two measurements and updates.", least=1
     )
-    update_every: int = field(
-        default=1,
-        metadata={"help": "Linear: steps of the proxy between two measurements and updates."},
+    strategy: Strategy = option(
+        "intra_sampling",
+        "How the weights become a batch. Sampling: they share out its sequences (intra) or choose "
+        "its one domain (inter). Weighting: they weigh the losses of uniform batches.",
     )
-    strategy: Strategy = field(
-        default="intra_sampling",
-        metadata={
-            "help": "How the weights become a batch. Sampling: they share out its sequences "
-            "(intra) or choose its one domain (inter). Weighting: they weigh the losses of uniform "
-            "batches."
-        },
+    learner: Learner = option(
+        "bayesian",
+        "What is learned: the posterior ('bayesian'), or for comparison a point on the simplex, "
+        "by the same network ('point') or by DoReMi's multiplicative update ('exponentiated').",
     )
-    learner: Learner = field(
-        default="bayesian",
-        metadata={
-            "help": "What is learned: the posterior ('bayesian'), or for comparison a point on the "
-            "simplex, by the same network ('point') or by DoReMi's multiplicative update "
-            "('exponentiated')."
-        },
+    hypergradient: Literal["finite_difference", "forward_mode"] = option(
+        "finite_difference",
+        "Linear: compute g by two perturbed passes, or exactly by a Jacobian-vector product.",
     )
-    hypergradient: Literal["finite_difference", "forward_mode"] = field(
-        default="finite_difference",
-        metadata={
-            "help": "Linear: compute g by two perturbed passes, or exactly by a Jacobian-vector "
-            "product."
-        },
+    validation_batch: int = option(
+        12, "Linear: sequences in the batch of the validation gradient.", least=1
     )
-    validation_batch: int = field(
-        default=12, metadata={"help": "Linear: sequences in the batch of the validation gradient."}
+    guide_warmup: int = option(
+        30,
+        "Linear: steps of the proxy under the initial posterior before the guide is updated.",
+        least=0,
     )
-    guide_warmup: int = field(
-        default=30,
-        metadata={
-            "help": "Linear: steps of the proxy under the initial posterior before the "
-            "guide is updated."
-        },
+    guide_learning_rate: float = option(
+        0.1,
+        "Linear: first step size gamma of the domains' biases in the guide (Adam).",
+        above=0,
+        most=1e6,
     )
-    guide_learning_rate: float = field(
-        default=0.1,
-        metadata={
-            "help": "Linear: first step size gamma of the domains' biases in the guide (Adam)."
-        },
+    network_learning_rate: float = option(
+        3e-4, "Linear: first step size of the rest of the prior network.", above=0, most=1e6
     )
-    network_learning_rate: float = field(
-        default=3e-4, metadata={"help": "Linear: first step size of the rest of the prior network."}
+    guide_learning_rate_decay: float = option(
+        0.3,
+        "Linear: share of both step sizes that is left at the last step, in (0, 1].",
+        above=0,
+        most=1,
     )
-    guide_learning_rate_decay: float = field(
-        default=0.3,
-        metadata={
-            "help": "Linear: share of both step sizes that is left at the last step, in (0, 1]."
-        },
+    kl_scale: Literal["relative", "absolute"] = option(
+        "relative",
+        "Linear: 'relative': kl_weight is a multiple of the running spread of g over the domains. "
+        "'absolute': kl_weight is the paper's lambda, in nats per token.",
     )
-    kl_scale: Literal["relative", "absolute"] = field(
-        default="relative",
-        metadata={
-            "help": "Linear: 'relative': kl_weight is a multiple of the running spread of g over "
-            "the domains. 'absolute': kl_weight is the paper's lambda, in nats per token."
-        },
+    kl_weight: float = option(0.001, "Linear: weight of the KL term.", above=0, most=1e6)
+    kl: Literal["exact", "bound"] = option(
+        "exact", "Linear: the guide's KL, exact up to sampling, or its upper bound."
     )
-    kl_weight: float = field(default=0.001, metadata={"help": "Linear: weight of the KL term."})
-    kl: Literal["exact", "bound"] = field(
-        default="exact",
-        metadata={"help": "Linear: the guide's KL, exact up to sampling, or its upper bound."},
+    moment: Literal["exact", "ratio"] = option(
+        "exact", "Linear: E_q[w] by the exact integral or the paper's ratio."
     )
-    moment: Literal["exact", "ratio"] = field(
-        default="exact",
-        metadata={"help": "Linear: E_q[w] by the exact integral or the paper's ratio."},
+    epsilon_rule: Literal["paper", "darts", "auto"] = option(
+        "darts",
+        "Linear: finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where truncation and "
+        "round-off balance, found anew every 50 measurements.",
     )
-    epsilon_rule: Literal["paper", "darts", "auto"] = field(
-        default="darts",
-        metadata={
-            "help": "Linear: finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where "
-            "truncation and round-off balance, found anew every 50 measurements."
-        },
+    signal_average: float = option(
+        0.9, "Linear: decay of the running average of the signals, in [0, 1).", least=0, below=1
     )
-    signal_average: float = field(
-        default=0.9,
-        metadata={"help": "Linear: decay of the running average of the signals, in [0, 1)."},
+    average_from: float = option(
+        0.5,
+        "Linear: the result averages the posterior from this share of the steps on.",
+        least=0,
+        below=1,
     )
-    average_from: float = field(
-        default=0.5,
-        metadata={
-            "help": "Linear: the result averages the posterior from this share of the steps on."
-        },
+    tolerance: float = option(
+        0.0,
+        "Linear: stop when the averaged weights of two successive windows differ by less than "
+        "this total variation; 0 runs all steps.",
+        least=0,
     )
-    tolerance: float = field(
-        default=0.0,
-        metadata={
-            "help": "Linear: stop when the averaged weights of two successive windows differ by "
-            "less than this total variation; 0 runs all steps."
-        },
-    )
-    tolerance_window: int = field(
-        default=100, metadata={"help": "Linear: steps of the windows that the tolerance compares."}
+    tolerance_window: int = option(
+        100, "Linear: steps of the windows that the tolerance compares.", least=1
     )
 
     def __post_init__(self) -> None:
         require_fields(self)
-        self._check_ranges()
+        if self.check_sequences == 1:
+            raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
         if self.evidence == "matching":
             if self.trained_steps < self.rounds:
                 raise ValueError(
@@ -205,30 +174,6 @@ class SearchConfig:
             warn_idle(self, ("epsilon_rule",), "hypergradient forward_mode")
         if self.tolerance == 0:
             warn_idle(self, ("tolerance_window",), "tolerance 0")
-
-    def _check_ranges(self) -> None:
-        for least, names in (
-            (0, ("guide_warmup", "check_sequences", "tolerance")),
-            (1, ("steps", "batch_sequences", "signal_sequences", "validation_batch")),
-            (1, ("tolerance_window", "signal_domains", "update_every", "rounds", "sketch_size")),
-            (1, ("inference_steps",)),
-            (2, ("round_sequences",)),
-        ):
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and not value >= least:
-                    raise ValueError(f"Expected {name} >= {least}, actual {value}")
-        if self.check_sequences == 1:
-            raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
-        for name in ("guide_learning_rate", "network_learning_rate", "kl_weight"):
-            if not 0 < getattr(self, name) <= 1e6:
-                raise ValueError(f"Expected {name} in (0, 1e6], actual {getattr(self, name)}")
-        for name in ("guide_learning_rate_decay", "train_share"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"Expected {name} in (0, 1], actual {getattr(self, name)}")
-        for name in ("signal_average", "average_from"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} in [0, 1), actual {getattr(self, name)}")
 
     @property
     def trained_steps(self) -> int:

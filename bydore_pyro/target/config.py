@@ -3,124 +3,75 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from bydore_pyro.utils import number_of_tokens, require_finite
+from bydore_pyro.utils import number_of_tokens, option, require_fields
 
 __all__ = ["TargetConfig"]
-
-
-MOST_WORKERS = 64  # for each device
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetConfig:
     """How a target model is trained."""
 
-    tokens: str = field(
-        default="1B",
-        metadata={"help": "Length of the run in tokens, such as 25B; rounded up to whole steps."},
+    tokens: str = option(
+        "1B", "Length of the run in tokens, such as 25B; rounded up to whole steps."
     )
-    sequence_length: int = field(default=2048, metadata={"help": "Tokens in a sequence."})
-    target_batch_sequences: int = field(
-        default=512,
-        metadata={"help": "Sequences of an optimiser's step, of all processes together."},
+    sequence_length: int = option(2048, "Tokens in a sequence.", least=2, below=2**31)
+    target_batch_sequences: int = option(
+        512, "Sequences of an optimiser's step, of all processes together.", least=1, below=2**31
     )
-    device_batch_sequences: int = field(
-        default=8,
-        metadata={
-            "help": "Most sequences that a device takes at once; gradients are accumulated over "
-            "as many such batches as make up a step."
-        },
+    device_batch_sequences: int = option(
+        8,
+        "Most sequences that a device takes at once; gradients are accumulated over as many such "
+        "batches as make up a step.",
+        least=1,
+        below=2**31,
     )
-    learning_rate: float = field(default=4e-4, metadata={"help": "Step size after warm-up."})
-    final_learning_rate: float = field(
-        default=0.1, metadata={"help": "Where the cosine ends, as a share of --learning_rate."}
+    learning_rate: float = option(4e-4, "Step size after warm-up.", above=0)
+    final_learning_rate: float = option(
+        0.1, "Where the cosine ends, as a share of --learning_rate.", least=0, most=1
     )
-    warmup_share: float = field(
-        default=0.01, metadata={"help": "Share of the steps that warm up linearly."}
+    warmup_share: float = option(0.01, "Share of the steps that warm up linearly.", least=0, most=1)
+    weight_decay: float = option(0.1, "Decoupled decay of matrices (AdamW).", least=0, most=1e6)
+    max_gradient_norm: float = option(1.0, "Norm that a step's gradient is clipped to.", above=0)
+    device: str = option("cuda", "'cuda' or 'cpu'.", choices=("cuda", "cpu"))
+    precision: Literal["bfloat16", "float32"] = option(
+        "bfloat16",
+        "Of the computation on a GPU; weights and optimiser stay in float32. A CPU computes in "
+        "float32.",
     )
-    weight_decay: float = field(
-        default=0.1, metadata={"help": "Decoupled decay of matrices (AdamW)."}
+    torch_compile: bool = option(True, "torch.compile, on a GPU.")
+    liger: bool = option(True, "liger-kernel's fused kernels, on a GPU, if installed.")
+    fsdp: bool = option(
+        False,
+        "Split parameters, gradients and optimiser among the processes (FSDP2) instead of a copy "
+        "in each (DDP).",
     )
-    max_gradient_norm: float = field(
-        default=1.0, metadata={"help": "Norm that a step's gradient is clipped to."}
+    activation_checkpointing: bool = option(
+        False, "Compute activations again instead of keeping them."
     )
-    device: str = field(default="cuda", metadata={"help": "'cuda' or 'cpu'."})
-    precision: Literal["bfloat16", "float32"] = field(
-        default="bfloat16",
-        metadata={
-            "help": "Of the computation on a GPU; weights and optimiser stay in float32. A CPU "
-            "computes in float32."
-        },
+    max_epochs: float = option(4.0, "How many times the text of a domain may be read.", above=0)
+    other_tokenizer: bool = option(
+        False, "Take weights that are shares of another tokenizer's tokens."
     )
-    torch_compile: bool = field(default=True, metadata={"help": "torch.compile, on a GPU."})
-    liger: bool = field(
-        default=True, metadata={"help": "liger-kernel's fused kernels, on a GPU, if installed."}
+    loader_workers: int = option(
+        2, "Processes that read ahead, for each device; 0 reads in its own.", least=0, most=64
     )
-    fsdp: bool = field(
-        default=False,
-        metadata={
-            "help": "Split parameters, gradients and optimiser among the processes (FSDP2) instead "
-            "of a copy in each (DDP)."
-        },
+    log_every: int = option(10, "Steps between two logged losses.", least=1, below=2**31)
+    save_every: int = option(1000, "Steps between two checkpoints.", least=1, below=2**31)
+    kept_checkpoints: int = option(2, "Newest checkpoints that stay.", least=1, below=2**31)
+    log: Literal["none", "tensorboard"] = option(
+        "tensorboard", "'tensorboard' writes its event files."
     )
-    activation_checkpointing: bool = field(
-        default=False, metadata={"help": "Compute activations again instead of keeping them."}
-    )
-    max_epochs: float = field(
-        default=4.0, metadata={"help": "How many times the text of a domain may be read."}
-    )
-    other_tokenizer: bool = field(
-        default=False,
-        metadata={"help": "Take weights that are shares of another tokenizer's tokens."},
-    )
-    loader_workers: int = field(
-        default=2,
-        metadata={"help": "Processes that read ahead, for each device; 0 reads in its own."},
-    )
-    log_every: int = field(default=10, metadata={"help": "Steps between two logged losses."})
-    save_every: int = field(default=1000, metadata={"help": "Steps between two checkpoints."})
-    kept_checkpoints: int = field(default=2, metadata={"help": "Newest checkpoints that stay."})
-    log: Literal["none", "tensorboard"] = field(
-        default="tensorboard", metadata={"help": "'tensorboard' writes its event files."}
-    )
-    seed: int = field(default=0, metadata={"help": "Of the model and of the sequences' order."})
+    seed: int = option(0, "Of the model and of the sequences' order.", least=0, below=2**31)
 
     def __post_init__(self) -> None:
-        require_finite(self)
+        require_fields(self)
         number_of_tokens(self.tokens)
-        least = {"sequence_length": 2, "loader_workers": 0}
-        least |= dict.fromkeys(("target_batch_sequences", "device_batch_sequences"), 1)
-        least |= dict.fromkeys(("log_every", "save_every", "kept_checkpoints"), 1)
-        for name, smallest in least.items():
-            if not smallest <= getattr(self, name) < 2**31:
-                raise ValueError(f"Expected {name} >= {smallest}, actual {getattr(self, name)}")
-        if self.loader_workers > MOST_WORKERS:
-            raise ValueError(
-                f"Expected loader_workers <= {MOST_WORKERS}, actual {self.loader_workers}"
-            )
-        for name in ("learning_rate", "max_gradient_norm", "max_epochs"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Expected {name} > 0, actual {getattr(self, name)}")
-        for name in ("final_learning_rate", "warmup_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"Expected {name} in [0, 1], actual {getattr(self, name)}")
-        if not 0 <= self.weight_decay <= 1e6:
-            raise ValueError(f"Expected weight_decay in [0, 1e6], actual {self.weight_decay}")
-        if self.precision not in ("bfloat16", "float32"):
-            raise ValueError(
-                f"Expected precision 'bfloat16' or 'float32', actual {self.precision!r}"
-            )
-        if self.device not in ("cuda", "cpu"):
-            raise ValueError(f"Expected device 'cuda' or 'cpu', actual {self.device!r}")
         if self.fsdp and self.device == "cpu":
             raise ValueError("Expected device 'cuda' with fsdp, actual 'cpu'")
-        if self.log not in ("none", "tensorboard"):
-            raise ValueError(f"Expected log 'none' or 'tensorboard', actual {self.log!r}")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
 
     @property
     def steps(self) -> int:

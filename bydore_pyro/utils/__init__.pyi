@@ -14,6 +14,7 @@ from .command_line import require_utf8 as require_utf8
 from .command_line import resumed_run as resumed_run
 from .command_line import tell as tell
 from .config_checks import number_of_tokens as number_of_tokens
+from .config_checks import option as option
 from .config_checks import require_fields as require_fields
 from .config_checks import require_finite as require_finite
 from .config_checks import warn_idle as warn_idle

@@ -64,6 +64,10 @@ def parse_options(
     from transformers import HfArgumentParser
 
     class Parser(HfArgumentParser):
+        def add_argument(self, *names: str, **words: Any) -> argparse.Action:
+            words.pop("range", None)  # a field's metadata; argparse knows no ranges
+            return super().add_argument(*names, **words)
+
         def error(self, message: str) -> NoReturn:
             fail(name, message)
 

@@ -1,4 +1,4 @@
-"""What dataclasses of options check, and how they read numbers of tokens."""
+"""Fields of dataclasses of options, what they check, and how they read numbers of tokens."""
 
 from __future__ import annotations
 
@@ -7,41 +7,112 @@ import math
 import typing
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["number_of_tokens", "require_fields", "require_finite", "warn_idle"]
+__all__ = [
+    "Range",
+    "number_of_tokens",
+    "option",
+    "require_fields",
+    "require_finite",
+    "warn_idle",
+]
 
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """What an option, or each entry of a list, may be.
+
+    Args:
+        least: Smallest number.
+        most: Largest number.
+        above: All numbers are larger than this.
+        below: All numbers are smaller than this.
+        choices: The only values.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    choices: tuple[Any, ...] = ()
+
+    def __contains__(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        return self.least <= value <= self.most and self.above < value < self.below
+
+    def __str__(self) -> str:
+        """The range as it stands behind "Expected NAME"."""
+        if self.choices:
+            return f"one of {', '.join(map(repr, self.choices))}"
+        least, most, above, below = map(_short, (self.least, self.most, self.above, self.below))
+        open_low, open_high = self.above > -math.inf, self.below < math.inf
+        if min(self.most, self.below) == math.inf:
+            return f"> {above}" if open_low else f">= {least}"
+        low = f"({above}" if open_low else f"[{least}"
+        return f"in {low}, {below})" if open_high else f"in {low}, {most}]"
+
+
+def _short(number: float) -> str:
+    """Returns 1e6 and 2**31 as they are written in code."""
+    if isinstance(number, int):
+        power = number > 1e6 and number.bit_count() == 1
+        return f"2**{number.bit_length() - 1}" if power else str(number)
+    return f"{number:g}".replace("e+0", "e").replace("e+", "e")
+
+
+def option(default: Any, help: str = "", **ends: Any) -> Any:
+    """Returns a field of a dataclass of options.
+
+    Args:
+        default: Its value unless given; a list is copied. `dataclasses.MISSING` when it must be.
+        help: What `--help` says of it.
+        ends: What it may be, as of `Range`; `require_fields` checks it.
+    """
+    metadata: dict[str, Any] = {"help": help, **({"range": Range(**ends)} if ends else {})}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 def require_finite(config: Any) -> None:
     """Raises ValueError when a number of a configuration dataclass is NaN or infinite."""
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
+    for each in dataclasses.fields(config):
+        value = getattr(config, each.name)
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"Expected a finite {field.name}, actual {value}")
+            raise ValueError(f"Expected a finite {each.name}, actual {value}")
 
 
 def require_fields(config: Any) -> None:
-    """Checks what the types of a configuration dataclass promise.
+    """Checks what the types and the ranges of a configuration dataclass promise.
 
     Raises:
-        ValueError: When a number is NaN or infinite, a text is empty, or a value is none of its
-            `Literal`'s.
+        ValueError: When a number is NaN or infinite, a text is empty, or a value is out of its
+            range or none of its `Literal`'s.
     """
     require_finite(config)
-    for name, hint in typing.get_type_hints(type(config)).items():
-        value, choices = getattr(config, name), typing.get_args(hint)
+    hints = typing.get_type_hints(type(config))
+    for each in dataclasses.fields(config):
+        name, value, hint = each.name, getattr(config, each.name), hints[each.name]
         if value == "":
             raise ValueError(f"Expected a value for --{name}, found an empty one")
-        if typing.get_origin(hint) is typing.Literal and value not in choices:
-            known = ", ".join(map(repr, choices))
-            raise ValueError(f"Expected {name} one of {known}, actual {value!r}")
+        allowed = each.metadata.get("range")
+        if typing.get_origin(hint) is typing.Literal:
+            allowed = Range(choices=typing.get_args(hint))
+        if allowed is None or (value is None and each.default is None):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if one not in allowed:
+                raise ValueError(f"Expected {name} {allowed}, actual {one!r}")
 
 
 def warn_idle(config: Any, names: Sequence[str], reason: str) -> None:
     """Warns of options that are set to other values than their defaults but have no effect."""
-    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    defaults = {each.name: each.default for each in dataclasses.fields(config)}
     for name in names:
         if getattr(config, name) != defaults[name]:
             warnings.warn(f"{name} has no effect with {reason}", stacklevel=2)

@@ -186,12 +186,3 @@ def test_the_targets_own_domain_wins(problem: Problem) -> None:
     assert found.details["fits"][0]["birds"] != "none"
     spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
     assert 0.9 * 800 < spent <= 1.05 * 800, "whole steps: half a step off at most in each run"
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("autoscale_growth", 1), ("autoscale_cut", 1), ("autoscale_grow", 0.5)],
-)
-def test_bad_settings(field: str, value: float) -> None:
-    with pytest.raises(ValueError, match=field):
-        AutoScaleConfig(**{field: value})

@@ -57,11 +57,3 @@ def test_weights_stay_on_the_simplex_and_their_average_is_returned(problem: Prob
 def test_the_same_seed_finds_the_same(problem: Problem) -> None:
     first, second = (fit_doremi(problem, DoReMiConfig()) for _ in range(2))
     assert first.mixture == second.mixture
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("doremi_eta", 0), ("doremi_eta", float("nan")), ("doremi_smoothing", 1)]
-)
-def test_bad_settings(field: str, value: float) -> None:
-    with pytest.raises(ValueError, match=field):
-        DoReMiConfig(**{field: value})

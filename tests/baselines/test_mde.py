@@ -58,9 +58,6 @@ def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:
     assert alone[0] == pytest.approx(run.target_loss(problem.target), rel=1e-6)
 
 
-def test_bad_settings(problem: Problem) -> None:
-    for wrong in ({"mde_proxies": 2}, {"mde_candidates": 0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            MDEConfig(**wrong)
+def test_too_many_proxies(problem: Problem) -> None:
     with pytest.raises(DataError, match="for mde"):
         fit_mde(problem, MDEConfig(mde_proxies=5000))

@@ -47,9 +47,6 @@ def test_the_targets_own_domain_wins(problem: Problem) -> None:
     assert 0.9 * 800 < spent <= 800
 
 
-def test_bad_settings(problem: Problem) -> None:
-    for wrong in ({"mixmin_rate": 0}, {"mixmin_steps": 0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            MixMinConfig(**wrong)
+def test_too_small_a_budget(problem: Problem) -> None:
     with pytest.raises(DataError, match="for mixmin"):
         fit_mixmin(problem.__class__(**{**vars(problem), "budget": 1e-6}), MixMinConfig())

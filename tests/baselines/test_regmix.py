@@ -143,15 +143,6 @@ def test_priors_of_tables(tmp_path: Path) -> None:
         prior_of(table, str(tmp_path / "prior.json"))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("regmix_proxies", 1), ("regmix_draws", 100), ("regmix_regression", "forest")],
-)
-def test_bad_settings(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=field):
-        RegMixConfig(**{field: value})
-
-
 def test_auto_is_the_best_on_left_out_runs_and_the_process_for_few() -> None:
     weights, losses = planted(52, noise=0.05)
     table = RunsTable(

@@ -35,8 +35,3 @@ def test_a_short_run_is_uniform_and_one_too_long_is_natural(problem: Problem) ->
     long = fit_unimax(problem, UniMaxConfig(unimax_epochs=1), 1e12)
     assert long.mixture.weights == pytest.approx(fit_natural(problem).mixture.weights)
     assert list(long.details["epochs"].values()) == pytest.approx([1] * 4)
-
-
-def test_bad_settings() -> None:
-    with pytest.raises(ValueError, match="unimax_epochs"):
-        UniMaxConfig(unimax_epochs=0)

@@ -261,4 +261,4 @@ def test_mistakes(
 def test_the_options_name_the_method() -> None:
     assert FitConfig(method="mde").runs is None
     with pytest.raises(ValueError, match="Expected a method"):
-        FitConfig(method="")
+        FitConfig(method="magic")

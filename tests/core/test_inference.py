@@ -175,21 +175,6 @@ def test_the_network_is_as_good_as_free_parameters() -> None:
     assert losses[0] < losses[1] + 0.3
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": 0}, "steps >= 1"),
-        ({"window": 1}, "window >= 2"),
-        ({"tolerance": 0.0}, "tolerance > 0"),
-        ({"decay": 1.0}, r"decay in \(0, 1\)"),
-        ({"draws": 0}, "draws >= 1"),
-    ],
-)
-def test_bad_options_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        InferenceConfig(**options)
-
-
 @pytest.mark.slow
 def test_effective_shares_have_the_moments_of_nuts() -> None:
     """Text of three of four domains runs out; SVI, the correction and NUTS agree."""

@@ -51,20 +51,9 @@ def test_signals_of_another_unit_change_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"width": 0}, r"width in \[1"),
-        ({"width": 30}, "divisible"),
-        ({"initial_shape": 0.0}, "initial_shape in"),
-        ({"initial_shape": 1000.0}, "initial_shape in"),
-        ({"signal_scale": float("inf")}, "finite signal_scale"),
-        ({"signal_scale": -1.0}, "signal_scale in"),
-    ],
-)
-def test_bad_configurations_are_refused(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PriorNetworkConfig(**options)
+def test_heads_share_the_width() -> None:
+    with pytest.raises(ValueError, match="width divisible by heads = 4, actual 30"):
+        PriorNetworkConfig(width=30)
 
 
 def test_free_concentrations_ignore_the_signals() -> None:

@@ -11,13 +11,7 @@ def test_options_are_checked() -> None:
     for wrong, message in (
         ({"tasks": []}, "names of tasks, found none"),
         ({"tasks": [""]}, "names of tasks, found none"),
-        ({"num_fewshot": []}, r"num_fewshot in \[0, 1000\], actual \[\]"),
-        ({"num_fewshot": [0, -1]}, r"num_fewshot in \[0, 1000\], actual \[0, -1\]"),
-        ({"limit": 0}, "limit >= 1, actual 0"),
-        ({"cases": [1, 3]}, r"cases 1 or 2, actual \[1, 3\]"),
-        ({"batch_size": 0}, "batch_size >= 1, actual 0"),
-        ({"seed": -1}, r"seed in \[0, 2\*\*31\), actual -1"),
-        ({"data_dir": ""}, "a value for --data_dir"),
+        ({"num_fewshot": []}, "a number for --num_fewshot, found none"),
         ({"allow_task_code": True}, "--include_path with --allow_task_code"),
     ):
         with pytest.raises(ValueError, match=message):

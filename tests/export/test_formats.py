@@ -82,11 +82,6 @@ def test_what_is_drawn() -> None:
         ({"to": "word"}, r"Expected a format \(datasets, .*, doremi\), found 'word'"),
         ({"to": "megatron", "samples": "documents"}, r"samples \(sequences\) for megatron"),
         ({"to": "datasets", "samples": "x"}, r"samples \(documents, sequences\) for datasets"),
-        ({"to": "datasets", "prefix": ""}, "prefix, found an empty one"),
-        ({"to": "datasets", "digits": 0}, r"digits in \[1, 12\], actual 0"),
-        ({"to": "datasets", "digits": 13}, r"digits in \[1, 12\], actual 13"),
-        ({"to": "olmo-core", "max_repetition_ratio": 0.5}, "max_repetition_ratio >= 1, actual 0.5"),
-        ({"to": "olmo-core", "max_repetition_ratio": float("nan")}, "a finite max_repetition"),
     ],
 )
 def test_bad_options_are_refused(options: dict, message: str) -> None:

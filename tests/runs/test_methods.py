@@ -12,7 +12,6 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.inputs import domains_of, load_domains
 from bydore_pyro.runs.methods import (
     METHODS,
-    BudgetConfig,
     MethodOptions,
     bydore_steps,
     fit,
@@ -80,14 +79,11 @@ def test_matching_takes_its_steps_or_fewer(text: Path, tmp_path: Path) -> None:
         assert bydore_steps(problem, options) == expected, budget
 
 
-def test_unknown_methods_and_bad_budgets(text: Path, tmp_path: Path) -> None:
+def test_unknown_methods(text: Path, tmp_path: Path) -> None:
     options = options_for(text)
     problem = problem_of(options, load_domains(options), tmp_path)
     with pytest.raises(ValueError, match=r"Expected a method .*, found 'magic'"):
         fit("magic", problem, options, tmp_path)
-    for wrong in ({"budget": 0}, {"budget": float("nan")}, {"evaluation_sequences": 1}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            BudgetConfig(**wrong)
 
 
 TRAINED = ("doremi", "regmix", "autoscale", "mde", "bydore")

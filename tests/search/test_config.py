@@ -13,45 +13,12 @@ from bydore_pyro.search.config import SearchConfig
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 0}, "steps >= 1"),
-        ({"batch_sequences": 0}, "batch_sequences >= 1"),
-        ({"kl_weight": 0.0}, "kl_weight in"),
-        ({"tolerance": float("nan")}, "finite tolerance"),
-        ({"signal_average": 1.0}, "signal_average in"),
-        ({"average_from": -0.1}, "average_from in"),
-        ({"tolerance": -1.0}, "tolerance >= 0"),
-        ({"guide_warmup": 400}, "guide_warmup in"),
-        ({"guide_learning_rate_decay": 0.0}, "guide_learning_rate_decay in"),
-        ({"moment": "median"}, "moment one of"),
-        ({"evidence": "none"}, "evidence one of"),
-        ({"kl": "median"}, "kl one of"),
-        ({"kl_scale": "log"}, "kl_scale one of"),
-        ({"epsilon_rule": "newton"}, "epsilon_rule one of"),
-    ],
-)
-def test_bad_configurations_are_refused(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SearchConfig(**{"evidence": "linear", **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": 0}, "steps >= 1"),
-        ({"rounds": 0}, "rounds >= 1"),
-        ({"train_share": 0.0}, r"train_share in \(0, 1\]"),
-        ({"train_share": 1.1}, r"train_share in \(0, 1\]"),
-        ({"round_sequences": 1}, "round_sequences >= 2"),
-        ({"sketch_size": 0}, "sketch_size >= 1"),
-        ({"inference_steps": 0}, "inference_steps >= 1"),
+        ({"evidence": "linear", "guide_warmup": 400}, r"guide_warmup in \[0, steps = 400\)"),
         ({"check_sequences": 1}, "check_sequences 0 or >= 2"),
-        ({"check_sequences": -1}, "check_sequences >= 0"),
         ({"steps": 5}, "at least one step per round, actual 2 steps .* for 3 rounds"),
-        ({"learner": "lucky"}, "learner one of"),
-        ({"strategy": "none"}, "strategy one of"),
     ],
 )
-def test_bad_configurations_of_matching_are_refused(options: dict, message: str) -> None:
+def test_options_that_do_not_fit_together_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SearchConfig(**options)
 

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import math
+import typing
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass
+from importlib import import_module
+from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 import pytest
 
 from bydore_pyro.proxy.proxy import ProxyConfig
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.utils.config_checks import require_fields, require_finite, warn_idle
+from bydore_pyro.utils.config_checks import (
+    Range,
+    option,
+    require_fields,
+    require_finite,
+    warn_idle,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Config:
     name: str = "x"
-    count: int = 1
+    count: int = option(1, "How many.", least=1)
     rate: float = 0.5
     kind: Literal["round", "square"] = "round"
     place: str | None = None
+    cases: list[int] = option([1, 2], choices=(1, 2))
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -float("inf")])
@@ -33,15 +50,119 @@ def test_numbers_must_be_finite(rate: float) -> None:
     ("options", "message"),
     [
         ({"rate": float("nan")}, "Expected a finite rate, actual nan"),
+        ({"count": 0}, "Expected count >= 1, actual 0"),
+        ({"cases": [1, 3]}, "Expected cases one of 1, 2, actual 3"),
         ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),
         ({"name": ""}, "Expected a value for --name, found an empty one"),
         ({"place": ""}, "Expected a value for --place, found an empty one"),
     ],
 )
-def test_fields_are_what_their_types_promise(options: dict[str, Any], message: str) -> None:
+def test_fields_are_what_their_types_and_ranges_promise(
+    options: dict[str, Any], message: str
+) -> None:
     require_fields(Config())
     with pytest.raises(ValueError, match=message):
         require_fields(Config(**options))
+
+
+def test_an_option_is_a_field() -> None:
+    assert option(1, "How many.", least=1).metadata["help"] == "How many."
+    assert option(3).default == 3
+    assert option(MISSING).default is MISSING
+    assert Config().cases == [1, 2]
+    assert Config().cases is not Config().cases
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ({"least": 1}, ">= 1"),
+        ({"above": 0}, "> 0"),
+        ({"least": 1, "most": 4096}, "in [1, 4096]"),
+        ({"above": 0, "most": 1e6}, "in (0, 1e6]"),
+        ({"above": 0, "most": 1e30}, "in (0, 1e30]"),
+        ({"least": 1e-3, "most": 100}, "in [0.001, 100]"),
+        ({"least": 0, "below": 2**31}, "in [0, 2**31)"),
+        ({"above": 0, "below": 1}, "in (0, 1)"),
+        ({"choices": ("cuda", "cpu")}, "one of 'cuda', 'cpu'"),
+    ],
+)
+def test_a_range_in_words(ends: dict[str, Any], told: str) -> None:
+    assert str(Range(**ends)) == told
+
+
+def configs() -> Iterator[type]:
+    """Every class of options of the package."""
+    for path in sorted(ROOT.glob("bydore_pyro/**/*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Config"):
+                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                yield getattr(import_module(module), node.name)
+
+
+CONFIGS = [*configs()]
+NEEDED = {"method": "uniform", "data": "x", "out": "x", "mixture": "x", "to": "datasets"}
+ANY_NUMBER = {"InferenceConfig.seed", "InputConfig.target_tokens", "ReadingsConfig.readings"}
+
+
+def sides(allowed: Range, whole: bool) -> Iterator[tuple[Any, Any]]:
+    """Yields the last number that is allowed, and the first that is not, at each end."""
+    for end, beside, belongs in (
+        (allowed.least, -math.inf, True),
+        (allowed.above, math.inf, False),
+        (allowed.most, math.inf, True),
+        (allowed.below, -math.inf, False),
+    ):
+        if math.isfinite(end):
+            other = math.nextafter(end, beside) if not whole else end + (1 if beside > 0 else -1)
+            yield (end, other) if belongs else (other, end)
+    if allowed.choices:
+        yield allowed.choices[0], 2 * allowed.choices[-1]
+
+
+def promises(config: type) -> Iterator[tuple[str, Any, str, bool]]:
+    """Yields options, values, the beginning of what is said of them, and whether it is said."""
+    for each in dataclasses.fields(config):
+        hint = typing.get_type_hints(config)[each.name]
+        if NoneType in typing.get_args(hint):
+            (hint,) = {*typing.get_args(hint)} - {NoneType}
+        listed = typing.get_origin(hint) is list
+        kind = typing.get_args(hint)[0] if listed else hint
+        allowed = each.metadata.get("range")
+        as_given = (lambda value: [value]) if listed else (lambda value: value)
+        if allowed is not None:
+            begun = f"Expected {each.name} {allowed}, actual "
+            for inside, outside in sides(allowed, kind is int):
+                yield each.name, as_given(inside), begun, False
+                yield each.name, as_given(outside), f"{begun}{outside!r}", True
+        elif kind in (int, float):
+            assert f"{config.__name__}.{each.name}" in ANY_NUMBER
+        if kind is float:
+            begun = f"Expected {each.name} {allowed}, " if listed else "Expected a finite "
+            yield each.name, as_given(math.nan), begun, True
+        if typing.get_origin(hint) is Literal:
+            yield each.name, "no such", f"Expected {each.name} one of ", True
+        if hint is str and hasattr(config, "__post_init__"):
+            yield each.name, "", f"Expected a value for --{each.name}, ", True
+
+
+@pytest.mark.filterwarnings("ignore:.* has no effect with")
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_options_are_held_to_both_ends_of_their_ranges(config: type) -> None:
+    fields = dataclasses.fields(config)
+    needed = {each.name: NEEDED[each.name] for each in fields if each.name in NEEDED}
+    for name, value, begun, refused in promises(config):
+        try:
+            config(**{**needed, name: value})
+            message = ""
+        except ValueError as error:  # a rule of several options may refuse a value too
+            message = str(error)
+        assert message.startswith(begun) == refused, (name, value, message)
+
+
+def test_the_packages_options_are_tried() -> None:
+    assert len(CONFIGS) >= 28
+    assert sum(refused for config in CONFIGS for *_, refused in promises(config)) > 200
 
 
 def test_an_option_without_effect_warns_where_it_was_set() -> None:
