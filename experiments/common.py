@@ -23,7 +23,6 @@ from bydore_pyro.proxy import (
     Proxy,
     kept_on_signal,
     number_of_processes,
-    quiet_unless_main,
     train_on_mixture,
 )
 from bydore_pyro.runs import (
@@ -33,7 +32,6 @@ from bydore_pyro.runs import (
     begin_run,
     domains_of,
     language_model,
-    resumed_options,
     search_in,
 )
 from bydore_pyro.utils import (
@@ -44,6 +42,7 @@ from bydore_pyro.utils import (
     one_line_errors,
     parse_options,
     provenance,
+    resumed_options,
     resumed_run,
     tell,
 )
@@ -83,7 +82,6 @@ def run_main(
     arguments = sys.argv[1:]
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
-    quiet_unless_main()
     with one_line_errors(name):
         if number_of_processes() > 1 and not several:
             raise ValueError("Expected one process, found several; bydore search runs on them")

@@ -18,8 +18,8 @@ from scipy.stats import rankdata
 
 from bydore_pyro.baselines import FinishedRun
 from bydore_pyro.data import TokenStore
-from bydore_pyro.runs import language_model, processes, resumed_options
-from bydore_pyro.utils import RunFolder, RunFolderError, provenance, tell
+from bydore_pyro.runs import language_model, processes
+from bydore_pyro.utils import RunFolder, RunFolderError, provenance, resumed_options, tell
 
 ABOUT = """Train fresh models that are larger than the proxy on the mixtures that every method of a
 finished comparison (experiments/compare.py) found with it, and correlate the ranks of the mixtures

@@ -61,34 +61,32 @@ class EvaluateOptions:
     scores: ScoresConfig
 
 
+@one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
     """Scores a trained model on benchmarks: bydore evaluate DIR --tasks pile13. DIR holds the model
     as transformers saves it, with its tokenizer. Every task is kept when it is done; --resume FILE,
     alone, goes on with an evaluation that was stopped."""
-    with one_line_errors(NAME):
-        if (unfinished := resumed_run(arguments)) is not None:
-            folder, out, config, before = _begun(unfinished)
-        else:
-            first, *rest = arguments or [""]
-            wants_help = bool({*arguments} & {"-h", "--help"})
-            if not wants_help and (not first or first.startswith("-")):
-                raise ValueError(
-                    f"Expected the folder of a model first, found {first or 'nothing'}"
-                )
-            given = ["--help"] if wants_help else rest
-            options = parse_options(given, NAME, evaluate_command.__doc__ or "", EvaluateOptions)
-            folder, config, before = Path(first), options.evaluation, {}
-            out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
-            unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")
-            if unfinished.exists():
-                raise RunFolderError(
-                    f"Expected no unfinished scores, found {unfinished}: --resume {unfinished} "
-                    "goes on with them; delete them, or name another file by --out"
-                )
+    if (unfinished := resumed_run(arguments)) is not None:
+        folder, out, config, before = _begun(unfinished)
+    else:
+        first, *rest = arguments or [""]
+        wants_help = bool({*arguments} & {"-h", "--help"})
+        if not wants_help and (not first or first.startswith("-")):
+            raise ValueError(f"Expected the folder of a model first, found {first or 'nothing'}")
+        given = ["--help"] if wants_help else rest
+        options = parse_options(given, NAME, evaluate_command.__doc__ or "", EvaluateOptions)
+        folder, config, before = Path(first), options.evaluation, {}
+        out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
+        unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")
+        if unfinished.exists():
+            raise RunFolderError(
+                f"Expected no unfinished scores, found {unfinished}: --resume {unfinished} "
+                "goes on with them; delete them, or name another file by --out"
+            )
+    require_new_file(out)
+    with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
-        with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
-            require_new_file(out)
-            _evaluate(folder, out, config, unfinished, before)
+        _evaluate(folder, out, config, unfinished, before)
 
 
 def _evaluate(

@@ -10,7 +10,6 @@ from pathlib import Path
 from bydore_pyro.export import FORMATS, ExportConfig, InputConfig
 from bydore_pyro.utils import (
     appearing_file,
-    fail,
     one_line_errors,
     option,
     parse_options,
@@ -41,18 +40,17 @@ class ExportOptions:
     inputs: InputConfig
 
 
+@one_line_errors("bydore export")
 def export_command(arguments: Sequence[str]) -> None:
     """Writes a mixture in a trainer's own format: bydore export RUN --to FORMAT. RUN is a run's
     folder, a file of weights, or a published mixture such as published:doremi."""
-    name = "bydore export"
     given = list(arguments)
     if not {"-h", "--help"} & {*given} and (not given or given[0].startswith("-")):
-        fail(name, f"Expected RUN --to FORMAT, found {' '.join(given) or 'nothing'}")
+        raise ValueError(f"Expected RUN --to FORMAT, found {' '.join(given) or 'nothing'}")
     run = given.pop(0) if not given[0].startswith("-") else ""
-    with one_line_errors(name):
-        about = export_command.__doc__ or ""
-        options = parse_options(given, name, about, ExportOptions)
-        _export(run, options)
+    about = export_command.__doc__ or ""
+    options = parse_options(given, "bydore export", about, ExportOptions)
+    _export(run, options)
 
 
 def _export(run: str, options: ExportOptions) -> None:

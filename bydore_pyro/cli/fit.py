@@ -30,7 +30,7 @@ from bydore_pyro.cli.fit_tables import (
     domain_tokens,
     fit_table_of_runs,
 )
-from bydore_pyro.proxy import Cost, quiet_unless_main
+from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
     METHODS,
@@ -139,36 +139,33 @@ class FitOptions(MethodOptions):
             raise ValueError(f"Expected --method regmix with --adaptive, found '{self.fit.method}'")
 
 
+@one_line_errors("bydore fit")
 def fit_command(arguments: Sequence[str]) -> None:
     """Finds a mixture by --method uniform, natural, unimax, human, single, doremi, regmix,
     autoscale, mde, mixmin, fastmix or bydore, within a budget of FLOPs. --resume RUN goes on with a
     run that was stopped: finished proxies are not trained again."""
-
-    name = "bydore fit"
-    quiet_unless_main()
-    with one_line_errors(name):
-        about = fit_command.__doc__ or ""
-        options, resume = options_or_resumed(
-            *(arguments, name, about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
-        )
-        _check_repeating(options)
-        if options.fit.runs is not None:
-            _fit_on_runs(options, Path(options.fit.runs))
-            return
-        folder = begin_run(options, "fit", resume)
-        domains = load_domains(options)
-        if resume is None:
-            folder.write_config("fit", options.as_dict(), tell)
-        shared = options.budget.proxy_runs
-        problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
-        found = fit(options.fit.method, problem, options, folder.path / "search")
-        epochs = run_epochs(options, domains, found.mixture)
-        _write_fit(folder, options, found, problem.cost, epochs)
-        if folder.writes:
-            if "adaptive" in found.details:
-                tell(found.details["adaptive"]["told"])
-            tell(add_html_report(folder))
-            print(report_text(folder.path))
+    about = fit_command.__doc__ or ""
+    options, resume = options_or_resumed(
+        *(arguments, "bydore fit", about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
+    )
+    _check_repeating(options)
+    if options.fit.runs is not None:
+        _fit_on_runs(options, Path(options.fit.runs))
+        return
+    folder = begin_run(options, "fit", resume)
+    domains = load_domains(options)
+    if resume is None:
+        folder.write_config("fit", options.as_dict(), tell)
+    shared = options.budget.proxy_runs
+    problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
+    found = fit(options.fit.method, problem, options, folder.path / "search")
+    epochs = run_epochs(options, domains, found.mixture)
+    _write_fit(folder, options, found, problem.cost, epochs)
+    if folder.writes:
+        if "adaptive" in found.details:
+            tell(found.details["adaptive"]["told"])
+        tell(add_html_report(folder))
+        print(report_text(folder.path))
 
 
 def _check_repeating(options: FitOptions) -> None:

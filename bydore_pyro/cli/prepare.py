@@ -63,28 +63,26 @@ class PrepareOptions:
     tokenizer: TokenizerConfig
 
 
+@one_line_errors("bydore prepare")
 def prepare_command(arguments: Sequence[str]) -> None:
     """Turns domains of text into a token store, which the other commands read with --data STORE.
     If it was stopped, the same command continues where it was."""
-    name = "bydore prepare"
-
-    with one_line_errors(name):
-        options = parse_options(
-            arguments,
-            name,
-            prepare_command.__doc__ or "",
-            PrepareOptions,
-            defaults={"domain_megabytes": 0.0},
-        )
-        given = options.prepare
-        plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)
-        processes = given.processes if given.processes is not None else os.cpu_count() or 1
-        with progress_bar() as bar:
-            store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
-        print(store_table(store))
-        folder = visible(str(store.folder))
-        print(f"\nIn {folder}. Next: bydore search --data {folder} "
-              "--validation DOMAIN")  # fmt: skip
+    options = parse_options(
+        arguments,
+        "bydore prepare",
+        prepare_command.__doc__ or "",
+        PrepareOptions,
+        defaults={"domain_megabytes": 0.0},
+    )
+    given = options.prepare
+    plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)
+    processes = given.processes if given.processes is not None else os.cpu_count() or 1
+    with progress_bar() as bar:
+        store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
+    print(store_table(store))
+    folder = visible(str(store.folder))
+    print(f"\nIn {folder}. Next: bydore search --data {folder} "
+          "--validation DOMAIN")  # fmt: skip
 
 
 def store_table(store: TokenStore) -> str:

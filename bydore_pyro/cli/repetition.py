@@ -10,7 +10,6 @@ from typing import Any
 from bydore_pyro.baselines import Problem, Readings, ReadingsConfig, RepetitionLaw
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import HDI_PROBABILITY
-from bydore_pyro.proxy import quiet_unless_main
 from bydore_pyro.runs import SMOKE, Options
 from bydore_pyro.utils import one_line_errors, provenance
 
@@ -35,6 +34,7 @@ class RepetitionOptions(Options):
     repetition: ReadingsConfig
 
 
+@one_line_errors("bydore repetition")
 def repetition_command(arguments: Sequence[str]) -> None:
     """Measures R, how soon text that is read again teaches a proxy nothing more, by short trainings
     of fresh proxies on the text of some domains. --resume RUN goes on with a run that was stopped:
@@ -44,27 +44,24 @@ def repetition_command(arguments: Sequence[str]) -> None:
     from bydore_pyro.runs import begin_run, load_corpus, options_or_resumed
     from bydore_pyro.utils import tell
 
-    name = "bydore repetition"
-    quiet_unless_main()
-    with one_line_errors(name):
-        about = repetition_command.__doc__ or ""
-        options, resume = options_or_resumed(
-            *(arguments, name, about, RepetitionOptions, {**SMOKE, **SMALL}, COMMON),
-            defaults=DEFAULTS,
-        )
-        folder = begin_run(options, "repetition", resume)
-        corpus = load_corpus(options, options.run.domains or ())
-        if resume is None:
-            folder.write_config("repetition", options.as_dict(), tell)
-        problem = _problem(options, corpus, folder.path / "proxies")
-        readings = measure_readings(problem, options.repetition, options.run.domains)
-        # A law that held would tell the same R from fewer readings.
-        laws = {n: fit_repetition(readings.up_to(n)) for n in options.repetition.readings[2:]}
-        cost = problem.cost.report()
-        folder.write_json("repetition.json", _content(options, readings, laws, cost))
-        if folder.writes:
-            folder.write_figure("repetition.png", plot_repetition(readings, [*laws.values()][-1]))
-            print(f"{_sentence(laws, cost)}\nIn {folder.path}: repetition.json, repetition.png.")
+    about = repetition_command.__doc__ or ""
+    options, resume = options_or_resumed(
+        *(arguments, "bydore repetition", about, RepetitionOptions, {**SMOKE, **SMALL}, COMMON),
+        defaults=DEFAULTS,
+    )
+    folder = begin_run(options, "repetition", resume)
+    corpus = load_corpus(options, options.run.domains or ())
+    if resume is None:
+        folder.write_config("repetition", options.as_dict(), tell)
+    problem = _problem(options, corpus, folder.path / "proxies")
+    readings = measure_readings(problem, options.repetition, options.run.domains)
+    # A law that held would tell the same R from fewer readings.
+    laws = {n: fit_repetition(readings.up_to(n)) for n in options.repetition.readings[2:]}
+    cost = problem.cost.report()
+    folder.write_json("repetition.json", _content(options, readings, laws, cost))
+    if folder.writes:
+        folder.write_figure("repetition.png", plot_repetition(readings, [*laws.values()][-1]))
+        print(f"{_sentence(laws, cost)}\nIn {folder.path}: repetition.json, repetition.png.")
 
 
 def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Problem:

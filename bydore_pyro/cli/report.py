@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bydore_pyro.utils import fail, one_line_errors
+from bydore_pyro.utils import one_line_errors
 
 __all__ = ["report_command"]
 
@@ -19,9 +19,9 @@ options:
   --out FILE  the page's file"""
 
 
+@one_line_errors("bydore report")
 def report_command(arguments: Sequence[str]) -> None:
     """Prints what runs found and writes an HTML page: bydore report RUN ... [--out FILE]"""
-    name = "bydore report"
     if set(arguments) & {"-h", "--help"}:
         print(USAGE)
         return
@@ -29,17 +29,16 @@ def report_command(arguments: Sequence[str]) -> None:
     wrong = [argument for argument in runs if argument.startswith("-") or not argument]
     if not runs or wrong or out == "":
         found = " ".join(arguments) or "none"
-        fail(name, f"Expected the folders of runs, and --out FILE at most, found {found}")
-    with one_line_errors(name):
-        from bydore_pyro.report import report_text
+        raise ValueError(f"Expected the folders of runs, and --out FILE at most, found {found}")
+    from bydore_pyro.report import report_text
 
-        folders = [Path(run) for run in runs]
-        for folder in folders:
-            if len(folders) > 1:
-                print(f"\n== {folder}")
-            print(report_text(folder))
-        page = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
-        _write_page(folders, page if out is None else Path(out))
+    folders = [Path(run) for run in runs]
+    for folder in folders:
+        if len(folders) > 1:
+            print(f"\n== {folder}")
+        print(report_text(folder))
+    page = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
+    _write_page(folders, page if out is None else Path(out))
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], str | None]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bydore_pyro.proxy import number_of_processes, quiet_unless_main
+from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.runs import Options
 from bydore_pyro.utils import RunFolder, one_line_errors, option, require_fields
 
@@ -47,6 +47,7 @@ class SearchOptions(Options):
     repetition: RepetitionConfig
 
 
+@one_line_errors("bydore search")
 def search_command(arguments: Sequence[str]) -> None:
     """Searches the weights of domains for a validation set, and writes a run folder. --resume RUN
     continues a run that was stopped; --seeds N searches N times and reports the agreement."""
@@ -54,24 +55,21 @@ def search_command(arguments: Sequence[str]) -> None:
     from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search, search_metrics
     from bydore_pyro.utils import tell
 
-    name = "bydore search"
-    quiet_unless_main()
-    with one_line_errors(name):
-        about = search_command.__doc__ or ""
-        options, resume = options_or_resumed(
-            arguments, name, about, SearchOptions, common=COMMON, more=MORE
-        )
-        if options.repetition.seeds > 1:
-            if number_of_processes() > 1:
-                raise ValueError("Expected --seeds 1 with several processes, found more")
-            folder = _search_seeds(options, resume)
-        else:
-            folder = begin_run(options, "search", resume)
-            found = search(options, load_domains(options), folder, "search")
-            folder.write_json("metrics.json", search_metrics(options, found))
-        if folder.writes:
-            tell(add_html_report(folder))
-            print(report_text(folder.path))
+    about = search_command.__doc__ or ""
+    options, resume = options_or_resumed(
+        arguments, "bydore search", about, SearchOptions, common=COMMON, more=MORE
+    )
+    if options.repetition.seeds > 1:
+        if number_of_processes() > 1:
+            raise ValueError("Expected --seeds 1 with several processes, found more")
+        folder = _search_seeds(options, resume)
+    else:
+        folder = begin_run(options, "search", resume)
+        found = search(options, load_domains(options), folder, "search")
+        folder.write_json("metrics.json", search_metrics(options, found))
+    if folder.writes:
+        tell(add_html_report(folder))
+        print(report_text(folder.path))
 
 
 def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import typing
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.proxy import model_source, quiet_unless_main
+from bydore_pyro.proxy import model_source
 from bydore_pyro.target import TargetConfig
 from bydore_pyro.utils import (
-    RunFolderError,
     one_line_errors,
     option,
     parse_options,
     require_fields,
+    resumed_options,
     resumed_run,
     tell,
 )
@@ -67,25 +65,23 @@ class TrainOptions:
     target: TargetConfig
 
 
+@one_line_errors("bydore train")
 def train_command(arguments: Sequence[str]) -> None:
     """Trains a target model on exactly a mixture: bydore train --mixture RUN/mixture.json --model
     models/target-1b --data STORE --tokens 25B --out DIR, also under torchrun or accelerate launch.
     --resume DIR goes on with a run that was stopped, with any number of processes."""
-    name = "bydore train"
-    quiet_unless_main()
-    with one_line_errors(name):
-        resume = resumed_run(arguments)
-        if resume is not None:
-            options = _resumed_options(resume)
-        else:
-            about = train_command.__doc__ or ""
-            options = parse_options(
-                arguments, name, about, TrainOptions, presets={"--smoke": SMOKE}
-            )
-            # So that it can be gone on with from anywhere.
-            data = str(Path(options.train.data).resolve())
-            options = replace(options, train=replace(options.train, data=data))
-        _train(options, resume)
+    resume = resumed_run(arguments)
+    if resume is not None:
+        options = resumed_options(resume, "train", TrainOptions)
+    else:
+        about = train_command.__doc__ or ""
+        options = parse_options(
+            arguments, "bydore train", about, TrainOptions, presets={"--smoke": SMOKE}
+        )
+        # So that it can be gone on with from anywhere.
+        data = str(Path(options.train.data).resolve())
+        options = replace(options, train=replace(options.train, data=data))
+    _train(options, resume)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
@@ -109,23 +105,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         tell=tell,
     )
     print(_told(trained.metrics, trained.model))
-
-
-def _resumed_options(folder: Path) -> TrainOptions:
-    """Reads the options that a run was begun with.
-
-    Raises:
-        RunFolderError: When the folder holds no training.
-    """
-    path = folder / "config.json"
-    try:
-        parts = json.loads(path.read_text("utf-8"))
-        if parts.pop("name") != "train":
-            raise ValueError("another command's run")
-        kinds = typing.get_type_hints(TrainOptions)
-        return TrainOptions(**{part: kind(**parts[part]) for part, kind in kinds.items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"Expected a training to go on with, found {path}: {error}") from None
 
 
 def _told(metrics: dict[str, Any], model: Path) -> str:

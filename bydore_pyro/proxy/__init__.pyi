@@ -3,7 +3,6 @@ from .fixed_weights import train_on_mixture as train_on_mixture
 from .gradients import GradientSketch as GradientSketch
 from .parallel import Parallel as Parallel
 from .parallel import number_of_processes as number_of_processes
-from .parallel import quiet_unless_main as quiet_unless_main
 from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
 from .proxy import build_language_model as build_language_model

@@ -8,7 +8,6 @@ for the order in which numbers are added.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 
 import torch
@@ -16,18 +15,12 @@ from torch import Tensor, nn
 
 from bydore_pyro.utils import require
 
-__all__ = ["Parallel", "number_of_processes", "quiet_unless_main"]
+__all__ = ["Parallel", "number_of_processes"]
 
 
 def number_of_processes() -> int:
     """Returns how many processes `torchrun` or `accelerate` started, 1 where neither did."""
     return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def quiet_unless_main() -> None:
-    """Lets only the first of several processes print."""
-    if int(os.environ.get("RANK", "0")) > 0:
-        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 class Parallel:

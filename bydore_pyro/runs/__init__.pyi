@@ -21,7 +21,6 @@ from .results import run_epochs as run_epochs
 from .results import search_metrics as search_metrics
 from .resuming import begin_run as begin_run
 from .resuming import options_or_resumed as options_or_resumed
-from .resuming import resumed_options as resumed_options
 from .run import is_finished as is_finished
 from .run import search as search
 from .run import search_in as search_in

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import typing
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -192,20 +190,5 @@ class Options:
         return dataclasses.replace(self, search=dataclasses.replace(self.search, steps=steps))
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
-        """Returns plain values, which `from_dict` takes."""
+        """Returns plain values, by part and name."""
         return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, parts: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Returns the options that `as_dict` gave.
-
-        Raises:
-            ValueError: When an option is unknown, missing or out of range.
-        """
-        kinds = typing.get_type_hints(cls)
-        try:
-            if unknown := [*(parts.keys() - kinds.keys())]:
-                raise KeyError(f"unknown parts {sorted(unknown)}")
-            return cls(**{name: kind(**parts[name]) for name, kind in kinds.items()})
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"Expected the options of a search, found: {error}") from None

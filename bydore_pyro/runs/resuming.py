@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any, TypeVar
 
 from bydore_pyro.runs.inputs import processes
 from bydore_pyro.runs.options import SMOKE, Options
-from bydore_pyro.utils import RunFolder, RunFolderError, parse_options, resumed_run
+from bydore_pyro.utils import RunFolder, parse_options, resumed_options, resumed_run
 
-__all__ = ["begin_run", "options_or_resumed", "resumed_options"]
+__all__ = ["begin_run", "options_or_resumed"]
 
 T = TypeVar("T", bound=Options)
 
@@ -31,22 +30,6 @@ def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
     now = time.strftime("%Y%m%d-%H%M%S")
     path = parallel.agree(options.run.out or f"runs/{name}-{now}")
     return RunFolder(Path(path), writes=parallel.is_main)
-
-
-def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
-    """Returns the options, of a class of `Options`, that a run of a command was begun with.
-
-    Raises:
-        RunFolderError: When the folder holds no run, or another command's.
-    """
-    try:
-        parts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        found = parts.pop("name")
-        if found != name:
-            raise ValueError(f"a run of {found}")
-        return kind.from_dict(parts)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise RunFolderError(f"Expected a run of {name} in {folder}, found none: {error}") from None
 
 
 def options_or_resumed(

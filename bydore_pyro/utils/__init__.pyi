@@ -11,6 +11,7 @@ from .command_line import one_line_errors as one_line_errors
 from .command_line import parse_options as parse_options
 from .command_line import progress_bar as progress_bar
 from .command_line import require_utf8 as require_utf8
+from .command_line import resumed_options as resumed_options
 from .command_line import resumed_run as resumed_run
 from .command_line import tell as tell
 from .config_checks import number_of_tokens as number_of_tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import typing
@@ -18,7 +19,7 @@ from bydore_pyro.utils.files import read_bytes, yaml_or_json
 from bydore_pyro.utils.folder_lock import folders_released
 from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
 from bydore_pyro.utils.interrupts import ending_on_signals
-from bydore_pyro.utils.terminal import visible, visible_streams
+from bydore_pyro.utils.terminal import quiet_unless_main, visible, visible_streams
 
 __all__ = [
     "fail",
@@ -26,6 +27,7 @@ __all__ = [
     "parse_options",
     "progress_bar",
     "require_utf8",
+    "resumed_options",
     "resumed_run",
     "tell",
 ]
@@ -177,6 +179,29 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
     return Path(given[1])
 
 
+def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
+    """Returns the options that a run of a command was begun with, out of its config.json.
+
+    Args:
+        folder: The run's.
+        name: The command.
+        kind: The class of the options, as for `parse_options`.
+
+    Raises:
+        RunFolderError: When the folder holds no run, or another command's.
+    """
+    try:
+        parts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found, kinds = parts.pop("name"), typing.get_type_hints(kind)
+        if found != name:
+            raise ValueError(f"a run of {found}")
+        if odd := parts.keys() ^ kinds.keys():
+            raise ValueError(f"unknown or missing parts {sorted(odd)}")
+        return kind(**{part: of_part(**parts[part]) for part, of_part in kinds.items()})
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise RunFolderError(f"Expected a run of {name} in {folder}, found none: {error}") from None
+
+
 def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     """Puts the options of the file that `--config` names before the others."""
     rest, named = list(arguments), ""
@@ -218,6 +243,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
 def one_line_errors(name: str) -> Iterator[None]:
     """Ends the program where the block raises what a user can cause: one line, exit code 2.
 
+    Also for the function of a command, as its decorator. Of several processes the first one prints.
     A warning of the block is one line too. A signal that ends the program (see
     `bydore_pyro.utils.interrupts`) is one line and the exit code that a shell expects.
     What would steer the terminal is shown as an escape.
@@ -226,6 +252,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"{name}: warning: {one_line(message, None)}", file=sys.stderr)
 
+    quiet_unless_main()
     with ending_on_signals() as deaf:
         try:
             with (

@@ -5,13 +5,14 @@ Names of domains come from data, and paths from others. Files keep them as they 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
-__all__ = ["visible", "visible_streams"]
+__all__ = ["quiet_unless_main", "visible", "visible_streams"]
 
 # tqdm steers: back to the line's start, down and up to the line of another bar.
 STEERING = re.compile(r"\n*(\x1b\[A)*")
@@ -49,6 +50,12 @@ class _Visible:
         elif not STEERING.fullmatch(text):
             text = "\n".join(visible(line) for line in text.split("\n"))
         return self._stream.write(text)
+
+
+def quiet_unless_main() -> None:
+    """Lets only the first of several processes print."""
+    if int(os.environ.get("RANK", "0")) > 0:
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run_record import read_run
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.runs.resuming import resumed_options
+from bydore_pyro.utils.command_line import resumed_options
 
 
 @pytest.fixture(scope="module")

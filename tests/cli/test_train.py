@@ -103,7 +103,7 @@ def test_nothing_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str
             (tmp_path / "config.json").write_text(content)
         with pytest.raises(SystemExit):
             train_command(["--resume", str(tmp_path)])
-        assert "Expected a training to go on with, found" in capsys.readouterr().err
+        assert "Expected a run of train in" in capsys.readouterr().err
 
 
 @pytest.mark.slow

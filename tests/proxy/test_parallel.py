@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -16,7 +15,7 @@ import xarray
 from tiny import write_domains
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.proxy.parallel import Parallel, number_of_processes, quiet_unless_main
+from bydore_pyro.proxy.parallel import Parallel, number_of_processes
 from bydore_pyro.utils.errors import DataError
 
 
@@ -38,19 +37,6 @@ def test_several_processes_need_accelerate(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(DataError, match="package accelerate, found none"):
         Parallel()
     assert Parallel(alone=True).is_main
-
-
-@pytest.mark.parametrize(("rank", "heard"), [(None, True), ("0", True), ("1", False)])
-def test_one_of_several_processes_prints(
-    rank: str | None, heard: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, io.StringIO())
-    if rank is not None:
-        monkeypatch.setenv("RANK", rank)
-    quiet_unless_main()
-    assert isinstance(sys.stdout, io.StringIO) == isinstance(sys.stderr, io.StringIO) == heard
-    sys.stdout.close()
 
 
 def test_experiments_run_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from bydore_pyro.runs.options import SMOKE, Options, RunConfig
-from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.command_line import parse_options, resumed_options
 from bydore_pyro.utils.config_checks import number_of_tokens
 
 
@@ -15,19 +16,12 @@ def parse(*arguments: str) -> Options:
     return parse_options(arguments, "test", "About.", Options, presets={"--smoke": SMOKE})
 
 
-def test_options_survive_their_file() -> None:
+def test_options_survive_their_file(tmp_path: Path) -> None:
     options = parse(
         "--smoke", "--validation", "a=0.5", "b=0.5", "--max_epochs", "3", "--steps", "9"
     )
-    content = json.loads(json.dumps(options.as_dict()))
-    assert Options.from_dict(content) == options
-    content["search"]["speed"] = 3
-    with pytest.raises(ValueError, match="unexpected keyword argument 'speed'"):
-        Options.from_dict(content)
-    with pytest.raises(ValueError, match="Expected the options of a search"):
-        Options.from_dict({})
-    with pytest.raises(ValueError, match="unknown parts"):
-        Options.from_dict({**options.as_dict(), "magic": {}})
+    (tmp_path / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
+    assert resumed_options(tmp_path, "search", Options) == options
 
 
 def test_tokens_decide_the_steps() -> None:

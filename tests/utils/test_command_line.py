@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
 import os
 import re
 import sys
@@ -18,10 +20,11 @@ from bydore_pyro.utils.command_line import (
     parse_options,
     progress_bar,
     require_utf8,
+    resumed_options,
     resumed_run,
     tell,
 )
-from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +104,12 @@ def test_of_several_processes_each_tells_of_its_own_models(monkeypatch: pytest.M
     """What is wrong with the input all see, and one says; a loss may turn NaN in one alone."""
     monkeypatch.setenv("RANK", "1")
     for error, lines in ((NonFiniteError("the loss is nan"), 1), (DataError("no text"), 0)):
+        monkeypatch.setattr(sys, "stdout", io.StringIO())
         monkeypatch.setattr(sys, "stderr", io.StringIO())
         monkeypatch.setattr(sys, "__stderr__", told := io.StringIO())
         with pytest.raises(SystemExit, match="2"), one_line_errors("fit"):
             raise error
+        sys.stdout.close()
         assert told.getvalue().count("fit: error: ") == lines
 
 
@@ -182,6 +187,28 @@ def test_a_run_is_resumed_with_its_own_options() -> None:
     for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
         with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
             resumed_run(wrong)
+
+
+def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> None:
+    options = parse("--steps", "9", "--name", "x")
+    parts = {"name": "case1", **dataclasses.asdict(options)}
+    (tmp_path / "config.json").write_text(json.dumps(parts))
+    assert resumed_options(tmp_path, "case1", BothOptions) == options
+    with pytest.raises(RunFolderError, match=r"Expected a run of case2 in .*: a run of case1"):
+        resumed_options(tmp_path, "case2", BothOptions)
+    with pytest.raises(RunFolderError, match=r"missing parts \['other', 'own', 'part'\]"):
+        resumed_options(tmp_path, "case1", ShinyOptions)
+    with pytest.raises(RunFolderError, match="Expected a run of case1 in"):
+        resumed_options(tmp_path / "none", "case1", BothOptions)
+    parts["part"]["speed"] = 3
+    for content, message in (
+        (json.dumps(parts), "unexpected keyword argument 'speed'"),
+        (json.dumps({**parts, "magic": {}}), r"unknown or missing parts \['magic'\]"),
+        *((wrong, "Expected a run of case1") for wrong in ("[]", "3", "{}", '{"name": ["case1"]}')),
+    ):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(RunFolderError, match=message):
+            resumed_options(tmp_path, "case1", BothOptions)
 
 
 @dataclass(frozen=True, kw_only=True)

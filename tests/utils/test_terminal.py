@@ -18,7 +18,7 @@ from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.run_sections import weights_table
 from bydore_pyro.utils.command_line import one_line_errors, progress_bar, tell
 from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.terminal import visible, visible_streams
+from bydore_pyro.utils.terminal import quiet_unless_main, visible, visible_streams
 
 EVIL = "a\x1b]0;title\x07\x1b[2J\r\nbydore: done\u202e\x9b"
 SHOWN = r"a\x1b]0;title\x07\x1b[2J\r\nbydore: done\u202e\x9b"
@@ -102,3 +102,16 @@ def test_a_store_of_such_domains(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert is_harmless(told.out + told.err)
     assert r"evil\x1b[2J\nb " in told.out
     assert set(json.loads((out / "index.json").read_text())["domains"]) == set(names)
+
+
+@pytest.mark.parametrize(("rank", "heard"), [(None, True), ("0", True), ("1", False)])
+def test_one_of_several_processes_prints(
+    rank: str | None, heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.StringIO())
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    quiet_unless_main()
+    assert isinstance(sys.stdout, io.StringIO) == isinstance(sys.stderr, io.StringIO) == heard
+    sys.stdout.close()
