@@ -91,13 +91,9 @@ def balanced_step(
     The quotient is computed on a ladder of steps, each four times the one before. Where steps are
     long, neighbours differ by truncation, where they are short, by round-off; the step whose
     quotient differs least from both its neighbours' is taken, and the larger difference is an
-    estimate of its relative error.
+    estimate of its relative error. The other arguments are those of `finite_difference`.
 
     Args:
-        losses: As for `finite_difference`.
-        theta: As for `finite_difference`.
-        direction: As for `finite_difference`.
-        eta: As for `finite_difference`.
         start: The middle of the ladder, > 0.
 
     Returns:
@@ -126,15 +122,7 @@ def forward_mode(
     """``g_k = eta <grad ell_k(theta), D>``, exact, by one Jacobian-vector product.
 
     Attention runs in torch's plain implementation: the fused ones have no forward-mode rule.
-
-    Args:
-        losses: As for `finite_difference`.
-        theta: As for `finite_difference`.
-        direction: As for `finite_difference`.
-        eta: As for `finite_difference`.
-
-    Returns:
-        The losses at `theta` and ``g``, as `finite_difference` returns them.
+    Arguments and results are those of `finite_difference`.
 
     Raises:
         ValueError: When `eta` is not positive.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from pyro.poutine.util import prune_subsample_sites
 from torch import Tensor
 from torch.distributions import biject_to, constraints
 
+from bydore_pyro.core.inference import isolated
 from bydore_pyro.utils import smooth_log_weights
 
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
@@ -77,9 +77,9 @@ def guide_fit(
     if num_samples is not None and num_samples < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
     if num_samples is None:
-        with _isolated(seed):
+        with torch.no_grad(), isolated(seed, keep=True):
             num_samples = _affordable(guide, args, MOST_FOR_THE_FIT)
-    with _isolated(seed):
+    with torch.no_grad(), isolated(seed, keep=True):
         log_weights, _, _ = vectorized_importance_weights(
             model, guide, *args, num_samples=num_samples, max_plate_nesting=max_plate_nesting
         )
@@ -151,7 +151,7 @@ def corrected_draws(
         raise ValueError(f"Expected num_draws >= 1, actual {num_draws}")
     if moves < 0 or (moves and num_draws < 8):
         raise ValueError(f"Expected moves >= 0 of 8 draws, actual {moves} of {num_draws}")
-    with _isolated(seed):
+    with torch.no_grad(), isolated(seed, keep=True):
         if num_samples is None:
             num_samples = _affordable(guide, args, MOST_WEIGHED)
         log_weights, model_trace, guide_trace = vectorized_importance_weights(
@@ -301,12 +301,3 @@ def _log_joint(model: Callable[..., Any], args: tuple[Any, ...], values: Sites) 
     trace.compute_log_prob()
     parts = [node["log_prob"] for node in trace.nodes.values() if "log_prob" in node]
     return torch.stack([p.double().reshape(count, -1).sum(-1) for p in parts]).sum(0)
-
-
-@contextmanager
-def _isolated(seed: int) -> Iterator[None]:
-    """Gives the block random numbers of its own and a copy of Pyro's parameter store."""
-    store, devices = pyro.get_param_store(), range(torch.cuda.device_count())
-    with torch.no_grad(), torch.random.fork_rng(devices), store.scope(store.get_state()):
-        torch.manual_seed(seed)
-        yield

@@ -18,7 +18,7 @@ from bydore_pyro.core.elbo import Effective, HypergradientELBO, expected_evidenc
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.utils import option, require_fields
 
-__all__ = ["Inference", "InferenceConfig", "has_settled", "infer"]
+__all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]
 
 FREE = ("domain_bias", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
@@ -110,7 +110,7 @@ def infer(
     arguments: tuple[Any, ...] = (signals, linear, kl_weight, precision, effective)
     arguments = arguments[: 5 if effective is not None else 4 if precision is not None else 3]
     draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
-    with _isolated(config.seed):
+    with isolated(config.seed):
         fresh = _start(guide, arguments, config)
         # The free parameters take larger steps than the network's.
         optimizer = pyro.optim.ClippedAdam(
@@ -236,11 +236,14 @@ def _dirichlet_fit(
 
 
 @contextmanager
-def _isolated(seed: int) -> Iterator[None]:
-    """Gives the block random numbers and a Pyro parameter store of its own."""
-    with (
-        torch.random.fork_rng(range(torch.cuda.device_count())),
-        pyro.get_param_store().scope(),
-    ):
+def isolated(seed: int, *, keep: bool = False) -> Iterator[None]:
+    """Gives the block random numbers and a Pyro parameter store of its own.
+
+    Args:
+        seed: Of the random numbers.
+        keep: Whether the store begins as a copy of the caller's, or empty.
+    """
+    store, devices = pyro.get_param_store(), range(torch.cuda.device_count())
+    with torch.random.fork_rng(devices), store.scope(store.get_state() if keep else None):
         torch.manual_seed(seed)
         yield
