@@ -177,32 +177,26 @@ def mixture_of(
         mean = state.matching.weights.numpy()
     if run is not None and (run.repeats or posterior is not None):
         mean = run.weights.numpy()
-    if posterior is None:
-        weights = tuple((mean / mean.sum()).tolist())
-        return Mixture(
-            names=state.domains.names,
-            weights=weights,
-            tokenizer=tokenizer,
-            data_sha256=data_sha256,
-        )
-    samples = posterior["posterior"]["w"]
-    interval = hdi(posterior, "w", HDI_PROBABILITY).values
-    if isinstance(state, MatchingSearch):
-        interval = to_the_bounds(interval, samples.values.reshape(-1, len(interval)))
-    deviation = samples.std(("chain", "draw")).values
-    weights = tuple((mean / mean.sum()).tolist())
-    if isinstance(state, MatchingSearch):
-        interval = np.stack(
-            [np.minimum(interval[:, 0], weights), np.maximum(interval[:, 1], weights)], 1
-        )
+    weights = mean / mean.sum()
+    spread: dict[str, Any] = {}
+    if posterior is not None:
+        samples = posterior["posterior"]["w"]
+        interval = hdi(posterior, "w", HDI_PROBABILITY).values
+        if isinstance(state, MatchingSearch):
+            interval = to_the_bounds(interval, samples.values.reshape(-1, len(interval)))
+            ends = np.minimum(interval[:, 0], weights), np.maximum(interval[:, 1], weights)
+            interval = np.stack(ends, 1)
+        spread = {
+            "standard_deviation": tuple(samples.std(("chain", "draw")).values.tolist()),
+            "hdi": tuple((low, high) for low, high in interval.tolist()),
+            "hdi_probability": HDI_PROBABILITY,
+        }
     return Mixture(
         names=state.domains.names,
-        weights=weights,
-        standard_deviation=tuple(deviation.tolist()),
-        hdi=tuple((low, high) for low, high in interval.tolist()),
-        hdi_probability=HDI_PROBABILITY,
+        weights=tuple(weights.tolist()),
         tokenizer=tokenizer,
         data_sha256=data_sha256,
+        **spread,
     )
 
 

@@ -95,9 +95,7 @@ def read_hub(
     """Streams the rows of a dataset on the Hugging Face hub; no code that comes with it is run.
 
     Args:
-        name: The dataset's name, ``owner/name``.
-        config: As for `read_rows`.
-        names: As for `read_rows`.
+        name: The dataset's name, ``owner/name``; `config` and `names` are those of `read_rows`.
         subset: The dataset's configuration, where it has several.
         split: Which of its splits.
 

@@ -113,12 +113,7 @@ class LinearSearch(SearchState):
             setattr(self, name, running[name])
 
     def step(self) -> StepRecord:
-        """One iteration of Algorithm 1; appends its record.
-
-        Raises:
-            NonFiniteError: When a loss, a signal, ``g`` or the posterior is NaN or infinite; it
-                names the step and the domain.
-        """
+        """One iteration of Algorithm 1; appends its record."""
         config, domains, proxy = self.config, self.domains, self.proxy
         step = len(self.records)
         if self.signals is None:

@@ -161,11 +161,7 @@ class MatchingSearch(SearchState):
         self.check = None if running["check"] is None else ResidualCheck(**running["check"])
 
     def step(self) -> StepRecord:
-        """Trains a step; where a round is due, measures, infers, and at the end checks.
-
-        Raises:
-            NonFiniteError: When a loss or a gradient is NaN or infinite; it names step and domain.
-        """
+        """Trains a step; where a round is due, measures, infers, and at the end checks."""
         config, weights = self.config, self.belief.mean
         counts, factors = schedule(config.strategy, weights, config.batch_sequences, self.generator)
         train_loss = self.train(counts, factors)

@@ -65,11 +65,7 @@ class SearchState(ABC):
 
     @abstractmethod
     def step(self) -> StepRecord:
-        """Takes a step; appends its record.
-
-        Raises:
-            NonFiniteError: When a loss or a gradient is NaN or infinite; it names step and domain.
-        """
+        """Takes a step, see `bydore_pyro.search.search.search_step`; appends its record."""
 
     @property
     @abstractmethod
@@ -90,9 +86,6 @@ class SearchState(ABC):
         Args:
             counts: Sequences by domain ``(K,)``.
             factors: Of each domain's losses ``(K,)``.
-
-        Raises:
-            NonFiniteError: When a loss is NaN or infinite; it names step and domain.
         """
         names = self.domains.names
         batch = self.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))
