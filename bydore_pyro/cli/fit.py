@@ -24,6 +24,7 @@ from bydore_pyro.baselines import (
     read_runs,
     with_mean,
 )
+from bydore_pyro.cli import search
 from bydore_pyro.cli.fit_tables import (
     DEFAULT_DATA,
     caps_of,
@@ -53,10 +54,8 @@ __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 COMMON = (
     *("method", "runs", "target", "prior", "predict", "scale_up", "few_runs", "domain_tokens"),
     *("budget", "proxy_runs", "regmix_kl", "adaptive"),
-    *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies", "data", "domains"),
-    *("validation", "tokenizer", "domain_megabytes", "text_column", "domain_column", "proxy"),
-    *("learning_rate", "precision", "device", "sequence_length", "batch_sequences", "steps"),
-    *("tokens", "evidence", "seed", "max_epochs", "target_tokens", "out", "smoke"),
+    *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies"),
+    *(name for name in search.COMMON if name != "seeds"),
 )
 MORE = (
     *("regmix_draws", "autoscale_growth", "unimax_epochs", "fastmix_rate", "evaluation_sequences"),
