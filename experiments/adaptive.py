@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from regmix_subsets import joined
 from tqdm import tqdm
 
 from bydore_pyro.baselines import BATCH, RunsTable, fit_gaussian_process, next_mixtures, read_runs
-from bydore_pyro.utils import RunFolder, provenance, tell
+from bydore_pyro.utils import RunFolder, option, provenance, require_fields, tell
 
 ABOUT = """Hold the adaptive design of bydore fit --adaptive against the fixed one. The measured
 runs of a table are the pool: a design may only pick among them, and sees the losses of those that
@@ -33,30 +33,21 @@ SMOKE = {"seeds": 2, "first": 8, "most": 12}
 class AdaptiveConfig:
     """The pool, the designs, and where the results go."""
 
-    tables: str = field(
-        metadata={
-            "help": "Folder of train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same for "
-            "test; both splits are the pool."
-        }
+    tables: str = option(
+        MISSING,
+        "Folder of train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same for test; both "
+        "splits are the pool.",
     )
-    scale: str = field(default="1m", metadata={"help": "The SCALE of the tables."})
-    targets: list[str] = field(
-        default_factory=lambda: ["pile_cc"], metadata={"help": "The losses that are to fall."}
-    )
-    seeds: int = field(default=20, metadata={"help": "Random first runs and orders."})
-    first: int = field(default=24, metadata={"help": "Random runs that both designs begin with."})
-    most: int = field(default=56, metadata={"help": "All runs of the adaptive design."})
-    out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; runs/adaptive-<time> if not given."}
-    )
-    smoke: bool = field(default=False, metadata={"help": "Seconds; shows that all parts work."})
+    scale: str = option("1m", "The SCALE of the tables.")
+    targets: list[str] = option(["pile_cc"], "The losses that are to fall.")
+    seeds: int = option(20, "Random first runs and orders.", least=1)
+    first: int = option(24, "Random runs that both designs begin with.")
+    most: int = option(56, "All runs of the adaptive design.")
+    out: str | None = option(None, "Folder of the run; runs/adaptive-<time> if not given.")
+    smoke: bool = option(False, "Seconds; shows that all parts work.")
 
     def __post_init__(self) -> None:
-        for name in ("tables", "scale", "out"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
-        if self.seeds < 1:
-            raise ValueError(f"Expected seeds >= 1, actual {self.seeds}")
+        require_fields(self)
         if not 2 <= self.first <= min(self.most, FIXED[-1]):
             highest = min(self.most, FIXED[-1])
             raise ValueError(f"Expected first in [2, {highest}], actual {self.first}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
 from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
-from bydore_pyro.utils import tell
+from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
 watch the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth
@@ -33,11 +33,10 @@ POINTS = 8  # measurements on each scale
 class AssumptionsConfig:
     """Which mixtures are trained on, beside every domain alone."""
 
-    mixtures: int = field(default=8, metadata={"help": "Random mixtures, of a flat Dirichlet."})
+    mixtures: int = option(8, "Random mixtures, of a flat Dirichlet.", least=0, most=10_000)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.mixtures <= 10_000:
-            raise ValueError(f"Expected mixtures in [0, 10000], actual {self.mixtures}")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

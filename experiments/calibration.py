@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from bydore_pyro.core import corrected_draws, mixture_model
 from bydore_pyro.data import Domains
 from bydore_pyro.runs import Options, begin_run, load_domains
 from bydore_pyro.search import MatchingPosterior
-from bydore_pyro.utils import RunFolder, tell
+from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 ABOUT = """Make many validation sets of known shares, search the weights of each by the evidence
 that a search by matching has, and count how often the intervals hold the shares. The shares are
@@ -60,34 +60,26 @@ SMOKE = {
 class CalibrationConfig:
     """How many targets, of what."""
 
-    targets: int = field(default=300, metadata={"help": "Targets of each kind."})
-    splits: int = field(
-        default=6,
-        metadata={"help": "Choices of the sequences that are measured, shared by the targets."},
+    targets: int = option(300, "Targets of each kind.", least=2, most=10_000)
+    splits: int = option(
+        6,
+        "Choices of the sequences that are measured, shared by the targets.",
+        least=1,
+        most=10_000,
     )
-    same_documents: int = field(
-        default=192,
-        metadata={"help": "Sequences of each domain that targets of the same documents choose of."},
+    same_documents: int = option(
+        192,
+        "Sequences of each domain that targets of the same documents choose of.",
+        least=2,
+        most=10_000,
     )
-    other_documents: int = field(
-        default=200, metadata={"help": "The same of the held-out documents."}
-    )
-    by_guide: int = field(
-        default=8, metadata={"help": "Targets whose posterior is found as a search does too."}
+    other_documents: int = option(200, "The same of the held-out documents.", least=2, most=10_000)
+    by_guide: int = option(
+        8, "Targets whose posterior is found as a search does too.", least=0, most=10_000
     )
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("targets", 2),
-            ("splits", 1),
-            ("same_documents", 2),
-            ("other_documents", 2),
-            ("by_guide", 0),
-        ):
-            if not least <= getattr(self, name) <= 10_000:
-                raise ValueError(
-                    f"Expected {name} in [{least}, 10000], actual {getattr(self, name)}"
-                )
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

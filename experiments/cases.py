@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from bydore_pyro.runs import (
     uniform_weights,
     write_inputs,
 )
-from bydore_pyro.utils import RunFolder, tell
+from bydore_pyro.utils import RunFolder, option, tell
 
 LINEAR = "linear"  # folder of the paper's search, below the case's
 
@@ -37,10 +37,7 @@ LINEAR = "linear"  # folder of the paper's search, below the case's
 class VerificationConfig:
     """What the learned weights are held against, beside uniform ones and the validation's own."""
 
-    compare: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Mixture files on whose weights fresh models are trained too."},
-    )
+    compare: list[str] = option([], "Mixture files on whose weights fresh models are trained too.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from bydore_pyro.runs import (
     problem_of,
     processes,
 )
-from bydore_pyro.utils import RunFolder, tell
+from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 ABOUT = """Find a mixture by every method for each target, and train fresh models on it: Case 1
 (all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
@@ -46,22 +46,20 @@ COMPARED = (*METHODS, LINEAR)
 class CompareConfig:
     """What is compared."""
 
-    methods: list[str] = field(
-        default_factory=lambda: [name for name in COMPARED if name != "human"],
-        metadata={
-            "help": f"The methods; {LINEAR} is ByDoRe by linear evidence, the paper's Algorithm 1."
-        },
+    methods: list[str] = option(
+        [name for name in COMPARED if name != "human"],
+        f"The methods; {LINEAR} is ByDoRe by linear evidence, the paper's Algorithm 1.",
     )
-    targets: list[str] = field(
-        default_factory=lambda: list(TARGETS),
-        metadata={"help": "The targets; withheld:DOMAIN is a domain that is not trained on."},
+    targets: list[str] = option(
+        list(TARGETS), "The targets; withheld:DOMAIN is a domain that is not trained on."
     )
-    target_seeds: int = field(default=3, metadata={"help": "Fresh models a mixture."})
-    scale: float = field(
-        default=1.0, metadata={"help": "Multiplies --steps, of the proxies and the fresh models."}
+    target_seeds: int = option(3, "Fresh models a mixture.", least=1, most=100)
+    scale: float = option(
+        1.0, "Multiplies --steps, of the proxies and the fresh models.", above=0, most=1e6
     )
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for name in self.methods:
             if name not in COMPARED:
                 raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
@@ -70,10 +68,6 @@ class CompareConfig:
         for given in (self.methods, self.targets):
             if len(set(given)) < len(given) or not given:
                 raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
-        if not 1 <= self.target_seeds <= 100:
-            raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
-        if not 0 < self.scale <= 1e6:
-            raise ValueError(f"Expected scale in (0, 1e6], actual {self.scale}")
 
 
 @dataclass(frozen=True, kw_only=True)

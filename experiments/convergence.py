@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from bydore_pyro.core import (
     mixture_model,
 )
 from bydore_pyro.runs import SMOKE, Options, begin_run, load_domains
-from bydore_pyro.utils import tell, warn_idle
+from bydore_pyro.utils import option, require_fields, tell, warn_idle
 
 ABOUT = """Measures the two rates of the convergence theorem: the error of the finite-difference
 hypergradient falls as eps^2 until round-off takes over (its square is the theorem's eps^4), and the
@@ -43,25 +43,17 @@ STEPS = np.logspace(-7, 0, 29)  # of the finite difference, in units of |theta| 
 class ConvergenceConfig:
     """What is measured."""
 
-    longest: int = field(default=4096, metadata={"help": "Steps of Phi in the longest run."})
-    repeats: int = field(default=5, metadata={"help": "Runs of each length."})
-    estimates: int = field(
-        default=64, metadata={"help": "Pairs of batches whose g the proxy's noise is drawn from."}
+    longest: int = option(4096, "Steps of Phi in the longest run.", least=256, most=1e7)
+    repeats: int = option(5, "Runs of each length.", least=1, most=1000)
+    estimates: int = option(
+        64, "Pairs of batches whose g the proxy's noise is drawn from.", least=2, most=10**5
     )
-    noise: float = field(
-        default=3.0,
-        metadata={"help": "Noise of g in the known problem: its deviation over g's spread."},
+    noise: float = option(
+        3.0, "Noise of g in the known problem: its deviation over g's spread.", above=0, most=1e3
     )
 
     def __post_init__(self) -> None:
-        if not 256 <= self.longest <= 10**7:
-            raise ValueError(f"Expected longest in [256, 1e7], actual {self.longest}")
-        if not 1 <= self.repeats <= 1000:
-            raise ValueError(f"Expected repeats in [1, 1000], actual {self.repeats}")
-        if not 2 <= self.estimates <= 10**5:
-            raise ValueError(f"Expected estimates in [2, 1e5], actual {self.estimates}")
-        if not 0 < self.noise <= 1e3:
-            raise ValueError(f"Expected noise in (0, 1000], actual {self.noise}")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

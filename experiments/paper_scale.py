@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 from bydore_pyro.runs import Options, begin_run, is_finished, load_domains, search, search_metrics
-from bydore_pyro.utils import tell
+from bydore_pyro.utils import option, require_fields, tell
 
 # Vocabulary and sequence length are RegMix's; the tokens are the paper's.
 PAPER = {
@@ -30,31 +30,21 @@ PAPER = {
 class ScaleConfig:
     """At which size a case is run."""
 
-    scale: Literal["cpu", "paper"] = field(
-        default="cpu",
-        metadata={
-            "help": "'paper' searches with models/proxy-1m on 0.4B tokens, trains --target_model "
-            "on --target_tokens of what was found, and scores it on the 13 benchmarks."
-        },
+    scale: Literal["cpu", "paper"] = option(
+        "cpu",
+        "'paper' searches with models/proxy-1m on 0.4B tokens, trains --target_model on "
+        "--target_tokens of what was found, and scores it on the 13 benchmarks.",
     )
-    target_model: str = field(
-        default="models/target-1b", metadata={"help": "With --scale paper: the target model."}
+    target_model: str = option("models/target-1b", "With --scale paper: the target model.")
+    train_config: str | None = option(
+        None, "With --scale paper: file of further options for bydore train."
     )
-    train_config: str | None = field(
-        default=None,
-        metadata={"help": "With --scale paper: file of further options for bydore train."},
-    )
-    evaluate_config: str | None = field(
-        default=None,
-        metadata={"help": "With --scale paper: file of further options for bydore evaluate."},
+    evaluate_config: str | None = option(
+        None, "With --scale paper: file of further options for bydore evaluate."
     )
 
     def __post_init__(self) -> None:
-        if self.scale not in ("cpu", "paper"):
-            raise ValueError(f"Expected scale 'cpu' or 'paper', actual {self.scale!r}")
-        for name in ("target_model", "train_config", "evaluate_config"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
+        require_fields(self)
         if self.scale == "cpu" and (self.train_config or self.evaluate_config):
             raise ValueError("Expected --scale paper with --train_config and --evaluate_config")
 

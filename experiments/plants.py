@@ -7,7 +7,7 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from bydore_pyro.runs import (
     search_in,
     uniform_weights,
 )
-from bydore_pyro.utils import DataError, tell
+from bydore_pyro.utils import DataError, option, require_fields, tell
 
 ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
 among them. Draw the validation set of each in these shares, search the weights of all domains, and
@@ -49,25 +49,19 @@ SMOKE = {"domain_megabytes": 0.2, "validation_fraction": 0.5}
 class PlantsConfig:
     """Which plants are searched."""
 
-    plants: int = field(default=10, metadata={"help": "Number of plants."})
-    first: int = field(default=0, metadata={"help": "Number of the first plant."})
-    fresh: int = field(
-        default=1, metadata={"help": "Fresh models a mixture, for the gap in loss; 0 trains none."}
+    plants: int = option(10, "Number of plants.", least=1, most=1000)
+    first: int = option(0, "Number of the first plant.", least=0, most=1000)
+    fresh: int = option(
+        1, "Fresh models a mixture, for the gap in loss; 0 trains none.", least=0, most=1000
     )
-    found: str | None = field(
-        default=None,
-        metadata={
-            "help": "An earlier results.json: fresh models are trained on its mixtures, and "
-            "nothing is searched."
-        },
+    found: str | None = option(
+        None,
+        "An earlier results.json: fresh models are trained on its mixtures, and nothing is "
+        "searched.",
     )
 
     def __post_init__(self) -> None:
-        for name, least in (("plants", 1), ("first", 0), ("fresh", 0)):
-            if not least <= getattr(self, name) <= 1000:
-                raise ValueError(
-                    f"Expected {name} in [{least}, 1000], actual {getattr(self, name)}"
-                )
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

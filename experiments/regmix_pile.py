@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,15 @@ from bydore_pyro.baselines import (
 # The door would give the module of that name.
 from bydore_pyro.baselines.simulated_optimum import simulated_optimum
 from bydore_pyro.mixture import HDI_PROBABILITY
-from bydore_pyro.utils import DataError, RunFolder, provenance, require, tell
+from bydore_pyro.utils import (
+    DataError,
+    RunFolder,
+    option,
+    provenance,
+    require,
+    require_fields,
+    tell,
+)
 
 ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a
 Gaussian process, and predict runs that were not fitted: the rank correlation on every target. Then
@@ -69,70 +77,47 @@ PACKAGES = ("lightgbm", "scikit-learn", "scipy")
 class RegMixPileConfig:
     """What is fitted, and where the results go."""
 
-    runs: str = field(
-        metadata={
-            "help": "Folder with the tables train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and "
-            "the same for test; test tables of other scales there are ranked as well."
-        }
+    runs: str = option(
+        MISSING,
+        "Folder with the tables train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same "
+        "for test; test tables of other scales there are ranked as well.",
     )
-    scale: str | None = field(
-        default=None, metadata={"help": "The SCALE to fit on, where train has several, such as 1m."}
+    scale: str | None = option(None, "The SCALE to fit on, where train has several, such as 1m.")
+    target: str | None = option(
+        None,
+        "The one target that is fitted and whose optimum is simulated; all are fitted if not "
+        "given, and the optimum is pile_cc's.",
     )
-    target: str | None = field(
-        default=None,
-        metadata={
-            "help": "The one target that is fitted and whose optimum is simulated; all are "
-            "fitted if not given, and the optimum is pile_cc's."
-        },
+    prior: str | None = option(
+        None,
+        "File of weights, around which mixtures are simulated. If not given, the Pile's token "
+        "shares; for other domains than the Pile's, the mean of the training mixtures.",
     )
-    prior: str | None = field(
-        default=None,
-        metadata={
-            "help": "File of weights, around which mixtures are simulated. If not given, the "
-            "Pile's token shares; for other domains than the Pile's, the mean of the training "
-            "mixtures."
-        },
+    normalise: bool = option(
+        False,
+        "Divide the weights of every run by their sum. The tables hold them rounded, and the "
+        "published figures were found with them so.",
     )
-    normalise: bool = field(
-        default=False,
-        metadata={
-            "help": "Divide the weights of every run by their sum. The tables hold them rounded, "
-            "and the published figures were found with them so."
-        },
+    draws: int = option(100_000, "Simulated mixtures.", least=1, most=1_000_000)
+    best: int = option(128, "How many of them are averaged.")
+    seed: int = option(
+        42, "Seed of the simulated mixtures and of the split of train.", least=0, below=2**31
     )
-    draws: int = field(default=100_000, metadata={"help": "Simulated mixtures."})
-    best: int = field(default=128, metadata={"help": "How many of them are averaged."})
-    seed: int = field(
-        default=42, metadata={"help": "Seed of the simulated mixtures and of the split of train."}
+    subsets: int = option(
+        0,
+        "Subsets of 24, 64 and 256 of all runs of that scale, so many of each, whose intervals "
+        "are held against the optimum of all runs; takes long.",
+        least=0,
     )
-    subsets: int = field(
-        default=0,
-        metadata={
-            "help": "Subsets of 24, 64 and 256 of all runs of that scale, so many of each, whose "
-            "intervals are held against the optimum of all runs; takes long."
-        },
-    )
-    out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; runs/regmix_pile-<time> if not given."}
-    )
-    smoke: bool = field(
-        default=False,
-        metadata={
-            "help": "A run of seconds that only shows that all parts work: one target, one length "
-            f"scale, {SMOKE_DRAWS} draws at most."
-        },
+    out: str | None = option(None, "Folder of the run; runs/regmix_pile-<time> if not given.")
+    smoke: bool = option(
+        False,
+        "A run of seconds that only shows that all parts work: one target, one length "
+        f"scale, {SMOKE_DRAWS} draws at most.",
     )
 
     def __post_init__(self) -> None:
-        for name in ("runs", "target", "scale", "prior", "out"):
-            if getattr(self, name) == "":
-                raise ValueError(f"Expected a value for --{name}, found an empty one")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
-        if not 1 <= self.draws <= 1_000_000:
-            raise ValueError(f"Expected draws in [1, 1000000], actual {self.draws}")
-        if self.subsets < 0:
-            raise ValueError(f"Expected subsets >= 0, actual {self.subsets}")
+        require_fields(self)
         if self.subsets and self.draws < BEST:
             raise ValueError(f"Expected draws >= {BEST} for --subsets, actual {self.draws}")
         if not 1 <= self.best <= min(self.draws, 4000):

@@ -27,7 +27,7 @@ from bydore_pyro.runs import (
     problem_of,
     search_in,
 )
-from bydore_pyro.utils import RunFolder, tell
+from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 ABOUT = """Cut the text of a target's domains short, find mixtures for runs that read it several
 times over, and train fresh models on each for as long. Rows: the target's own shares, the natural
@@ -84,27 +84,23 @@ TARGETS = {
 class RunsOutConfig:
     """What is cut, how long the runs are, and what is compared."""
 
-    target: str = field(
-        default="scarce",
-        metadata={
-            "help": f"One of {', '.join(TARGETS)}. 'wikipedia' needs --data with the domains "
-            "wikipedia_en and pile_cc; of it 1 MB of Wikipedia is left."
-        },
+    target: str = option(
+        "scarce",
+        f"One of {', '.join(TARGETS)}. 'wikipedia' needs --data with the domains "
+        "wikipedia_en and pile_cc; of it 1 MB of Wikipedia is left.",
     )
-    epochs: list[float] = field(
-        default_factory=lambda: [1.4, 5.7, 11.4, 23.0],
-        metadata={"help": "Epochs of the text that runs out first, at the target's own shares."},
+    epochs: list[float] = option(
+        [1.4, 5.7, 11.4, 23.0],
+        "Epochs of the text that runs out first, at the target's own shares.",
     )
-    compared: list[str] = field(
-        default_factory=lambda: list(ROWS), metadata={"help": f"Of {', '.join(KNOWN)}."}
+    compared: list[str] = option(list(ROWS), f"Of {', '.join(KNOWN)}.")
+    cut_sequences: int | None = option(
+        None, "Sequences that are left of each cut domain, instead of the target's.", least=3
     )
-    cut_sequences: int | None = field(
-        default=None,
-        metadata={"help": "Sequences that are left of each cut domain, instead of the target's."},
-    )
-    target_seeds: int = field(default=3, metadata={"help": "Fresh models a mixture."})
+    target_seeds: int = option(3, "Fresh models a mixture.", least=1, most=100)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for given, known in (([self.target], TARGETS), (self.compared, KNOWN)):
             for name in given:
                 if name not in known:
@@ -113,10 +109,6 @@ class RunsOutConfig:
             raise ValueError(f"Expected epochs > 0, found {self.epochs}")
         if len(set(self.epochs)) < len(self.epochs) or len(set(self.compared)) < len(self.compared):
             raise ValueError("Expected different epochs and rows, found one twice")
-        if self.cut_sequences is not None and self.cut_sequences < 3:
-            raise ValueError(f"Expected cut_sequences >= 3, actual {self.cut_sequences}")
-        if not 1 <= self.target_seeds <= 100:
-            raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,14 @@ from tqdm import tqdm
 from bydore_pyro.core import FreeConcentrations, MixtureGuide
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.proxy import Cost
-from bydore_pyro.utils import RunFolder, inference_data, plot_forest, provenance
+from bydore_pyro.utils import (
+    RunFolder,
+    inference_data,
+    option,
+    plot_forest,
+    provenance,
+    require_fields,
+)
 
 ABOUT = """Fit the Gamma-Dirichlet guide with stock Pyro: (a) to multinomial counts with a Dirichlet
 prior, and (b), amortised, to many count vectors at once, as in a topic model. In both the exact
@@ -37,25 +44,14 @@ DRAWS = 2000
 class ReuseConfig:
     """What is fitted, and where the results go."""
 
-    steps: int = field(default=1500, metadata={"help": "Steps of SVI in each model."})
-    vectors: int = field(default=100, metadata={"help": "Count vectors of the second model."})
-    seed: int = field(default=0, metadata={"help": "Seed of the data and of the fit."})
-    out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; runs/reuse_guide-<time> if not given."}
-    )
-    smoke: bool = field(
-        default=False, metadata={"help": "A run of seconds that only shows that all parts work."}
-    )
+    steps: int = option(1500, "Steps of SVI in each model.", least=1)
+    vectors: int = option(100, "Count vectors of the second model.", least=2)
+    seed: int = option(0, "Seed of the data and of the fit.", least=0, below=2**31)
+    out: str | None = option(None, "Folder of the run; runs/reuse_guide-<time> if not given.")
+    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
 
     def __post_init__(self) -> None:
-        if self.out == "":
-            raise ValueError("Expected a value for --out, found an empty one")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"Expected seed in [0, 2**31), actual {self.seed}")
-        if self.steps < 1:
-            raise ValueError(f"Expected steps >= 1, actual {self.steps}")
-        if self.vectors < 2:
-            raise ValueError(f"Expected vectors >= 2, actual {self.vectors}")
+        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

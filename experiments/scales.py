@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,15 @@ from scipy.stats import rankdata
 from bydore_pyro.baselines import FinishedRun
 from bydore_pyro.data import TokenStore
 from bydore_pyro.runs import language_model, processes
-from bydore_pyro.utils import RunFolder, RunFolderError, provenance, resumed_options, tell
+from bydore_pyro.utils import (
+    RunFolder,
+    RunFolderError,
+    option,
+    provenance,
+    require_fields,
+    resumed_options,
+    tell,
+)
 
 ABOUT = """Train fresh models that are larger than the proxy on the mixtures that every method of a
 finished comparison (experiments/compare.py) found with it, and correlate the ranks of the mixtures
@@ -35,42 +43,31 @@ DRAWS = 4000
 class ScalesConfig:
     """Whose mixtures are judged, by which models."""
 
-    compare: str = field(metadata={"help": "Folder of a finished comparison."})
-    models: list[str] = field(
-        default_factory=lambda: ["models/proxy-tiny-x4", "models/proxy-tiny-x16"],
-        metadata={"help": "The larger models: folders with config.json, or hub names."},
+    compare: str = option(MISSING, "Folder of a finished comparison.")
+    models: list[str] = option(
+        ["models/proxy-tiny-x4", "models/proxy-tiny-x16"],
+        "The larger models: folders with config.json, or hub names.",
     )
-    targets: list[str] = field(
-        default_factory=lambda: ["planted", "no_docstrings", "no_readmes"],
-        metadata={"help": "Targets of the comparison."},
+    targets: list[str] = option(
+        ["planted", "no_docstrings", "no_readmes"], "Targets of the comparison."
     )
-    target_seeds: int = field(default=2, metadata={"help": "Models of each size a mixture."})
-    longer: float = field(
-        default=1.0, metadata={"help": "Times as many tokens as the comparison's fresh models."}
+    target_seeds: int = option(2, "Models of each size a mixture.", least=1, most=100)
+    longer: float = option(
+        1.0, "Times as many tokens as the comparison's fresh models.", above=0, most=1e6
     )
-    data: str | None = field(
-        default=None,
-        metadata={
-            "help": "The comparison's text where it lies elsewhere, such as its token store."
-        },
+    data: str | None = option(
+        None, "The comparison's text where it lies elsewhere, such as its token store."
     )
-    device: str | None = field(
-        default=None, metadata={"help": "'cpu', 'cuda' or 'auto'; the comparison's if not given."}
-    )
-    out: str | None = field(
-        default=None, metadata={"help": "Folder of the run; scales/ in --compare if not given."}
-    )
+    device: str | None = option(None, "'cpu', 'cuda' or 'auto'; the comparison's if not given.")
+    out: str | None = option(None, "Folder of the run; scales/ in --compare if not given.")
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for given in (self.models, self.targets):
             if len(set(given)) < len(given) or not given:
                 raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
         for name in self.targets:
             target_named(name)
-        if not 1 <= self.target_seeds <= 100:
-            raise ValueError(f"Expected target_seeds in [1, 100], actual {self.target_seeds}")
-        if not 0 < self.longer <= 1e6:
-            raise ValueError(f"Expected longer in (0, 1e6], actual {self.longer}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from bydore_pyro.utils import (
     appearing_file,
     import_arviz,
     one_line_errors,
+    option,
     parse_options,
+    require_fields,
     tell,
 )
 
@@ -53,38 +55,30 @@ DRAWS = 500  # of the posterior's that are kept, a chain
 class StudyConfig:
     """What is run, and where."""
 
-    out: str | None = field(
-        default=None,
-        metadata={"help": "Folder of the experiments' runs; runs/study, or runs/study-smoke."},
+    out: str | None = option(
+        None, "Folder of the experiments' runs; runs/study, or runs/study-smoke."
     )
-    figures: str | None = field(
-        default=None,
-        metadata={
-            "help": "Folder of the figures; results/ in it holds what they show. The repository's "
-            "figures/; with --smoke one in the folder of the runs."
-        },
+    figures: str | None = option(
+        None,
+        "Folder of the figures; results/ in it holds what they show. The repository's figures/; "
+        "with --smoke one in the folder of the runs.",
     )
-    only: list[str] = field(
-        default_factory=lambda: list(EXPERIMENTS), metadata={"help": "The experiments to run."}
+    only: list[str] = option(list(EXPERIMENTS), "The experiments to run.")
+    jobs: int = option(
+        2,
+        "Experiments that run at once, each on its share of the cores; what they say goes to "
+        "NAME.log beside their folders where there are several.",
+        least=1,
+        most=64,
     )
-    jobs: int = field(
-        default=2,
-        metadata={
-            "help": "Experiments that run at once, each on its share of the cores; what they say "
-            "goes to NAME.log beside their folders where there are several."
-        },
-    )
-    cache: str | None = field(default=None, metadata={"help": "Where tokens are cached."})
-    smoke: bool = field(
-        default=False, metadata={"help": "A run of seconds that shows nothing but that it works."}
-    )
+    cache: str | None = option(None, "Where tokens are cached.")
+    smoke: bool = option(False, "A run of seconds that shows nothing but that it works.")
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for name in self.only:
             if name not in EXPERIMENTS:
                 raise ValueError(f"Expected one of {', '.join(EXPERIMENTS)}, found '{name}'")
-        if not 1 <= self.jobs <= 64:
-            raise ValueError(f"Expected jobs in [1, 64], actual {self.jobs}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING}
 SECTIONS = dict(re.findall(r"^## bydore (\w+)\n(.*?)(?=^## |\Z)", PAGES["cli.md"], re.M | re.S))
 CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
 SCRIPTS = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("experiments/*.py"))
-OF_EXPERIMENTS = {f"--{name}" for name in re.findall(r"^    (\w+): .* = field\(", SCRIPTS, re.M)}
+OF_EXPERIMENTS = {f"--{name}" for name in re.findall(r"^    (\w+): .* = option\(", SCRIPTS, re.M)}
 OTHER_OPTIONS = {*OF_EXPERIMENTS, "--help", "--numprocesses", "--folder", "--nproc_per_node"}
 OTHER_OPTIONS |= {"--requeue", "--signal", "--time"}  # Slurm's
 JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
