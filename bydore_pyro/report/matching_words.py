@@ -72,7 +72,7 @@ def covered(unexplained: float) -> str:
     level = COVERED.level(unexplained)
     if level == "good":
         return (
-            f"The domains cover the target: their best mixture leaves {percent(unexplained)} of "
+            f"Their best mixture leaves {percent(unexplained)} of "
             "what the target asks for unexplained."
         )
     told = (

@@ -47,7 +47,7 @@ def test_rounds_are_read_as_far_as_they_are_there() -> None:
 @pytest.mark.parametrize(
     ("unexplained", "told"),
     [
-        (0.04, "The domains cover the target: their best mixture leaves 4.0 % of"),
+        (0.04, "Their best mixture leaves 4.0 % of"),
         (0.44, "No mixture of these domains teaches 44 % of what the target asks for."),
         (0.8, "asks for. More text like the target"),
     ],
