@@ -21,6 +21,11 @@ import calibration_targets as targets
 from calibration_pools import Pools
 
 
+@pytest.fixture(autouse=True)
+def _quick_searches() -> None:
+    """As many draws as a search takes: they are judged here."""
+
+
 @pytest.mark.slow
 def test_draws_have_the_moments_of_integration() -> None:
     evidence = [gaussian_evidence(3, d, alike=a, seed=a) for d, a in ((0.05, 0), (0.1, 1))]

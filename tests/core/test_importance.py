@@ -23,6 +23,11 @@ EXACT = Dirichlet(1 + COUNTS)
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 
 
+@pytest.fixture(autouse=True)
+def _quick_searches() -> None:
+    """As many draws as a search takes: they are judged here."""
+
+
 def guide_of(concentration: Tensor) -> MixtureGuide:
     """A Dirichlet."""
     network = FreeConcentrations(len(concentration), initial_shape=1e6).double()

@@ -19,6 +19,11 @@ from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
 from bydore_pyro.mixture.repetition import effective_shares
 
 
+@pytest.fixture(autouse=True)
+def _quick_searches() -> None:
+    """As many draws as a search takes: they are judged here."""
+
+
 def network_guide(domains: int, seed: int = 0) -> MixtureGuide:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
