@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,8 @@ from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.utils.arviz_import import import_arviz
 
 ROOT = Path(__file__).parents[1]
+# What the comparison's proxies are evaluated on.
+HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = [
@@ -54,26 +57,9 @@ RUN_FILES = {
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def run(script: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "experiments" / f"{script}.py"), *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-    )
-
-
-def run_benchmark(script: str, *arguments: str) -> str:
-    path = str(ROOT / "benchmarks" / f"{script}.py")
-    done = subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Like `run`, but in this process, which saves the imports; also the scripts of `figures`."""
+    """Runs a script in this process, which saves the imports."""
 
     def run(
         script: str, *arguments: str, cwd: Path = ROOT, top: str = "experiments"
@@ -133,8 +119,10 @@ def check_run(folder: Path, seed: int) -> None:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     out = tmp_path / "run"
-    arguments = ("--smoke", "--seed", "3", "--out", str(out), "--cache", str(cache))
-    done = run(script, *arguments, cwd=tmp_path)
+    arguments = ["--smoke", "--seed", "3", "--out", str(out), "--cache", str(cache)]
+    if script == "planted":
+        arguments += ["--domains", "docstrings", "c_headers", "stubs", "python"]
+    done = run_here(script, *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if script == "planted":
         results = json.loads((out / "results.json").read_text())
@@ -186,7 +174,8 @@ def test_variants_in_smoke_size(
     script: str, tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
     out = tmp_path / "run"
-    done = run(script, "--smoke", "--out", str(out), "--cache", str(cache), cwd=tmp_path)
+    given = ("--smoke", "--out", str(out), "--cache", str(cache))
+    done = run_here(script, *given, "--domains", "python", "licences", "docstrings", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
@@ -216,7 +205,7 @@ def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
     def smoke(script: str, *more: str) -> dict:
         out = tmp_path / "run"
         given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
-        done = run(script, *given, cwd=tmp_path)
+        done = run_here(script, *given, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "Warning" not in done.stderr
         results = json.loads((out / "results.json").read_text())
@@ -236,7 +225,8 @@ def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
 def test_plants_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    rows = smoke("plants", "--plants", "1", "--first", "3")["plants"]
+    some = ("--domains", "python", "python_tests", "docstrings", "text")
+    rows = smoke("plants", "--plants", "1", "--first", "3", *some)["plants"]
     assert [row["plant"] for row in rows] == [3]
     for row in rows:
         assert sum(row["shares"].values()) == pytest.approx(1)
@@ -321,7 +311,9 @@ def test_repetition_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) ->
 def test_compare_in_smoke_size(
     tmp_path: Path, cache: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6")
+    words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
+    text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
+    given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
     methods = ("--methods", "uniform", "single", "doremi", "regmix", "bydore", "bydore_linear")
     small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
     targets = smoke("compare", *given, *methods, *small)["targets"]
@@ -340,7 +332,8 @@ def test_compare_in_smoke_size(
     draw("comparison", tmp_path / "run")
     # Two processes find what one finds.
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    script = [str(ROOT / "experiments" / "compare.py"), "--smoke", *given, *methods, *small]
+    script = [str(ROOT / "experiments" / "compare.py"), "--smoke", *given, *small]
+    script += ["--methods", "doremi", "bydore"]
     done = subprocess.run(
         [sys.executable, *launcher, *script, "--cache", str(cache), "--out", str(tmp_path / "two")],
         capture_output=True,
@@ -350,15 +343,17 @@ def test_compare_in_smoke_size(
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("validation text docstrings") == 1, "one process prints"
     shared = json.loads((tmp_path / "two" / "results.json").read_text())["targets"]["case2"]
-    for label, losses in targets["case2"]["losses"].items():
-        np.testing.assert_allclose(losses, shared["losses"][label], rtol=1e-3)
+    assert {"doremi", "bydore"} <= set(shared["losses"])
+    for label, losses in shared["losses"].items():
+        np.testing.assert_allclose(losses, targets["case2"]["losses"][label], rtol=1e-3)
 
 
 @pytest.mark.slow
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
-    small = ("--targets", "several", "questions", "--evaluation_sequences", "16", "--budget", "9")
+    small = ("--targets", "several", "questions", "--evaluation_sequences", "16", "--budget", "9",
+             "--domains", "docstrings", "readmes", "json", "python", "licences")  # fmt: skip
     results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
                     "bydore")  # fmt: skip
     several, questions = results["targets"]["several"], results["targets"]["questions"]
@@ -453,7 +448,7 @@ def test_convergence_in_smoke_size(
     tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
     given = ["--smoke", "--out", str(tmp_path / "run"), "--cache", str(cache)]
-    done = run("convergence", *given, "--domains", "python", "licences", "text", cwd=tmp_path)
+    done = run_here("convergence", *given, "--domains", "python", "licences", "text", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     for name in ("known gradients", "the proxy"):
@@ -471,39 +466,52 @@ def test_convergence_in_smoke_size(
 
 
 @pytest.mark.slow
-def test_hypergradient_benchmark(cache: Path) -> None:
-    shown = run_benchmark("hypergradient", "--smoke", "--cache", str(cache))
-    errors = {line.split("|")[1].strip(): line for line in shown.splitlines() if "|" in line}
+@pytest.mark.parametrize(
+    ("benchmark", "arguments", "told"),
+    [
+        ("density", "--repeats 1 --size 4 3", "| 4 | 3 |"),
+        ("search_step", "--smoke --cache CACHE", "search step / plain step: median"),
+        ("prepare", "--megabytes 0.5 --repeats 1 --processes 1", "of the bare throughput"),
+        (
+            "paper_budget",
+            "--batch 4 16 --vocabulary 300 --domains 3 --measured 2 --device cpu "
+            "--precision float32 --tokens 1000",
+            "extrapolated to 1e+03 tokens",
+        ),
+        (
+            "scale",
+            "--domains 3 40 --blocks 1 --vocabulary 500 --batch 2 16",
+            "a step with 40 domains / with 3: median",
+        ),
+    ],
+)
+def test_benchmarks(
+    benchmark: str,
+    arguments: str,
+    told: str,
+    cache: Path,
+    run_here: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # restored where a benchmark sets it
+    given = arguments.replace("CACHE", str(cache)).split()
+    done = run_here(benchmark, *given, top="benchmarks")
+    assert done.returncode == 0, done.stderr
+    assert told in done.stdout
+
+
+@pytest.mark.slow
+def test_hypergradient_benchmark(cache: Path, run_here: Run) -> None:
+    given = ("--smoke", "--cache", str(cache), "--domains", "python", "licences", "text")
+    done = run_here("hypergradient", *given, top="benchmarks")
+    errors = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if "|" in line}
     assert float(errors["forward mode"].split("|")[2]) < 1e-4
     assert float(errors["auto"].split("|")[2]) < 0.05
 
 
 @pytest.mark.slow
-def test_prepare_benchmark() -> None:
-    sizes = ("--megabytes", "0.5", "--repeats", "1", "--processes", "1")
-    assert "of the bare throughput" in run_benchmark("prepare", *sizes)
-
-
-@pytest.mark.slow
-def test_paper_budget_benchmark() -> None:
-    sizes = ("--batch", "4", "16", "--vocabulary", "300", "--domains", "3", "--measured", "2")
-    device = ("--device", "cpu", "--precision", "float32", "--tokens", "1000")
-    shown = run_benchmark("paper_budget", *sizes, *device)
-    assert "extrapolated to 1e+03 tokens" in shown
-    assert "aten::mm" in shown
-
-
-@pytest.mark.slow
-def test_scale_benchmark() -> None:
-    sizes = ("--domains", "3", "40", "--blocks", "1", "--vocabulary", "500", "--batch", "2", "16")
-    shown = run_benchmark("scale", *sizes)
-    assert "a step with 40 domains / with 3: median" in shown
-    assert "vocabulary 500, 2 x 16 tokens: a training step adds" in shown
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("script", "domains"), [("case1", 17), ("case2", 2)])
-def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
+def test_the_piles_cases(script: str, domains: int, tmp_path: Path, run_here: Run) -> None:
     rows = [
         {"text": f"{name} {i} " * 90, "meta": {"pile_set_name": name}}
         for i in range(40)
@@ -514,7 +522,7 @@ def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
     (tmp_path / "pile" / "00.jsonl.gz").write_bytes(gzip.compress(content.encode()))
     out = tmp_path / "run"
     arguments = ("--smoke", "--data", f"pile:{tmp_path / 'pile'}", "--validation_fraction", "0.3")
-    done = run(script, *arguments, "--out", str(out), "--cache", str(tmp_path / "cache"))
+    done = run_here(script, *arguments, "--out", str(out), "--cache", str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     mixture = Mixture.from_json(out / "mixture.json")
     assert set(mixture.names) <= {*PILE_DOMAINS.values()}
@@ -526,7 +534,7 @@ def test_the_piles_cases(script: str, domains: int, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     out = tmp_path / "run"
-    done = run("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
+    done = run_here("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
@@ -542,25 +550,6 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     assert run_here("reuse_guide", "--vectors", "1").returncode == 2
 
 
-@pytest.mark.slow
-def test_density_benchmark() -> None:
-    assert run_benchmark("density", "--repeats", "1", "--size", "4", "3").startswith("| 4 | 3 |")
-
-
-@pytest.mark.slow
-def test_benchmark_in_smoke_size(cache: Path) -> None:
-    shown = run_benchmark("search_step", "--smoke", "--cache", str(cache))
-    assert "search step / plain step: median" in shown
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_help_explains_itself(script: str, run_here: Run) -> None:
-    done = run_here(script, "--help")
-    assert done.returncode == 0
-    for option in ("--data", "--smoke", "--seed", "--out", "--device", "--steps"):
-        assert option in done.stdout
-
-
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = tmp_path_factory.mktemp("own")
@@ -568,23 +557,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_domains(own, {"a": "abcde", "b": "vwxyz"}, files=30)
 
 
-def test_own_folder_and_default_output(folder: Path, tmp_path: Path, cache: Path) -> None:
+def test_own_folder_and_default_output(
+    folder: Path, tmp_path: Path, cache: Path, run_here: Run
+) -> None:
     arguments = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
-    done = run("case1", "--smoke", *arguments, cwd=tmp_path)
+    done = run_here("case1", "--smoke", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = list((tmp_path / "runs").iterdir())
     assert [p.name.startswith("case1-") for p in runs] == [True]
     check_run(runs[0], 0)
 
 
-def test_a_store_a_cap_and_other_mixtures(folder: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_store_a_cap_and_other_mixtures(
+    folder: Path, tmp_path: Path, cache: Path, run_here: Run
+) -> None:
     """`bydore prepare`, then a search on the store with capped weights, then one that compares."""
     store, out = tmp_path / "store", tmp_path / "run"
     main(["prepare", "--data", str(folder), "--out", str(store), "--vocabulary", "280",
           "--processes", "0"])  # fmt: skip
     arguments = ("--smoke", "--data", str(store), "--validation", "a", "--domains", "a", "b")
     cap = ("--max_epochs", "2", "--target_tokens", "15000")
-    done = run("case1", *arguments, *cap, "--out", str(out), cwd=tmp_path)
+    done = run_here("case1", *arguments, *cap, "--out", str(out), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     mixture = Mixture.from_json(out / "mixture.json")
     assert mixture.free_weights is not None
@@ -594,61 +587,40 @@ def test_a_store_a_cap_and_other_mixtures(folder: Path, tmp_path: Path, cache: P
     for name, weight in mixture.as_dict().items():
         assert metrics["run_epochs"][name] == pytest.approx(weight * 15_000 / tokens[name])
         assert metrics["run_epochs"][name] < 2.001
-    again = run("case1", *arguments, "--compare", str(out / "mixture.json"), cwd=tmp_path)
+    again = run_here("case1", *arguments, "--compare", str(out / "mixture.json"), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert str(out / "mixture.json") in again.stdout
     assert "warning" not in again.stderr
     options = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
-    other = run("case1", "--smoke", *options, "--domains", "a", "b", "--compare",
-                str(out / "mixture.json"), cwd=tmp_path)  # fmt: skip
-    assert other.returncode == 0, other.stderr
-    warned = [line for line in other.stderr.splitlines() if line.startswith("case1: warning: ")]
-    assert len(warned) == 1
-    assert "shares of the tokens of another tokenizer" in warned[0]
+    other = ("--domains", "a", "b", "--compare", str(out / "mixture.json"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        done = run_here("case1", "--smoke", *options, *other, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (warned,) = [line for line in done.stderr.splitlines() if line.startswith("case1: warning: ")]
+    assert "shares of the tokens of another tokenizer" in warned
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--foo"], "unrecognized arguments: --foo"),
-        (["--step", "3"], "unrecognized arguments: --step 3"),
-        (["--steps", "many"], "argument --steps: invalid int value: 'many'"),
-        (["--steps", "0"], "Expected steps >= 1, actual 0"),
-        (["--kl_scale", "log"], "--kl_scale/--kl-scale: invalid choice: 'log'"),
-        (["--data", "nowhere"], "found no folder nowhere"),
         (["--validation", "cats"], "found 'cats'"),
         (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
-        (["--validation", "a", "a=2"], "found 'a' twice"),
-        (["--validation", "a="], "Expected --validation NAME=SHARE, found 'a='"),
         (["--validation", "a=inf"], "Expected --validation NAME=SHARE, found 'a=inf'"),
-        (["--validation", "a", "b=1e-320"], "shares > 0"),
-        (["--learning_rate", "inf"], "Expected a finite learning_rate, actual inf"),
-        (["--learning_rate", "1e300"], "Expected learning_rate in (0, 1e30]"),
+        (["--validation", "a", "a=2"], "found 'a' twice"),
         (["--seed", "-1"], "Expected seed in [0, 2**31)"),
-        (["--data", ""], "Expected a value for --data"),
         (["--device", "meta"], "found 'meta': neither 'cpu' nor 'cuda'"),
-        (["--validation", "a=-1"], "shares > 0"),
-        (["--domains", "a"], "at least two domains, found 1: a"),
-        (["--domains", "a", "c"], "found 'c'"),
-        (["--sequence_length", "100000"], "Expected sequence_length <= 512, the most that"),
         (
             ["--proxy", "models/proxy-1m", "--sequence_length", "2000", "--domains", "a", "short"],
             "at least one sequence of 2000 tokens in domain 'short', found",
         ),
         (["--sequence_length", "500"], "at least 16 validation sequences of 500 tokens"),
-        (["--sequence_length", "1"], "Expected sequence_length >= 2"),
         (
             ["--proxy", "models/none"],
             "a folder with config.json or a hub name, found 'models/none'",
         ),
-        (["--max_epochs", "0"], "Expected max_epochs > 0, actual 0.0"),
-        (["--target_tokens", "nan"], "Expected target_tokens > 0, actual nan"),
-        (["--max_epochs", "1", "--target_tokens", "1e9"], "within the cap, found text for 0.000"),
-        (["--compare", "none.json"], "Expected a mixture file, found none.json"),
         (["--compare", str(ROOT / "tests/files/mixture-of-cats.json")], "found 'cats' in"),
-        (["--compare", str(ROOT / "tests/files/mixture-of-two.json")], "sum to 1, actual 2.0"),
-        (["--device", "abacus"], "Expected a device of this machine, found 'abacus'"),
-        (["--out", str(ROOT / "setup.cfg")], "Expected a folder to write to"),
         (["--learning_rate", "1e30", "--steps", "40"], "Step"),
     ],
 )
@@ -738,7 +710,7 @@ def test_a_case_at_the_papers_size_in_small(tmp_path: Path, run_here: Run) -> No
     assert "Expected a file of options, found none at" in done.stderr
     assert not out.exists()
     whole = (*given, "--evaluate_config", str(tmp_path / "evaluate.json"), "--out", str(out))
-    done = run("case1", *whole)
+    done = run_here("case1", *whole)
     assert done.returncode == 0, done.stderr
     metrics = json.loads((out / "target" / "metrics.json").read_text())
     assert metrics["tokens"] == 2048
@@ -754,12 +726,16 @@ def test_a_case_at_the_papers_size_in_small(tmp_path: Path, run_here: Run) -> No
 
 @pytest.mark.slow
 def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
-    tmp_path: Path, cache: Path, run_here: Run
+    tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    python, quick = sys.executable, Path(__file__).parent / "quick.py"
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{python}" "{quick}" "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     runs, figures = tmp_path / "runs", tmp_path / "figures"
     given = ("--smoke", "--out", str(runs), "--figures", str(figures), "--cache", str(cache))
     only = ("--only", "scheduling", "case1")
-    done = run("study", *given, *only)
+    done = run_here("study", *given, *only)
     assert done.returncode == 0, done.stderr
     kept = json.loads((figures / "results" / "scheduling.json").read_text())
     found = json.loads((runs / "scheduling" / "results.json").read_text())
@@ -775,7 +751,7 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
         posterior["posterior"]["w"], whole["posterior"]["w"].values[:, :500], rtol=1e-6, atol=1e-30
     )
     (runs / "scheduling" / "table.md").unlink()  # as if killed at its end
-    again = run("study", *given, *only)
+    again = run_here("study", *given, *only)
     assert again.returncode == 0, again.stderr
     assert "--resume" in again.stderr
     assert "case1: finished before" in again.stderr
@@ -786,7 +762,7 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     assert failed.returncode == 2
     assert "plants: plants: error: Expected a run of plants in" in failed.stderr
     # Ended from outside, it ends what it has begun.
-    script = [sys.executable, str(ROOT / "experiments" / "study.py"), "--out", str(runs / "long")]
+    script = [python, str(ROOT / "experiments" / "study.py"), "--out", str(runs / "long")]
     with subprocess.Popen([*script, "--only", "convergence", "scheduling"]) as long:
         while len(list((runs / "long").glob("*.log"))) < 2:
             time.sleep(0.1)
