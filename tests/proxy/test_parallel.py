@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 import xarray
-from tiny import write_domains
 
+from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.parallel import Parallel, number_of_processes
 from bydore_pyro.utils.errors import DataError
@@ -71,6 +71,24 @@ def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
     assert torch.equal(torch.cat(gathered)[:rows], values)
 
 
+LAUNCHER = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+def two_processes(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the folder in two processes, in seconds as all tests."""
+    (folder / "program.py").write_text(f"from quick import be_quick\n\nbe_quick()\n{program}")
+    done = subprocess.run(
+        [sys.executable, *LAUNCHER, "program.py", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
 # The clock of each process says something else.
 BEGIN = """
 import os, time
@@ -87,40 +105,22 @@ Path("found-" + os.environ["RANK"]).write_text(f"{folder.path} {folder.writes}")
 
 @pytest.mark.slow
 def test_all_processes_have_one_run_folder(tmp_path: Path) -> None:
-    (tmp_path / "begin.py").write_text(BEGIN)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launcher, "begin.py"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    two_processes(BEGIN, tmp_path)
     found = [(tmp_path / f"found-{rank}").read_text() for rank in (0, 1)]
     assert found == ["runs/search-now-0 True", "runs/search-now-0 False"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["matching", "linear"])
-def test_two_processes_find_what_one_finds(tmp_path: Path, evidence: str) -> None:
-    text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
+def test_two_processes_find_what_one_finds(store: Path, tmp_path: Path, evidence: str) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("guide_warmup: 3\n")
-
-    def search(out: str, *launcher: str) -> subprocess.CompletedProcess[str]:
-        options = ["search", "--smoke", "--data", str(text), "--validation", "a", "--steps", "15"]
-        options += ["--evidence", evidence, "--round_sequences", "7"]
-        options += ["--batch_sequences", "7", "--checkpoint_every", "5", "--config", str(settings)]
-        options += ["--device", "cpu", "--cache", str(tmp_path / "cache")]
-        return subprocess.run(
-            [sys.executable, *launcher, "-m", "bydore_pyro", *options, "--out", out],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-
-    two = search("two", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    assert two.returncode == 0, two.stderr[-3000:]
-    one = search("one")
-    assert one.returncode == 0, one.stderr
+    options = ["search", "--smoke", "--data", str(store), "--validation", "a", "--steps", "15"]
+    options += ["--evidence", evidence, "--round_sequences", "7", "--device", "cpu"]
+    options += ["--batch_sequences", "7", "--checkpoint_every", "5", "--config", str(settings)]
+    program = "import sys\nfrom bydore_pyro.cli.main import main\n\nmain(sys.argv[1:])\n"
+    two = two_processes(program, tmp_path, *options, "--out", "two")
+    main([*options, "--out", str(tmp_path / "one")])
     assert two.stdout.count("domain  weight") == 1, "one process prints"
     weights = [Mixture.from_json(tmp_path / out / "mixture.json").weights for out in ("one", "two")]
     np.testing.assert_allclose(*weights, atol=1e-4 if evidence == "linear" else 2e-3)
@@ -169,31 +169,16 @@ except SystemExit as error:
 
 
 @pytest.mark.slow
-def test_processes_save_together(tmp_path: Path) -> None:
+def test_processes_save_together(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
-    (tmp_path / "script.py").write_text(SIGNALLED)
-    text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
-    options = ["search", "--smoke", "--data", str(text), "--validation", "a", "--steps", "15"]
-    options += ["--device", "cpu", "--cache", str(tmp_path / "cache"), "--out", "run"]
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launcher, "script.py", *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    options = ["search", "--smoke", "--data", str(store), "--validation", "a", "--steps", "15"]
+    done = two_processes(SIGNALLED, tmp_path, *options, "--device", "cpu", "--out", "run")
     assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
     saved = Path("run/checkpoints/step-000003")
     assert (tmp_path / saved).is_dir()
     assert done.stderr.count(f"Saved {saved}. Go on with --resume run") == 1
-    again = subprocess.run(
-        [sys.executable, "-m", "bydore_pyro", "search", "--resume", "run"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert again.returncode == 0, again.stderr
-    assert f"going on from {saved}" in again.stderr
+    monkeypatch.chdir(tmp_path)
+    main(["search", "--resume", "run"])
+    assert f"going on from {saved}" in capfd.readouterr().err
