@@ -24,7 +24,7 @@ MATCHING = SearchConfig(
     train_share=0.6,
     round_sequences=16,
     sketch_size=512,
-    inference_steps=60,
+    inference_steps=20,
     check_sequences=4,
     batch_sequences=8,
 )

@@ -77,9 +77,10 @@ def test_killed_twenty_times(store: Path, tmp_path: Path, evidence: str) -> None
         """
 import os, signal, sys, threading, time
 from bydore_pyro.cli.main import main
+from quick import be_quick
 import bydore_pyro.runs.run, bydore_pyro.analysis.plots, arviz, transformers, h5netcdf  # noqa
 
-bydore_pyro.analysis.diagnostics.MOVES = 20  # as in all tests
+be_quick()  # as in all tests
 arguments, out, moments = sys.argv[3:], sys.argv[2], [float(x) for x in sys.argv[1].split(",")]
 for number, moment in enumerate([*moments, None]):
     child = os.fork()
@@ -99,14 +100,14 @@ for number, moment in enumerate([*moments, None]):
 """
     )
     rng = random.Random(0)
-    moments = [rng.uniform(0.05, 1.2) for _ in range(KILLS)]
+    moments = [rng.uniform(0.05, 0.9) for _ in range(KILLS)]
     out = tmp_path / "killed"
     run = [sys.executable, str(program), ",".join(map(str, moments)), str(out)]
     done = subprocess.run(
         [*run, *arguments(store, out, *steps)],
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     codes = [int(line) for line in done.stdout.splitlines() if line.lstrip("-").isdigit()]
     assert codes[-1] == 0, done.stderr[-2000:]
@@ -387,20 +388,19 @@ def test_seeds_agree_and_go_on(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    main(arguments(store, out, "--seeds", "3", "--seed", "5", "--log", "tensorboard"))
+    main(arguments(store, out, "--seeds", "2", "--seed", "5", "--log", "tensorboard"))
     shown = capsys.readouterr().out
     assert "sd over seeds" in shown
     folders = sorted(p.name for p in out.iterdir() if p.is_dir())
-    assert folders == ["seed-5", "seed-6", "seed-7"]
+    assert folders == ["seed-5", "seed-6"]
     logged = logged_tags(out / "seed-5" / "tensorboard")
     assert {"round/unexplained", "round/scale", "nats_per_token/train_loss"} <= logged
     assert "nats_per_token/loss" not in logged, "the negative ELBO is in nats"
-    for seed in ("seed-6", "seed-7"):  # as if killed: one half done, one not begun
-        (out / seed / "metrics.json").unlink()
+    (out / "seed-6" / "metrics.json").unlink()  # as if killed at its end
     start = time.time()
     main(["search", "--resume", str(out)])
     assert capsys.readouterr().out == shown
-    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the others"
+    assert (out / "seed-5" / "metrics.json").stat().st_mtime < start, "search_in ran the other"
     main(["report", str(out / "seed-5")])
     assert "In " in capsys.readouterr().out
 
