@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -31,8 +32,10 @@ from bydore_pyro.utils.command_line import parse_options, resumed_run
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING}
+CONTRIBUTING, README = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "README.md")
+)
+TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING, "README.md": README}
 SECTIONS = dict(re.findall(r"^## bydore (\w+)\n(.*?)(?=^## |\Z)", PAGES["cli.md"], re.M | re.S))
 CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
 SCRIPTS = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("experiments/*.py"))
@@ -103,33 +106,24 @@ def test_links_between_pages_resolve(page: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_tutorial_runs(tmp_path: Path) -> None:
+def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGES["tutorial.md"], re.S)
     script = tmp_path / "tutorial.py"
     script.write_text("\n".join(blocks), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script.name],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
     assert script.read_text(encoding="utf-8").count("assert ") > 10
     assert (tmp_path / "mixture.json").is_file()
 
 
 @pytest.mark.slow
-def test_the_chain_of_commands_runs(tmp_path: Path) -> None:
+def test_the_chain_of_commands_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CHAIN
     lines = CHAIN[1].splitlines()
     assert {line.split()[1] for line in lines} == {*COMMANDS} - {"evaluate"}
+    monkeypatch.chdir(tmp_path)
     for line in lines:
-        words = [sys.executable, "-m", "bydore_pyro", *shlex.split(line)[1:]]
-        done = subprocess.run(
-            words, cwd=tmp_path, env=environment(), capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        main(shlex.split(line)[1:])
     assert (tmp_path / "RUN/mixture.json").is_file()
     assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
     assert (tmp_path / "TARGET/model/config.json").is_file()
