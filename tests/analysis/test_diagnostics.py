@@ -42,6 +42,12 @@ A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
 B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
 
 
+@pytest.fixture(autouse=True)
+def _quick_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many draws as a search weighs: they are judged here."""
+    monkeypatch.setattr("bydore_pyro.analysis.diagnostics.MOVES", 20)
+
+
 @pytest.fixture
 def state(corpus: TokenStore) -> SearchState:
     """A search whose averaged window holds the two posteriors above."""
@@ -164,21 +170,6 @@ def test_probability_that_one_domain_outweighs_another(known: az.InferenceData) 
     assert value == pytest.approx((w[:, 1] > w[:, 2]).mean())
     total = probability + probability.transpose("other", "domain").values
     np.testing.assert_allclose(total, 1 - np.eye(4))
-
-
-@pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")  # within ArviZ
-def test_arviz_reads_the_posterior_from_disk(known: az.InferenceData) -> None:
-    import matplotlib.pyplot as plt
-
-    options = {az.plot_trace: {"compact": False}}
-    for plot in (az.plot_forest, az.plot_trace, az.plot_posterior, az.plot_pair):
-        plot(known, var_names=["w"], **options.get(plot, {}))
-        figure = plt.gcf()
-        figure.canvas.draw()
-        texts = " ".join(t.get_text() for t in figure.findobj(plt.Text))
-        for name in ("birds", "digits", "greek", "upper"):
-            assert name in texts, plot.__name__
-        plt.close("all")
 
 
 def prior(_: torch.Tensor) -> None:

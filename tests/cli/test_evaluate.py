@@ -11,7 +11,7 @@ from benchmark_data import write_benchmark
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from bydore_pyro.cli.evaluate import EvaluateOptions, ScoresConfig, evaluate_command
+from bydore_pyro.cli.evaluate import ScoresConfig, evaluate_command
 from bydore_pyro.evaluation.config import EvaluationConfig
 from bydore_pyro.evaluation.evaluate import evaluate_model, load_model
 from bydore_pyro.evaluation.scores import score_task
@@ -254,23 +254,3 @@ def test_mistakes_are_one_line(
     assert not Path(out).exists()
     with pytest.raises(ValueError, match="Expected a value for --out"):
         ScoresConfig(out="")
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--help"], ["DIR", "-h"]):
-        with pytest.raises(SystemExit) as exit_:
-            evaluate_command(arguments)
-        assert exit_.value.code == 0
-        text = capsys.readouterr().out
-        for option in (
-            "--tasks",
-            "--data_dir",
-            "--hub",
-            "--cases",
-            "--include_path",
-            "--num_fewshot",
-            "--limit",
-            "--out",
-        ):
-            assert option in text
-    assert EvaluateOptions.__doc__

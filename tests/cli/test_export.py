@@ -224,11 +224,7 @@ def test_mistakes_are_one_line(
     assert str(run / "mixture.json") in blocked
 
 
-def test_help_and_published_mixtures(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        export_command(["--help"])
-    assert exit_.value.code == 0
-    assert "bydore export RUN --to FORMAT" in " ".join(capsys.readouterr().out.split())
+def test_published_mixtures(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         text, _ = exported(capsys, "published:regmix", "--to", "doremi")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyro
 import pytest
@@ -151,25 +150,6 @@ def test_guide_inside_a_plate() -> None:
     before = guide.posterior(counts).mean.detach()
     SVI(model, amortised, ClippedAdam({"lr": 0.01}), objective).step(counts)
     assert not torch.equal(before, guide.posterior(counts).mean)
-
-
-def test_parameters_survive_saving(tmp_path: Path) -> None:
-    guide = exact_guide()
-    torch.save(guide.state_dict(), tmp_path / "guide.pt")
-    other = MixtureGuide(FreeConcentrations(3).double(), name="shares")
-    other.load_state_dict(torch.load(tmp_path / "guide.pt", weights_only=True))
-    torch.testing.assert_close(other.posterior(COUNTS).mean, guide.posterior(COUNTS).mean)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_guide_on_a_gpu_agrees_with_the_cpu() -> None:
-    guide = exact_guide()
-    w = guide.posterior(COUNTS).sample((5,))
-    expected = guide.posterior(COUNTS).log_prob(w), guide.posterior(COUNTS).mean
-    q = guide.cuda().posterior(COUNTS.cuda())
-    torch.testing.assert_close(q.log_prob(w.cuda()).cpu(), expected[0], atol=1e-6, rtol=0)
-    torch.testing.assert_close(q.mean.cpu(), expected[1])
-    assert q.rsample((3,)).is_cuda
 
 
 @pytest.mark.usefixtures("_store")

@@ -10,12 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from searches import state_of
 
-from bydore_pyro.analysis.diagnostics import posterior_of, trajectory_of
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.search.search import run_search
-from bydore_pyro.utils.arviz_import import import_arviz
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.folder_lock import lock_if_free, unlock
 from bydore_pyro.utils.run_folder import RunFolder, provenance
@@ -45,24 +40,6 @@ def test_json_refuses_what_is_not_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         folder.write_json("a.json", {"x": float("nan")})
     assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
-
-
-def test_arviz_and_xarray_read_what_is_written(tmp_path: Path, corpus: TokenStore) -> None:
-    import xarray
-
-    state = state_of(corpus)
-    list(run_search(state))
-    folder = RunFolder(tmp_path)
-    posterior, trajectory = posterior_of(state), trajectory_of(state)
-    folder.write_posterior("posterior.nc", posterior)
-    folder.write_dataset("trajectory.nc", trajectory)
-    az = import_arviz()
-    read = az.from_netcdf(tmp_path / "posterior.nc")
-    assert read["posterior"]["w"].equals(posterior["posterior"]["w"])
-    assert az.summary(read, var_names=["w"]).index.tolist() == [f"w[{n}]" for n in corpus.names]
-    with xarray.open_dataset(tmp_path / "trajectory.nc", engine="h5netcdf") as stored:
-        assert stored.equals(trajectory)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["posterior.nc", "trajectory.nc"]
 
 
 def test_provenance_states_what_is_installed() -> None:
