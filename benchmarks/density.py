@@ -22,7 +22,7 @@ def measure(samples: int, domains: int, repeats: int) -> None:
     """Prints one row."""
     import torch
 
-    from bydore_pyro.core.distribution import GammaDirichlet
+    from bydore_pyro.core import GammaDirichlet
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -19,18 +19,10 @@ from common import markdown, run_main
 from torch import Tensor
 from torch.func import functional_call
 
-from bydore_pyro.core.hypergradient import (
-    Parameters,
-    balanced_step,
-    finite_difference,
-    forward_mode,
-    step_size,
-)
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import language_model, load_domains
-from bydore_pyro.runs.options import Options
-from bydore_pyro.utils.command_line import tell
-from bydore_pyro.utils.run_folder import provenance
+from bydore_pyro.core import Parameters, balanced_step, finite_difference, forward_mode, step_size
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.runs import Options, language_model, load_domains
+from bydore_pyro.utils import provenance, tell
 
 ABOUT = __doc__
 BATCHES = 5

@@ -14,13 +14,11 @@ import time
 import torch
 from scale import MODELS, random_store
 
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.runs.results import peak_memory_megabytes
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.search import init_search, search_step
-from bydore_pyro.utils.run_folder import provenance
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
+from bydore_pyro.runs import peak_memory_megabytes
+from bydore_pyro.search import SearchConfig, init_search, search_step
+from bydore_pyro.utils import provenance
 
 VOCABULARY, LENGTH = 2048, 128
 

@@ -13,11 +13,10 @@ import torch
 from scale import MODELS, random_store
 from torch.profiler import ProfilerActivity, profile
 
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.search import init_search, search_step
-from bydore_pyro.utils.run_folder import provenance
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.search import SearchConfig, init_search, search_step
+from bydore_pyro.utils import provenance
 
 WARMUP = 10
 

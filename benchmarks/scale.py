@@ -15,12 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bydore_pyro.data.domains import Domains
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.search import SearchState, init_search, search_step
-from bydore_pyro.utils.run_folder import provenance
+from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.search import SearchConfig, SearchState, init_search, search_step
+from bydore_pyro.utils import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 

@@ -16,12 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
 
 from common import run_main
 
-from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.runs.inputs import language_model, load_domains
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.results import peak_memory_megabytes
-from bydore_pyro.search.search import init_search, search_step
-from bydore_pyro.utils.run_folder import provenance
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.runs import Options, language_model, load_domains, peak_memory_megabytes
+from bydore_pyro.search import init_search, search_step
+from bydore_pyro.utils import provenance
 
 BLOCKS = 10
 ABOUT = __doc__

@@ -23,15 +23,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256, train_tokenizer
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.proxy.parallel import number_of_processes
-from bydore_pyro.proxy.proxy import model_source
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import model_source, number_of_processes
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training import TargetConfig, Trained, train_target
-from bydore_pyro.utils.command_line import one_line_errors, parse_options
-from bydore_pyro.utils.run_folder import provenance
+from bydore_pyro.utils import one_line_errors, parse_options, provenance
 
 # Dense bf16 products, TFLOP/s, as the makers state them.
 PEAKS = {"H200": 989.4, "H100": 989.4, "A100": 312.0, "B200": 2250.0}

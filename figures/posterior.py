@@ -13,9 +13,8 @@ import xarray
 from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_main, panel
 
 from bydore_pyro.analysis.plots import plain
-from bydore_pyro.mixture.mixture import HDI_PROBABILITY, Mixture
-from bydore_pyro.utils.arviz_import import hdi, import_arviz
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.utils import DataError, hdi, import_arviz
 
 BANDS = 4  # domains whose spread is drawn: more bands hide each other
 TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)

@@ -13,11 +13,9 @@ from typing import Any, NoReturn
 import matplotlib
 import numpy as np
 
-from bydore_pyro.analysis.colours import domain_colours
+from bydore_pyro.analysis import domain_colours
 from bydore_pyro.analysis.plots import plain
-from bydore_pyro.utils.command_line import fail, one_line_errors
-from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.files import appearing_file
+from bydore_pyro.utils import DataError, appearing_file, fail, one_line_errors
 
 matplotlib.use("Agg")
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from study_figure import figure_options
 
-from bydore_pyro.utils.command_line import one_line_errors
-from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.files import appearing_file
+from bydore_pyro.utils import DataError, appearing_file, one_line_errors
 
 TITLES = {
     "compare": "Every method on one budget",

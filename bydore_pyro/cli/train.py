@@ -86,8 +86,8 @@ def train_command(arguments: Sequence[str]) -> None:
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
     from bydore_pyro.data import open_store
-    from bydore_pyro.runs import number_of_tokens
     from bydore_pyro.target import read_schedule, train_target
+    from bydore_pyro.utils import number_of_tokens
 
     given, config = options.train, options.target
     out = resume or Path(given.out)

@@ -8,11 +8,11 @@ from .preparation import prepare as prepare
 from .rows import RowConfig as RowConfig
 from .store import SPLITS as SPLITS
 from .store import TokenStore as TokenStore
-from .store import file_sha256 as file_sha256
 from .store import open_store as open_store
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
 from .tokens import load_tokens as load_tokens
+from .unchanged import file_sha256 as file_sha256
 from .validation_file import name_of_validation_file as name_of_validation_file
 from .validation_file import with_validation_file as with_validation_file

@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bydore_pyro.report.lengths import lengths_in
 from bydore_pyro.report.regression_verdicts import compared_with
@@ -55,7 +56,7 @@ COSTS = {
 
 def asked(record: RunRecord) -> list[tuple[str, str]]:
     """Returns what was asked of a run, as pairs of words; what is not known is left out."""
-    search, run = (lambda o: record.asked("search", o)), (lambda o: record.asked("run", o))
+    search, run = (partial(record.asked, part) for part in ("search", "run"))
     validation = run("validation")
     runs = record.asked("fit", "runs")
     if runs is not None:
