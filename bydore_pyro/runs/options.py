@@ -80,7 +80,7 @@ class RunConfig:
     repetition_constant: float = option(
         PROXY_CONSTANT,
         "Matching, with --target_tokens: R, the epochs in which the worth of another reading "
-        "falls to 1/e. 1 is a small proxy's; 15 that of models of billions of parameters (arXiv "
+        "falls to 1/e. 4 is a small proxy's; 15 that of models of billions of parameters (arXiv "
         "2305.16264).",
         above=0,
     )

@@ -49,7 +49,7 @@ def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path
     assert (long, short) == tuple(one.mixture for one in found.lengths)
     assert Mixture.from_json(tmp_path / "run" / "mixture.json") == long, "the first that is named"
     assert long.hdi is not None
-    assert "a repetition constant of 1, a small proxy's" in long.notes[0]
+    assert "a repetition constant of 4, a small proxy's" in long.notes[0]
     # A run in which no text is read twice is one without a length, to the last bit.
     plain = write_search(finished, options_of(), RunFolder(tmp_path / "plain"))
     assert short == plain.mixture

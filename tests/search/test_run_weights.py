@@ -72,7 +72,7 @@ def test_where_no_text_is_read_twice_the_answer_is_that_for_fresh_text(
 def test_the_longer_the_run_the_more_other_text_joins(found: MatchingSearch) -> None:
     """The weights are the best of all mixtures, and R says when other text is worth more."""
     tokens = [SIZE * times for times in (2, 8, 32)]
-    runs = [weights_for_run(found, length) for length in tokens]
+    runs = [weights_for_run(found, length, 1.0) for length in tokens]
     others = [float(run.weights[2:].sum()) for run in runs]
     assert others[0] < others[1] < others[2]
     assert [run.unexplained for run in runs] == sorted(run.unexplained for run in runs)
