@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
     "compare": [],
     "assumptions": [],
-    "plants": ["--plants", "10", "--first", "4", "--fresh", "0"],
+    "plants": ["--plants", "20", "--fresh", "0"],
     "probabilistic": [],
     "scheduling": [],
     "case1": [],
