@@ -57,10 +57,7 @@ COMMON = (
     *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies"),
     *(name for name in search.COMMON if name != "seeds"),
 )
-MORE = (
-    *("regmix_draws", "autoscale_growth", "unimax_epochs", "fastmix_rate", "evaluation_sequences"),
-    *("vocabulary", "on_error", "cache", "checkpoint_every"),
-)
+MORE = (*("regmix_draws", "unimax_epochs", "vocabulary", "on_error", "cache", "checkpoint_every"),)
 
 FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
