@@ -144,7 +144,7 @@ def known_plants(path: str | None) -> dict[int, dict[str, Any]] | None:
         return None
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))["plants"]
-        return {row["plant"]: row for row in rows if row["shares"]}
+        return {row["plant"]: row for row in rows if row["shares"] and row["weights"]}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"Expected results.json of plants.py, found {path}: {error}") from None
 

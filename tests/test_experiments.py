@@ -223,7 +223,11 @@ def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
 
 @pytest.mark.slow
 def test_plants_in_smoke_size(
-    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
+    tmp_path: Path,
+    cache: Path,
+    smoke: Callable[..., dict],
+    draw: Callable[[str, Path], None],
+    run_here: Run,
 ) -> None:
     some = ("--domains", "python", "python_tests", "docstrings", "text")
     rows = smoke("plants", "--plants", "1", "--first", "3", *some)["plants"]
@@ -237,6 +241,16 @@ def test_plants_in_smoke_size(
         assert set(row["losses"]) == {"learned", "planted", "uniform"}
         assert all(len(values) == 1 for values in row["losses"].values())
     draw("planted_mixtures", tmp_path / "run")
+    # Found mixtures are judged anew, and nothing is searched.
+    found = ("--found", str(tmp_path / "run" / "results.json"), "--out", str(tmp_path / "again"))
+    given = ("--smoke", "--cache", str(cache), "--plants", "1", *some, *found)
+    done = run_here("plants", *given, "--first", "3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "again" / "results.json").read_text())["plants"] == rows
+    assert not (tmp_path / "again" / "plant-3" / "mixture.json").exists()
+    done = run_here("plants", *given[:-1], str(tmp_path / "none"), "--first", "4", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Expected plant 4 in" in done.stderr
 
 
 @pytest.mark.slow
