@@ -48,9 +48,8 @@ class GradientSketch:
         self.proxy = proxy
         self.count = sum(p.numel() for p in parameters)  # P
         self.size = min(size, self.count)
-        self._padded = math.ceil(self.count / self.size) * self.size
         generator = torch.Generator().manual_seed(seed)
-        signs = torch.randint(0, 2, (self._padded,), generator=generator, dtype=torch.int8)
+        signs = torch.randint(0, 2, (self.count,), generator=generator, dtype=torch.int8)
         self._signs = (2 * signs - 1).to(next(iter(parameters)).device)
         self._untrimmed = 0  # sequences since freed memory was given back
 
@@ -78,8 +77,10 @@ class GradientSketch:
 
     def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
         gradients, losses = self.proxy.sequence_gradients(rows, part)  # (b, P), of own rows
-        padded = torch.nn.functional.pad(gradients, (0, self._padded - self.count))
-        folded = (padded * self._signs).view(len(gradients), -1, self.size).sum(1)
+        gradients *= self._signs  # in place: a copy would be a third of the peak memory
+        whole = self.count // self.size * self.size
+        folded = gradients[:, :whole].unflatten(1, (-1, self.size)).sum(1)  # (b, S)
+        folded[:, : self.count - whole] += gradients[:, whole:]
         gather, count = self.proxy.parallel.gather, len(rows)
         return gather(folded, count).cpu(), gather(losses, count).cpu()
 
@@ -90,7 +91,7 @@ class GradientSketch:
             sketch: ``(S,)``.
         """
         parameters = self.proxy.parameters
-        device = self._signs.device
-        flat = sketch.float().to(device).repeat(self._padded // self.size) * self._signs
-        parts = flat[: self.count].split([p.numel() for p in parameters.values()])
+        times = math.ceil(self.count / self.size)
+        flat = sketch.float().to(self._signs.device).repeat(times)[: self.count] * self._signs
+        parts = flat.split([p.numel() for p in parameters.values()])
         return {n: d.view_as(p) for (n, p), d in zip(parameters.items(), parts, strict=True)}
