@@ -162,10 +162,10 @@ def word_trace(x: float, y: float, look: Look) -> dict[str, Any]:
 
 
 def mark(figure: Figure, x: float, text: str, side: str = "right") -> None:
-    """Adds an upright line, above the grid and below the lines, with a word on top to its side."""
+    """Adds an upright line below all others, with a word on top to its side."""
     figure.add_vline(
         x,
-        layer="between",
+        layer="below",
         line={"color": FAINT, "width": 1.5, "dash": "dot"},
         annotation={"text": text, "yanchor": "bottom", "font": {"size": 12, "color": FAINT}},
         annotation_position=f"top {side}",
