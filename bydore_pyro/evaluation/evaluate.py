@@ -54,9 +54,8 @@ def evaluate_model(
         Plain values. `tasks`: by the paper's name, or lm-eval's, with `score` and `standard_error`
         (`acc`, `acc_norm` and `exact_match` in percent, others in lm-eval's own unit; no standard
         error where a score is no mean over questions), `metric`, `questions`, `num_fewshot` and the
-        scores by it, `other_metrics`, `version`, `data`, which says where they
-        come from, and their hash. `average`: over the paper's benchmarks among the tasks. `config`,
-        `parameters`.
+        scores by it, `other_metrics`, `version`, `data` (where they come from) and their hash.
+        `average`: over the paper's benchmarks among the tasks. `config`, `parameters`.
 
     Raises:
         DataError: When the model, a task or its data is not there or not what it must be, or not
