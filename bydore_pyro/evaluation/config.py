@@ -41,9 +41,6 @@ class EvaluationConfig:
         None, "First questions of each task that are asked; all if not given.", least=1
     )
     batch_size: int = option(16, "Sequences in a batch.", least=1)
-    seed: int = option(
-        1234, "Seed that chooses the examples; lm-eval's is 1234.", least=0, below=2**31
-    )
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
     cases: list[int] = option(
         [], "Cases of the paper (1, 2) whose scores are shown beside.", choices=(1, 2)
