@@ -17,9 +17,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,55 +26,26 @@ from bydore_pyro.data.documents import Document, SourceFile, Split, documents_of
 from bydore_pyro.data.encode import Encoded, Encoder
 from bydore_pyro.data.plan import Plan
 from bydore_pyro.data.sources import check_name
-from bydore_pyro.data.store import END, SPLITS
+from bydore_pyro.data.store import END, SPLITS, nothing_counted
 from bydore_pyro.data.tokenizer import load_encoder
 from bydore_pyro.utils import DataError, appearing_file
 
-__all__ = ["Build", "Counts"]
+__all__ = ["Build"]
 
 BATCH = 500_000  # characters that are encoded at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
-NOTHING = {"tokens": 0, "documents": 0, "independent_documents": 0, "bytes": 0}
 
 
-@dataclass
-class Counts:
-    """What has been taken of one domain and what was dropped."""
+class Text(NamedTuple):
+    """A text on its way to the encoder: its place, and whether it begins a document."""
 
-    train: dict[str, Any] = field(default_factory=lambda: dict(NOTHING))
-    validation: dict[str, Any] = field(default_factory=lambda: dict(NOTHING))
-    duplicates_dropped: int = 0
-    in_validation_dropped: int = 0
-    skipped: int = 0
-
-    def of(self, split: str) -> dict[str, Any]:
-        """Returns tokens, documents, independent documents and bytes of a side."""
-        return self.validation if split == "validation" else self.train
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain values."""
-        return asdict(self)
-
-
-@dataclass
-class Batch:
-    """Documents on their way to the encoder."""
-
-    texts: list[str] = field(default_factory=list)
-    places: list[tuple[str, Split]] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    begins: list[bool] = field(default_factory=list)
-    characters: int = 0
-
-    def add(self, text: str, place: tuple[str, Split], size: int, begins: bool) -> None:
-        """Adds a text of a domain's side, its size in bytes, and whether it begins a document."""
-        self.texts.append(text)
-        self.places.append(place)
-        self.sizes.append(size)
-        self.begins.append(begins)
-        self.characters += len(text)
+    text: str
+    domain: str
+    split: Split
+    size: int  # bytes
+    begins: bool
 
 
 class Build:
@@ -86,7 +56,7 @@ class Build:
         plan: What goes into it.
 
     Attributes:
-        counts: By domain.
+        counts: By domain, as the index of the store tells them.
         source: Number of the next source; with `row`, the last row of it that was read.
     """
 
@@ -94,14 +64,15 @@ class Build:
         self.folder, self.plan = folder, plan
         self.vocabulary = load_encoder(folder / "tokenizer")[0].get_vocab_size()
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
-        self.counts: dict[str, Counts] = {}
+        self.counts: dict[str, dict[str, Any]] = {}
         self.source = self.row = 0
         self._of_source = _new_source()  # what is noted of the source that is being read
         self._taken: dict[tuple[str, Split], int] = {}  # bytes read, ahead of what is written
         # Source and row of each place's last text, row 0 where all of the source is one document.
         self._last: dict[tuple[str, Split], tuple[int, int]] = {}
         self._touched: set[Path] = set()  # not yet on the disk
-        self._batch = Batch()
+        self._batch: list[Text] = []
+        self._characters = 0  # of the batch
         self._database = sqlite3.connect(folder / "progress.sqlite", isolation_level=None)
         for statement in (
             "PRAGMA journal_mode = WAL",
@@ -120,14 +91,14 @@ class Build:
             record = json.loads(found[0])
             self.source, self.row = record["source"], record["row"]
             self._of_source = record["of_source"]
-            self.counts = {name: Counts(**counts) for name, counts in record["counts"].items()}
+            self.counts = record["counts"]
             self._last = {(n, split): (source, row) for n, split, source, row in record["last"]}
         for split in SPLITS:
             for name, counts in self.counts.items():
-                self._taken[name, split] = counts.of(split)["bytes"]
+                self._taken[name, split] = counts[split]["bytes"]
             (self.folder / split).mkdir(exist_ok=True)
             for path in (self.folder / split).iterdir():
-                recorded = self.counts.get(path.stem, Counts()).of(split)
+                recorded = self.counts.get(path.stem, nothing_counted())[split]
                 if path.suffix == ".bin":
                     length = recorded["tokens"] * self.dtype.itemsize
                 else:
@@ -155,7 +126,7 @@ class Build:
                         last = time.monotonic()
                     done = document.row
                 self._take(document, number)
-                if self._batch.characters >= BATCH:
+                if self._characters >= BATCH:
                     self._submit(encoder)
                     bar(before + document.position * source.size, total, self._summary())
             self._end_source(source)
@@ -177,7 +148,7 @@ class Build:
         """Writes where the last document of every place ends; once, after `run`."""
         for name, counts in self.counts.items():
             for split in SPLITS:
-                tokens = counts.of(split)["tokens"]
+                tokens = counts[split]["tokens"]
                 last = np.array([tokens] if tokens else [], END)
                 self._append(self.folder / split / f"{name}.ends", last)
         self._sync()
@@ -201,9 +172,9 @@ class Build:
         if text is None or name is None:
             self._of_source["skipped"] += 1
             if name is not None:
-                self.counts.setdefault(name, Counts()).skipped += 1
+                self.counts.setdefault(name, nothing_counted())["skipped"] += 1
             return
-        counts, content = self.counts.setdefault(name, Counts()), text.encode()
+        counts, content = self.counts.setdefault(name, nothing_counted()), text.encode()
         digest = hashlib.sha256(content).digest()
         noted = self._of_source
         noted["documents"] += 1
@@ -211,15 +182,15 @@ class Build:
         noted["sha256"] = hashlib.sha256(bytes.fromhex(noted["sha256"]) + digest).hexdigest()
         before = self._seen(digest[:HASH], document.split)
         if before is not None:
-            if document.split == "train" and before == "validation":
-                counts.in_validation_dropped += 1
-            else:
-                counts.duplicates_dropped += 1
+            held_out = document.split == "train" and before == "validation"
+            counts["in_validation_dropped" if held_out else "duplicates_dropped"] += 1
             return
         place = name, document.split
         self._taken[place] = self._taken.get(place, 0) + len(content)
         witness = number, 0 if source.is_whole else document.row
-        self._batch.add(text, place, len(content), self._last.get(place) != witness)
+        begins = self._last.get(place) != witness
+        self._batch.append(Text(text, name, document.split, len(content), begins))
+        self._characters += len(text)
         self._last[place] = witness
 
     def _seen(self, digest: bytes, split: Split) -> str | None:
@@ -231,46 +202,34 @@ class Build:
         return execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()[0]
 
     def _submit(self, encoder: Encoder) -> None:
-        if self._batch.texts:
-            batch, self._batch = self._batch, Batch()
-            for encoded, ready in encoder.submit(batch.texts, batch):
+        if self._batch:
+            batch, self._batch, self._characters = self._batch, [], 0
+            for encoded, ready in encoder.submit([text.text for text in batch], batch):
                 self._write(encoded, ready)
 
-    def _write(self, encoded: Encoded, batch: Batch) -> None:
+    def _write(self, encoded: Encoded, batch: list[Text]) -> None:
         """Appends a batch's tokens, and where documents end, to the arrays of their places."""
         tokens, lengths = encoded
-        places = list(dict.fromkeys(batch.places))
-        numbers = {place: number for number, place in enumerate(places)}
-        of_document = np.array([numbers[place] for place in batch.places], np.uint16)
-        if len(places) > 1:
-            tokens = tokens[np.argsort(np.repeat(of_document, lengths), kind="stable")]
-        per_place = np.bincount(of_document, lengths).astype(np.int64)
-        sizes = np.bincount(of_document, batch.sizes).astype(np.int64)
-        documents = np.bincount(of_document)
-        parts = np.split(tokens, np.cumsum(per_place)[:-1])
-        by_place = np.argsort(of_document, kind="stable")
-        of_places = np.split(by_place, np.cumsum(documents)[:-1])  # each place's documents
-        begins = np.array(batch.begins)
-        for number, (name, split) in enumerate(places):
-            of_side = self.counts[name].of(split)
-            own = of_places[number]
+        places: dict[tuple[str, Split], list[int]] = {}
+        for number, text in enumerate(batch):
+            places.setdefault((text.domain, text.split), []).append(number)
+        ends = np.cumsum(lengths)
+        for (name, split), own in places.items():
+            of_side = self.counts[name][split]
+            parts = [tokens[ends[i] - lengths[i] : ends[i]] for i in own]
             starts = of_side["tokens"] + np.cumsum(lengths[own]) - lengths[own]
-            starts = starts[begins[own]]
-            self._append(self.folder / split / f"{name}.bin", parts[number])
+            starts = starts[[batch[i].begins for i in own]]
+            self._append(self.folder / split / f"{name}.bin", np.concatenate(parts))
             # Each begins where the one before it ends; before the first there is none.
             self._append(self.folder / split / f"{name}.ends", starts[starts > 0].astype(END))
-            of_side["tokens"] += int(per_place[number])
-            of_side["documents"] += int(documents[number])
+            of_side["tokens"] += int(lengths[own].sum())
+            of_side["documents"] += len(own)
             of_side["independent_documents"] += len(starts)
-            of_side["bytes"] += int(sizes[number])
+            of_side["bytes"] += sum(batch[i].size for i in own)
 
     def _append(self, path: Path, array: np.ndarray) -> None:
-        try:
-            with path.open("ab") as file:
-                file.write(array.tobytes())
-        except OSError as error:
-            kept = f"{error.strerror} (what was recorded so far stays)"
-            raise OSError(error.errno, kept, str(path)) from None
+        with path.open("ab") as file:
+            file.write(array.tobytes())
         self._touched.add(path)
 
     def _end_source(self, source: SourceFile) -> None:
@@ -291,7 +250,7 @@ class Build:
             "source": source,
             "row": row,
             "of_source": self._of_source,
-            "counts": {name: counts.as_dict() for name, counts in self.counts.items()},
+            "counts": self.counts,
             "last": [[*place, *witness] for place, witness in self._last.items()],
         }
         self._database.execute("DELETE FROM record")
@@ -307,7 +266,10 @@ class Build:
 
     def _summary(self) -> str:
         megabytes = sum(self._taken.values()) / 1e6
-        dropped = sum(c.duplicates_dropped + c.in_validation_dropped for c in self.counts.values())
+        dropped = sum(
+            counts["duplicates_dropped"] + counts["in_validation_dropped"]
+            for counts in self.counts.values()
+        )
         return f"{megabytes:,.0f} MB of {len(self.counts)} domains, {dropped:,} documents dropped"
 
 

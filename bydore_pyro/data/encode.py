@@ -54,17 +54,13 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def _ready() -> None:
-    """A worker's first task: nothing, once it has started."""
-
-
 def _start_workers(executor: ProcessPoolExecutor, processes: int) -> None:
     """Starts the workers with Ctrl-C switched off, which they inherit: it is for the parent."""
     if threading.current_thread() is not threading.main_thread():
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        for task in [executor.submit(_ready) for _ in range(processes)]:
+        for task in [executor.submit(os.getpid) for _ in range(processes)]:
             task.result()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -14,17 +14,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import Build, Counts
+from bydore_pyro.data.build import Build
 from bydore_pyro.data.encode import encoding
 from bydore_pyro.data.plan import Plan, sample_text
-from bydore_pyro.data.store import (
-    FORMAT,
-    INDEX,
-    SPLITS,
-    TokenStore,
-    open_store,
-    sha256_of,
-)
+from bydore_pyro.data.store import FORMAT, INDEX, SPLITS, TokenStore, open_store, sha256_of
 from bydore_pyro.data.tokenizer import save_tokenizer, tokenizer_sha256, train_tokenizer
 from bydore_pyro.data.unchanged import file_sha256
 from bydore_pyro.utils import DataError, FolderLock, appearing_file, appearing_folder
@@ -147,24 +140,22 @@ def _build(
             "A worker process died, most often from lack of memory; the same command continues"
         ) from None
     small = _leave_out(partial, plan, domains, progress)
-    entries = {}
     for name, counts in domains.items():
-        entries[name] = counts.as_dict()
         for split in SPLITS:
             path = partial / split / f"{name}.bin"
             path.touch()
-            entries[name][split]["sha256"] = file_sha256(path)
-            entries[name][split]["ends_sha256"] = file_sha256(path.with_name(f"{name}.ends"))
+            counts[split]["sha256"] = file_sha256(path)
+            counts[split]["ends_sha256"] = file_sha256(path.with_name(f"{name}.ends"))
     tokenizer = tokenizer_sha256(partial / "tokenizer")
     options = {key: plan.parts[key] for key in ("corpus", "rows", "tokenizer")}
     return {
         "format": FORMAT,
         "origin": plan.data,
-        "sha256": sha256_of(entries, tokenizer, build.vocabulary, build.dtype.str),
+        "sha256": sha256_of(domains, tokenizer, build.vocabulary, build.dtype.str),
         "tokenizer_sha256": tokenizer,
         "vocabulary": build.vocabulary,
         "dtype": build.dtype.str,
-        "domains": entries,
+        "domains": domains,
         "left_out_as_too_small": small,
         **options,
     }
@@ -179,7 +170,7 @@ def _leave_out(
         least = min(SMALLEST_ENVIRONMENT_DOMAIN, plan.corpus.cap / 2)
     small = {}
     for name in sorted({*plan.domains, *domains}):
-        size = sum(domains[name].of(s)["bytes"] for s in SPLITS) if name in domains else 0
+        size = sum(domains[name][s]["bytes"] for s in SPLITS) if name in domains else 0
         if size >= least:
             continue
         if plan.data.split(":")[0] not in ("environment", "pile") and name in plan.domains:
@@ -198,9 +189,9 @@ def _leave_out(
     return small
 
 
-def _dropped(counts: Counts | None) -> str:
+def _dropped(counts: dict[str, Any] | None) -> str:
     """Tells in words why a domain is empty."""
     if counts is None:
         return "no document of it is long enough, or no row names it"
-    dropped = counts.duplicates_dropped + counts.in_validation_dropped
-    return f"{dropped} duplicates, {counts.skipped} rows skipped"
+    dropped = counts["duplicates_dropped"] + counts["in_validation_dropped"]
+    return f"{dropped} duplicates, {counts['skipped']} rows skipped"

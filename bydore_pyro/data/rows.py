@@ -2,8 +2,7 @@
 
 What cannot be read is named by file and line or row. pyarrow decompresses and reads tables (it is
 what `datasets` is built on); JSON is read line by line here, because neither names the line that is
-broken, nor goes on behind it. A line or row may have 100 MB (`LONGEST_LINE`): a small compressed
-file can hold one that no memory can.
+broken, nor goes on behind XX
 """
 
 from __future__ import annotations
@@ -15,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from bydore_pyro.data.lines import LONGEST_LINE, numbered_lines
 from bydore_pyro.utils import DataError, one_line, option, require_fields
 
-__all__ = ["Row", "RowConfig", "is_row_file", "read_hub", "read_rows"]
+__all__ = ["Row", "RowConfig", "is_row_file", "numbered_lines", "read_hub", "read_rows"]
 
 JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 TABLES = (".parquet", ".arrow")
 SAVED_DATASET = "state.json"  # what `datasets.Dataset.save_to_disk` leaves in its folder
-AT_ONCE = 4_000_000  # bytes of a table's rows that become Python's objects at once
+AT_ONCE = 16  # rows of a table that become Python's objects at once
+LONGEST = 100_000_000  # bytes of a line, characters of a text
+BLOCK = 2**17  # bytes that are read at a time
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +129,8 @@ def _usable(
     try:
         for number, row, position in rows:
             try:
-                if isinstance(row, _BadRow):
-                    raise row
-                if isinstance(row, Exception):
-                    raise _BadRow(f"Expected rows that can be read, found: {one_line(row)}")
+                if row is None:
+                    raise _BadRow(f"Expected a line of at most {LONGEST // 10**6} MB, found more")
                 row = _parse(row) if isinstance(row, bytes) else row
                 domain = None
                 if config.domain_column is not None:
@@ -166,8 +165,8 @@ def _text(row: Any, column: str) -> str:
         value = value[part]
     if not isinstance(value, str):
         raise _BadRow(f"Expected text in column '{column}', found {type(value).__name__}")
-    if len(value) > LONGEST_LINE:
-        raise _too_long("text")
+    if len(value) > LONGEST:
+        raise _BadRow(f"Expected text of at most {LONGEST // 10**6} MB, found more")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -179,12 +178,9 @@ class _BadRow(Exception):
     """A row that cannot be used; the message lacks its place."""
 
 
-def _too_long(what: str) -> _BadRow:
-    return _BadRow(f"Expected {what} of at most {LONGEST_LINE // 10**6} MB, found more")
-
-
 def _rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float]]:
-    """Yields numbered rows as mappings, lines of JSON as bytes, and the share of the file read."""
+    """Yields numbered rows as mappings, lines of JSON as bytes (None for one that is too long), and
+    the share of the file that has been read."""
     if path.name.endswith(JSON_LINES):
         yield from _lines(path)
     elif path.name.endswith(TABLES):
@@ -200,7 +196,7 @@ def _rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float]]:
         yield from ((n, row, n / len(saved)) for n, row in enumerate(saved, start=1))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any, float]]:
+def _lines(path: Path) -> Iterator[tuple[int, bytes | None, float]]:
     import pyarrow
 
     size = path.stat().st_size
@@ -208,9 +204,32 @@ def _lines(path: Path) -> Iterator[tuple[int, Any, float]]:
     with path.open("rb") as raw:
         stream: Any = raw
         if compression:
-            stream = io.BufferedReader(pyarrow.CompressedInputStream(raw, compression), 2**17)
-        for number, line in numbered_lines(stream):
-            yield number, _too_long("a line") if line is None else line, raw.tell() / size
+            stream = io.BufferedReader(pyarrow.CompressedInputStream(raw, compression), BLOCK)
+        for number, line in numbered_lines(stream, LONGEST):
+            yield number, line, raw.tell() / size
+
+
+def numbered_lines(stream: io.BufferedIOBase, longest: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yields the lines that are not blank, with their numbers from 1.
+
+    Args:
+        stream: Of bytes; a byte order mark at its start is left out.
+        longest: Most bytes of a line. Of a longer one no more than that are held.
+
+    Returns:
+        Number and line, without the blanks around it; None for a line that is too long.
+    """
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        if len(line) > longest and not line.endswith(b"\n"):
+            while (rest := stream.readline(BLOCK)) and not rest.endswith(b"\n"):
+                pass
+            yield number, None
+        elif line := line.strip():
+            yield number, line
 
 
 def _needed(config: RowConfig, columns: Sequence[str]) -> list[str]:
@@ -235,24 +254,12 @@ def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float
             total, batches = 0, _arrow_batches(source)
         done = 0
         for batch in batches:
-            try:
-                kept = batch.select(_needed(config, batch.schema.names))
-                kept.validate(full=True)  # a broken one would be read beyond its end
-                rows = _objects(kept)
-            except Exception as error:  # of this batch alone: the next may be sound
-                rows = [error] * batch.num_rows
-            for row in rows:
-                done += 1
-                yield done, row, done / total if total else 0.0
-
-
-def _objects(batch: Any) -> Iterable[Any]:
-    """Returns a batch's rows; large ones become objects one by one, too large ones an error."""
-    if batch.nbytes <= AT_ONCE:
-        rows: list[Any] = batch.to_pylist()
-        return rows
-    each = (batch.slice(i, 1) for i in range(batch.num_rows))
-    return (_too_long("a row") if r.nbytes > LONGEST_LINE else r.to_pylist()[0] for r in each)
+            kept = batch.select(_needed(config, batch.schema.names))
+            kept.validate(full=True)  # a broken one would be read beyond its end
+            for start in range(0, kept.num_rows, AT_ONCE):
+                for row in kept.slice(start, AT_ONCE).to_pylist():
+                    done += 1
+                    yield done, row, done / total if total else 0.0
 
 
 def _arrow_batches(source: Any) -> Iterator[Any]:

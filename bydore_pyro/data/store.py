@@ -37,15 +37,14 @@ __all__ = [
     "SPLITS",
     "TokenStore",
     "is_store",
+    "nothing_counted",
     "open_store",
 ]
 
 FORMAT = "bydore_pyro.tokens/2"
-FORMATS_BEFORE = ("bydore_pyro.tokens/1",)
 INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
-DTYPES: dict[str, np.dtype] = {"<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
@@ -163,59 +162,59 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             prepared again), or does not hold what its index says.
     """
     index = _read_index(folder)
-    try:
-        dtype = DTYPES[index["dtype"]]
-        sides: dict[str, dict[str, dict[str, Any]]] = {
-            split: {name: index["domains"][name][split] for name in sorted(index["domains"])}
-            for split in SPLITS
-        }
-        size = sum(e["tokens"] for side in sides.values() for e in side.values()) * dtype.itemsize
-        expected = index["tokenizer_sha256"]
-        hashes = [
-            (s, n, ending, e[key])
-            for s, side in sides.items()
-            for n, e in side.items()
-            for ending, key in (("bin", "sha256"), ("ends", "ends_sha256"))
-        ]
-        counts = {
-            s: {n: (e["tokens"], e["independent_documents"]) for n, e in side.items()}
-            for s, side in sides.items()
-        }
-        named, vocabulary = index["sha256"], index["vocabulary"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"Expected the index of a token store, found {folder / INDEX} without {error}"
-        ) from None
-    if named != sha256_of(index["domains"], expected, vocabulary, index["dtype"]):
-        raise DataError(f"Expected the hash of {folder / INDEX} that it names, found another")
-    _check_tokenizer(folder, expected)
+    dtype = np.dtype(index["dtype"])
     arrays: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
     ends: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
-    for split, side in counts.items():
-        for name, (tokens, documents) in side.items():
-            path = folder / split / name
-            arrays[split][name] = _open_array(Path(f"{path}.bin"), tokens, dtype)
-            ends[split][name] = _open_ends(Path(f"{path}.ends"), documents, tokens)
     files: dict[tuple[str, str], list[WatchedFile]] = {}
-    verified = verify or (verify is None and size <= ALWAYS_VERIFIED)
-    for split, name, ending, expected in hashes:
-        path = folder / split / f"{name}.{ending}"
-        files.setdefault((split, name), []).append(WatchedFile(path, expected))
-        if verified and file_sha256(path) != expected:
-            what = "tokens" if ending == "bin" else "ends of documents"
-            raise DataError(f"Expected the {what} that {INDEX} names, found others in {path}")
-    return TokenStore(
-        folder,
-        arrays["train"],
-        arrays["validation"],
-        index,
-        ends["train"],
-        ends["validation"],
-        files,
-    )
+    for split in SPLITS:
+        for name in sorted(index["domains"]):
+            entry, path = index["domains"][name][split], folder / split / name
+            tokens, documents = entry["tokens"], entry["independent_documents"]
+            of_ends = Path(f"{path}.ends")
+            arrays[split][name] = _mapped(Path(f"{path}.bin"), tokens, dtype, "tokens")
+            ends[split][name] = _mapped(of_ends, documents, END, "ends of documents")
+            last = int(ends[split][name][-1]) if documents else 0
+            if last != tokens:
+                raise DataError(
+                    f"Expected the last end of a document at {tokens}, found {last}: {of_ends}"
+                )
+            files[split, name] = [
+                WatchedFile(Path(f"{path}.bin"), entry["sha256"]),
+                WatchedFile(of_ends, entry["ends_sha256"]),
+            ]
+    size = sum(array.nbytes for side in arrays.values() for array in side.values())
+    if verify or (verify is None and size <= ALWAYS_VERIFIED):
+        for watched in (file for both in files.values() for file in both):
+            if file_sha256(watched.path) != watched.sha256:
+                what = "tokens" if watched.path.suffix == ".bin" else "ends of documents"
+                raise DataError(
+                    f"Expected the {what} that {INDEX} names, found others in {watched.path}"
+                )
+    return TokenStore(folder, *arrays.values(), index, *ends.values(), files)
 
 
-def _check_tokenizer(folder: Path, expected: str) -> None:
+def _read_index(folder: Path) -> dict[str, Any]:
+    """Returns the index, whose own hash and whose tokenizer's hash are the ones that it names."""
+    path = folder / INDEX
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"Expected the index of a token store, found {path}: {error}") from None
+    found = index.get("format") if isinstance(index, dict) else None
+    if found != FORMAT:
+        raise DataError(
+            f"Expected a token store of format '{FORMAT}', found {found!r} in {path}: prepare it "
+            "again"
+        )
+    try:
+        expected, rest = index["tokenizer_sha256"], (index["vocabulary"], index["dtype"])
+        own = index["sha256"] == sha256_of(index["domains"], expected, *rest)
+    except KeyError as error:
+        raise DataError(
+            f"Expected the index of a token store, found {path} without {error}"
+        ) from None
+    if not own:
+        raise DataError(f"Expected the hash of {path} that it names, found another")
     try:
         found = tokenizer_sha256(folder / "tokenizer")
     except OSError as error:
@@ -227,52 +226,30 @@ def _check_tokenizer(folder: Path, expected: str) -> None:
             f"Expected the tokenizer that {folder} was built with ({expected[:12]}), found another "
             f"({found[:12]})"
         )
-
-
-def _read_index(folder: Path) -> dict[str, Any]:
-    path = folder / INDEX
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"Expected the index of a token store, found {path}: {error}") from None
-    found = index.get("format") if isinstance(index, dict) else None
-    if found in FORMATS_BEFORE:
-        raise DataError(
-            f"Expected a token store of format '{FORMAT}', found {found!r} in {path}, which does "
-            "not tell documents apart: prepare it again"
-        )
-    if found != FORMAT:
-        raise DataError(f"Expected a token store of format '{FORMAT}', found {found!r} in {path}")
     return index
 
 
-def _open_array(path: Path, tokens: int, dtype: np.dtype) -> np.ndarray:
+def _mapped(path: Path, count: int, dtype: np.dtype, what: str) -> np.ndarray:
+    """Maps an array of so many numbers from a file."""
     try:
         size = path.stat().st_size
-        if size != tokens * dtype.itemsize:
-            raise DataError(f"Expected {tokens} tokens, found {size // dtype.itemsize}: {path}")
-        if tokens == 0:
-            return np.empty(0, dtype)
-        return np.asarray(np.memmap(path, dtype, mode="r"))
+        if size != count * dtype.itemsize:
+            raise DataError(f"Expected {count} {what}, found {size // dtype.itemsize}: {path}")
+        return np.asarray(np.memmap(path, dtype, mode="r")) if count else np.empty(0, dtype)
     except OSError as error:
-        raise DataError(f"Expected an array of tokens, found {path}: {error.strerror}") from None
+        raise DataError(f"Expected an array of {what}, found {path}: {error.strerror}") from None
 
 
-def _open_ends(path: Path, documents: int, tokens: int) -> np.ndarray:
-    try:
-        size = path.stat().st_size
-        if size != documents * END.itemsize:
-            raise DataError(
-                f"Expected {documents} ends of documents, found {size // END.itemsize}: {path}"
-            )
-        ends = np.asarray(np.memmap(path, END, mode="r")) if documents else np.empty(0, END)
-    except OSError as error:
-        reason = f"{path}: {error.strerror}"
-        raise DataError(f"Expected an array of ends of documents, found {reason}") from None
-    last = int(ends[-1]) if documents else 0
-    if last != tokens:
-        raise DataError(f"Expected the last end of a document at {tokens}, found {last}: {path}")
-    return ends
+def nothing_counted() -> dict[str, Any]:
+    """Returns an index's entry of a domain of which nothing has been taken."""
+    of_side = {"tokens": 0, "documents": 0, "independent_documents": 0, "bytes": 0}
+    return {
+        "train": dict(of_side),
+        "validation": dict(of_side),
+        "duplicates_dropped": 0,
+        "in_validation_dropped": 0,
+        "skipped": 0,
+    }
 
 
 def sha256_of(domains: dict[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:

@@ -23,7 +23,7 @@ class WatchedFile:
     """
 
     def __init__(self, path: Path, sha256: str) -> None:
-        self.path, self._sha256 = path, sha256
+        self.path, self.sha256 = path, sha256
         self._seen = size_and_time(path)
 
     def require_unchanged(self) -> None:
@@ -36,7 +36,7 @@ class WatchedFile:
             found = size_and_time(self.path)
             if found == self._seen:
                 return
-            if found[0] == self._seen[0] and file_sha256(self.path) == self._sha256:
+            if found[0] == self._seen[0] and file_sha256(self.path) == self.sha256:
                 self._seen = found
                 return
         except OSError as error:

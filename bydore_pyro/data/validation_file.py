@@ -11,7 +11,7 @@ import numpy as np
 from bydore_pyro.data.encode import encode
 from bydore_pyro.data.rows import RowConfig, is_row_file, read_rows
 from bydore_pyro.data.sources import check_name
-from bydore_pyro.data.store import END, TokenStore, sha256_of
+from bydore_pyro.data.store import END, TokenStore, nothing_counted, sha256_of
 from bydore_pyro.data.tokenizer import load_encoder
 from bydore_pyro.utils import DataError
 
@@ -59,21 +59,15 @@ def with_validation_file(
     dtype = np.dtype(store.index["dtype"])
     tokens, lengths = encode(tokenizer, end, dtype, texts)
     ends = np.cumsum(lengths).astype(END)
-    empty = {"tokens": 0, "documents": 0, "independent_documents": 0, "bytes": 0}
-    held_out = {
+    entry = nothing_counted()
+    entry["skipped"] = len(read) - len(texts)
+    entry["validation"] = {
         "tokens": len(tokens),
         "documents": len(texts),
         "independent_documents": len(texts),
         "bytes": sum(len(text.encode()) for text in texts),
         "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
         "ends_sha256": hashlib.sha256(ends.tobytes()).hexdigest(),
-    }
-    entry = {
-        "train": empty,
-        "validation": held_out,
-        "duplicates_dropped": 0,
-        "in_validation_dropped": 0,
-        "skipped": len(read) - len(texts),
     }
     domains = dict(sorted({**store.index["domains"], name: entry}.items()))
     sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, dtype.str)

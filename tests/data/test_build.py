@@ -19,7 +19,7 @@ from tiny import (
     write_lines,
 )
 
-from bydore_pyro.data.build import Build, Counts
+from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, SourceFile
 from bydore_pyro.data.plan import Plan
 from bydore_pyro.data.preparation import prepare
@@ -224,12 +224,3 @@ def test_a_rows_domain_must_be_a_name(tmp_path: Path) -> None:
     store = prepare(small_plan(path, domain_column="kind", on_error="skip"), tmp_path / "out")
     assert store.names == ("a", "b")
     assert store.manifest()["files"][0]["skipped"] == 1
-
-
-def test_counts() -> None:
-    counts = Counts()
-    counts.of("validation")["tokens"] += 3
-    assert counts.as_dict()["validation"]["tokens"] == 3
-    assert counts.of("train") == Counts().of("train")
-    assert set(counts.of("train")) == {"tokens", "documents", "independent_documents", "bytes"}
-    assert not any(counts.of("train").values())
