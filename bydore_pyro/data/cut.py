@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.utils import DataError
+from bydore_pyro.data.store import TokenStore, check_needed
 
 __all__ = ["cut_store"]
 
@@ -29,12 +28,9 @@ def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = Non
     Raises:
         DataError: When there is no such domain.
     """
+    check_needed(most, store.names)
     train, ends = dict(store.train), dict(store.train_documents)
     for name, size in most.items():
-        if name not in store.names:
-            raise DataError(
-                f"Expected a domain of the data ({', '.join(store.names)}), found '{name}'"
-            )
         if size < len(train[name]):
             order = None if seed is None else [seed, *name.encode()]
             train[name], ends[name] = _beginning(train[name], ends[name], size, order)

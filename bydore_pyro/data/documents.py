@@ -151,8 +151,7 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:
-        whole = replace(source, by_piece=False) if source.by_piece else source
-        by_domain.setdefault(source.domain or "", []).append(whole)
+        by_domain.setdefault(source.domain or "", []).append(source)
     shuffled: list[SourceFile] = []
     for domain in sorted(by_domain):
         ordered = sorted(by_domain[domain], key=lambda s: s.name)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data.permutation import Permutation
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import TokenStore, check_needed
 from bydore_pyro.utils import DataError
 
 __all__ = ["Domains", "SequenceStream"]
@@ -295,10 +295,7 @@ def _documents(ends: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
 def _check(
     corpus: TokenStore, names: Sequence[str], validation: Mapping[str, float], length: int
 ) -> None:
-    known = ", ".join(corpus.names)
-    for name in (*names, *validation):
-        if name not in corpus.names:
-            raise DataError(f"Expected a domain of the data ({known}), found '{name}'")
+    check_needed((*names, *validation), corpus.names)
     if len(set(names)) != len(names):
         raise DataError(f"Expected every domain once, found {', '.join(names)}")
     if len(names) < 2:

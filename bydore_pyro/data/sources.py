@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,7 +60,7 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     if path.is_file() and path.suffix in LISTS:
         return _listed(path, rows)
     if rows.domain_column is not None:
-        return [_source(f, rows, path, None, split) for f, split in _row_files(path)]
+        return _of_rows(path, rows)
     if is_row_file(path) or (path / DATASETS).is_file():
         raise DataError(
             f"Expected a folder of domains, found one file or dataset {path}: --domain_column "
@@ -89,18 +87,15 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
         check_name(name)
         if name in domains:
             raise DataError(f"Expected every domain once, found '{name}' twice in {folder}")
-        domains[name] = _files(entry, rows, folder, name)
+        files = _walk(entry)
+        if not files:
+            raise DataError(f"Expected text files, found none in {entry}")
+        domains[name] = [
+            _source(p, rows, folder, name, split) for p, split in _with_splits(files, entry)
+        ]
     if not domains:
         raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
     return [source for name in domains for source in domains[name]]
-
-
-def _files(entry: Path, rows: RowConfig, root: Path, domain: str) -> list[SourceFile]:
-    """Lists the files of a domain with the sides that their names tell."""
-    files = _walk(entry)
-    if not files:
-        raise DataError(f"Expected text files, found none in {entry}")
-    return [_source(p, rows, root, domain, split) for p, split in _with_splits(files, entry)]
 
 
 def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | None]]:
@@ -115,20 +110,18 @@ def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | Non
     return [(p, "validation" if p in held_out else "train") for p in files]
 
 
-def _walk(path: Path, above: tuple[str, ...] = (), *, into_saved: bool = False) -> list[Path]:
-    """Lists the files below a path, itself where it is one.
+def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
+    """Lists the files below a path, itself where it is one; a saved dataset counts as a file.
 
-    A saved dataset counts as a file, unless it is gone `into`. A link to a folder that it lies in
-    is passed over, and so is one that leads nowhere.
+    A link to a folder that it lies in is passed over, and so is one that leads nowhere.
     """
-    saved = not into_saved and path.is_dir() and is_row_file(path)
-    if path.is_file() or saved:
+    if path.is_file() or is_row_file(path):
         return [path] if path.name != DATASETS else []
     real = os.path.realpath(path)  # `Path.resolve` raises where links lead in a circle
     if not path.is_dir() or real in above:
         return []
     inside = (p for p in path.iterdir() if not p.name.startswith("."))
-    return [f for p in sorted(inside) for f in _walk(p, (*above, real), into_saved=into_saved)]
+    return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
 
 
 def _named(path: Path, entry: Path, names: set[str]) -> bool:
@@ -195,14 +188,16 @@ def _hub(
     return [SourceFile(place, domain, read, split=split, by_row=True, domains=domains)]
 
 
-def _row_files(path: Path) -> list[tuple[Path, Split | None]]:
-    """Lists files of rows with the sides that their names tell."""
+def _of_rows(
+    path: Path, rows: RowConfig, names: Mapping[str, str] | None = None
+) -> list[SourceFile]:
+    """Files of rows that name their domains, with the sides that the files' names tell."""
     files = [p for p in _walk(path) if is_row_file(p)]
     if not files:
         raise DataError(
             f"Expected .jsonl, .jsonl.gz, .jsonl.zst, .parquet or .arrow files, found none: {path}"
         )
-    return _with_splits(files, path)
+    return [_source(f, rows, path, None, side, names) for f, side in _with_splits(files, path)]
 
 
 def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
@@ -213,7 +208,7 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
     path = Path(data)
     if not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", data):
         return _hub(data, config, None, None, PILE_DOMAINS)
-    return [_source(f, config, path, None, side, PILE_DOMAINS) for f, side in _row_files(path)]
+    return _of_rows(path, config, PILE_DOMAINS)
 
 
 def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
@@ -286,23 +281,16 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
     path = folder / pattern
     if path.exists():
         return _walk(path)
-    if "**" not in path.parts:
-        found = (folder / p for p in glob.glob(pattern, root_dir=folder))
-        return sorted(p for p in found if p.is_file())
-    # `glob` follows links in circles, two of them for longer than anybody waits.
-    first = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
-    root, wanted = Path(*path.parts[:first]), path.parts[first:]
-    below = _walk(root, into_saved=True) if root.is_dir() else []
-    return sorted(p for p in below if _matches(p.relative_to(root).parts, wanted))
-
-
-def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path's parts match a pattern's, of which "**" is any number of parts."""
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        return any(_matches(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
+    if Path(pattern).is_absolute():
+        folder, pattern = Path(path.anchor), str(path.relative_to(path.anchor))
+    named = Path(pattern).parts
+    # Unlike `glob`, `Path.glob` follows no links into folders for "**", nor in circles.
+    return sorted(
+        found
+        for found in folder.glob(pattern)
+        if found.is_file()
+        and all(p in named or not p.startswith(".") for p in found.relative_to(folder).parts)
+    )
 
 
 def check_name(name: str) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +36,7 @@ __all__ = [
     "INDEX",
     "SPLITS",
     "TokenStore",
+    "check_needed",
     "is_store",
     "nothing_counted",
     "open_store",
@@ -142,6 +143,18 @@ class TokenStore:
             return {**self.index, "files": [json.loads(line) for line in lines]}
         except (OSError, ValueError) as error:
             raise DataError(f"Expected a line for each source, found {path}: {error}") from None
+
+
+def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
+    """Refuses data that lacks a domain.
+
+    Raises:
+        DataError: Names the first that is missing.
+    """
+    known = sorted(names)
+    for name in needed:
+        if name not in known:
+            raise DataError(f"Expected a domain of the data ({', '.join(known)}), found '{name}'")
 
 
 def is_store(folder: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +14,8 @@ from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import Bar, building_place, prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.store import TokenStore, is_store, open_store
-from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.data.store import TokenStore, check_needed, is_store, open_store
+from bydore_pyro.data.tokenizer import TokenizerConfig, save_tokenizer, tokenizer_sha256
 from bydore_pyro.utils import DataError, FolderLock
 
 __all__ = ["default_cache", "load_tokens"]
@@ -95,28 +96,12 @@ def default_cache() -> Path:
     return Path(base) / "bydore_pyro"
 
 
-def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
-    """Refuses data that lacks a domain.
-
-    Raises:
-        DataError: Names the first that is missing.
-    """
-    known = sorted(names)
-    for name in needed:
-        if name not in known:
-            raise DataError(f"Expected a domain of the data ({', '.join(known)}), found '{name}'")
-
-
 def check_tokenizer(store: TokenStore, name: str) -> None:
     """Refuses a store that was built with another tokenizer than the one named.
 
     Raises:
         DataError: When it was, or there is no such tokenizer.
     """
-    import tempfile
-
-    from bydore_pyro.data.tokenizer import save_tokenizer, tokenizer_sha256
-
     with tempfile.TemporaryDirectory() as folder:
         save_tokenizer(name, Path(folder))
         found = tokenizer_sha256(Path(folder))

@@ -9,9 +9,9 @@ import pytest
 from tiny import documents_in, write_domains
 
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.store import FORMAT, TokenStore
+from bydore_pyro.data.store import FORMAT, TokenStore, check_needed
 from bydore_pyro.data.tokenizer import TokenizerConfig, train_tokenizer
-from bydore_pyro.data.tokens import check_needed, check_tokenizer, default_cache, load_tokens
+from bydore_pyro.data.tokens import check_tokenizer, default_cache, load_tokens
 from bydore_pyro.utils.errors import DataError
 
 CONFIG = CorpusConfig(validation_fraction=0.2)
