@@ -19,8 +19,8 @@ class SingleConfig:
 
     single: str | None = option(
         None,
-        "Domain of the method 'single'. If not given, the target's largest domain that is trained "
-        "on.",
+        "Domain of the method 'single'. Default: the training domain with the largest share of "
+        "the target.",
     )
 
 
@@ -30,8 +30,8 @@ class HumanConfig:
 
     human: str = option(
         "published:human",
-        "Weights of the method 'human': a mixture, RegMix YAML, DoReMi JSON or CSV file, or the "
-        "Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
+        "Weights of the method 'human': a mixture file, a RegMix YAML, DoReMi JSON or CSV file,"
+        " or the Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
     )
 
 

@@ -47,13 +47,19 @@ class ReadingsConfig:
 
     readings: list[int] = option(
         [1, 2, 4, 8, 16],
-        "How often text is read. The most frequent reading is a training of --steps, the others "
-        "are shorter; each but one reading has its twin on text that is all different.",
+        "Numbers of epochs. The run with the most epochs trains for --steps; the others are "
+        "shorter. Each run of more than one epoch is paired with a run of equal length on text "
+        "without repetition.",
     )
     reading_domains: int = option(
-        3, "Without --domains: so many domains, those of most text.", least=1, most=100
+        3,
+        "Number of domains if --domains is not given; those with the most text are used.",
+        least=1,
+        most=100,
     )
-    reading_seeds: int = option(2, "Fresh models a training, from --seed on.", least=1, most=100)
+    reading_seeds: int = option(
+        2, "Number of fresh models per training, with seeds from --seed on.", least=1, most=100
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)

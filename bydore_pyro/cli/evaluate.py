@@ -45,9 +45,7 @@ UNFINISHED = ".unfinished"  # before the suffix of the scores' file, while tasks
 class ScoresConfig:
     """Where the scores go."""
 
-    out: str | None = option(
-        None, "File of the scores; scores.json in DIR if not given. It must be new."
-    )
+    out: str | None = option(None, "New file for the scores. Default: scores.json in DIR.")
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -64,8 +62,8 @@ class EvaluateOptions:
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
     """Scores a trained model on benchmarks: bydore evaluate DIR --tasks pile13. DIR holds the model
-    as transformers saves it, with its tokenizer. Every task is kept when it is done; --resume FILE,
-    alone, goes on with an evaluation that was stopped."""
+    as transformers saves it, with its tokenizer. Each finished task is saved; --resume FILE,
+    without other options, continues an evaluation that was stopped."""
     if (unfinished := resumed_run(arguments)) is not None:
         folder, out, config, before = _begun(unfinished)
     else:
@@ -145,7 +143,7 @@ def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
 
 
 def _model_sha256(folder: Path) -> str:
-    """Hashes a model's configuration, weights and tokenizer; what is missing, its loading tells."""
+    """Hashes a model's configuration, weights and tokenizer; missing files fail at loading."""
     files = [
         path
         for path in sorted(folder.glob("*"))
