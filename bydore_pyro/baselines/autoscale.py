@@ -107,7 +107,7 @@ def optimal_counts(laws: PowerLaws) -> OptimalCounts:
     """
     budget, lower, useful = float(laws.base.sum()), laws.smallest, laws.gamma > 0
     if not useful.any():
-        raise DataError("Expected a domain whose tokens lower the loss, found none")
+        raise DataError("Expected at least one domain whose tokens lower the loss, found none")
     room = budget - lower.sum()
     base, alpha, gamma = laws.base[useful], laws.alpha[useful], laws.gamma[useful]
 

@@ -56,7 +56,9 @@ def fit_single(problem: Problem, config: SingleConfig) -> Fit:
     if name is None:
         shares = {n: s for n, s in problem.target.items() if n in problem.names}
         if not shares:
-            raise DataError("Expected --single, found no domain of the target among the domains")
+            raise DataError(
+                "Expected --single NAME or a target that is a training domain, found neither"
+            )
         name = max(shares, key=lambda n: shares[n])
     if name not in problem.names:
         raise DataError(f"Expected one of the domains {', '.join(problem.names)}, found '{name}'")

@@ -281,7 +281,7 @@ def check_runs(table: RunsTable, target: str, fewer_than_domains: bool) -> None:
     if not fewer_than_domains and few_runs(count, len(table.domains)):
         raise DataError(
             f"Expected at least as many runs as domains ({len(table.domains)}), found {count}; "
-            "--few_runs fits them all the same"
+            "--few_runs fits them anyway"
         )
     table.check_copies(target)
 
@@ -301,8 +301,10 @@ def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, s
     other = sorted(set(shares) ^ set(table.domains))
     if other and source is not None:
         where = source if other[0] in shares else "the runs"
-        raise DataError(f"Expected the domains of the runs in {source}, found '{other[0]}' in "
-                        f"{where} only")  # fmt: skip
+        raise DataError(
+            f"Expected the same domains in {source} and in the runs, found '{other[0]}' only in "
+            f"{where}"
+        )
     if other:
         mean = table.weights.mean(0)
         return mean / mean.sum(), "the mean of the runs' mixtures, which are not of the Pile"

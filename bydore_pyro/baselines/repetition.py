@@ -66,7 +66,7 @@ class ReadingsConfig:
         given = self.readings
         if given[:1] != [1] or len(given) < 4 or sorted(set(given)) != given or given[-1] > 1000:
             raise ValueError(
-                "Expected at least four readings, rising from 1 to at most 1000, actual "
+                "Expected at least four readings that increase from 1 to at most 1000, actual "
                 f"{' '.join(map(str, given)) or 'none'}"
             )
 
@@ -151,7 +151,7 @@ def measure_readings(
     unit = problem.steps // most  # steps of one reading
     if unit < 1:
         raise DataError(
-            f"Expected --steps >= {most}, one for each of the readings, found {problem.steps}"
+            f"Expected --steps >= {most}, at least one step per reading, found {problem.steps}"
         )
     batch = problem.batch_sequences * problem.sequence_length
     names = _checked(problem, unit * most, config, domains)
@@ -201,8 +201,8 @@ def _checked(
         if wrong:
             told = f"{wrong[0]}: {found.get(wrong[0], 'no such domain')}"
         raise DataError(
-            f"Expected domains of at least {need} tokens, which {steps} steps do not read twice, "
-            f"and {held_out} held out, found {told}; fewer --steps need less"
+            f"Expected domains of at least {need} tokens, so that {steps} steps repeat none, "
+            f"and {held_out} held-out tokens, found {told}; fewer --steps need less"
         )
     return given or sorted(enough, key=lambda n: -len(train[n]))[: config.reading_domains]
 

@@ -78,8 +78,8 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")
         if unfinished.exists():
             raise RunFolderError(
-                f"Expected no unfinished scores, found {unfinished}: --resume {unfinished} "
-                "goes on with them; delete them, or name another file by --out"
+                f"Expected no unfinished scores, found {unfinished}: continue with "
+                f"--resume {unfinished}, delete the file, or name another one with --out"
             )
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
@@ -99,7 +99,7 @@ def _evaluate(
     for key, now in (("model_sha256", identity["model_sha256"]), ("versions", made_by["versions"])):
         if before.get(key, now) != now:
             raise RunFolderError(
-                f"Expected the {key} that {unfinished} was begun with, found others: evaluate anew"
+                f"Expected the {key} recorded in {unfinished}, found others: start a new evaluation"
             )
     begun, spent = time.perf_counter(), before.get("seconds", 0.0)
 
@@ -138,7 +138,7 @@ def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise RunFolderError(
-            f"Expected scores that a stopped evaluation left, found {path}: {reason}"
+            f"Expected the scores of a stopped evaluation, found {path}: {reason}"
         ) from None
 
 

@@ -120,7 +120,7 @@ class FitConfig:
                 raise ValueError(f"Expected --{name} with --method regmix, found autoscale")
         for name in ("prior", "predict", "scale_up", "few_runs", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
-                raise ValueError(f"Expected --{name} with --runs, found it alone")
+                raise ValueError(f"Expected --{name} with --runs, found it without")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +173,8 @@ def _check_repeating(options: FitOptions) -> None:
         return
     found = f"'{asked.method}'" if asked.runs is None else "--runs"
     raise ValueError(
-        f"Expected --method {', '.join(REPEATING)} with proxies_repeat, whose proxies are trained "
-        f"here, found {found}"
+        f"Expected proxies_repeat with a method that trains proxies here ({', '.join(REPEATING)}), "
+        f"found {found}"
     )
 
 

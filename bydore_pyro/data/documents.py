@@ -122,7 +122,9 @@ class SourceFile:
         with suppress(OSError):
             found = size_and_time(self.path)
         if found != (self.size, self.version):
-            raise DataError(f"Expected {self.path} to stay while it is read, found it changed")
+            raise DataError(
+                f"Expected {self.path} not to change while it is read, found it changed"
+            )
 
     @property
     def is_whole(self) -> bool:
@@ -257,8 +259,9 @@ def documents_of(
             yield Document(domain, "train", None, row.number, row.position)
             continue
         if domain is None:
-            raise DataError(f"Expected a row that names its domain, found none: {source.name}, "
-                            f"row {row.number}")  # fmt: skip
+            raise DataError(
+                f"Expected a domain in every row, found none: {source.name}, row {row.number}"
+            )
         side = of_file or _drawn(row.text, config)
         for text in cut(row.text, config.longest_document, config.shortest_document):
             if is_full(domain, side):

@@ -135,8 +135,8 @@ def _require_same(task: EvaluationTask, kept: Mapping[str, Any]) -> None:
     for key, value in now.items():
         if kept.get(key) != value:
             raise DataError(
-                f"Expected {task.label} as it was when it was scored ({key} {kept.get(key)}), "
-                f"found {value}: evaluate anew"
+                f"Expected {task.label} unchanged since it was scored ({key} {kept.get(key)}), "
+                f"found {value}: start a new evaluation"
             )
 
 

@@ -54,7 +54,7 @@ def local_data(
     from datasets import Dataset
 
     if not needed:
-        raise DataError(f"Expected a single task for the data in {folder}, found a group, {name}")
+        raise DataError(f"Expected a single task for the data in {folder}, found the group {name}")
     splits = {}
     for split in needed:
         rows = [row for path in _files_of(split, folder) for row in _rows(path)]

@@ -97,9 +97,9 @@ def load_tasks(config: EvaluationConfig) -> list[EvaluationTask]:
         raise DataError(
             f"Expected the data of all tasks, found none for {len(missing)} "
             f"({next(iter(missing.values()))}). Put these files, as JSON lines or .parquet, into "
-            f"{data_dir} and give it with --data_dir, or fetch them by --hub, here or into the "
-            "Hugging Face cache on a machine that reaches the hub; --num_fewshot 0 needs the first "
-            f"of two alone: {'; '.join(missing)}"
+            f"{data_dir} and name it by --data_dir, or fetch them with --hub, here or into the "
+            "Hugging Face cache of a machine with network access; of two files, --num_fewshot 0 "
+            f"needs only the first: {'; '.join(missing)}"
         )
     return list(ready.values())
 

@@ -34,7 +34,7 @@ class ExportConfig:
 
     to: str = option(
         MISSING,
-        "Format: datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
+        "datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
         "levanter, litgpt, regmix or doremi.",
     )
     prefix: str | None = option(

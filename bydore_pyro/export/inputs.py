@@ -49,9 +49,11 @@ class InputConfig:
     def __post_init__(self) -> None:
         require_fields(self)
         if self.convert_tokens and (self.tokenizer is None or self.data is None):
+            found = (
+                "only --data" if self.data else "only --tokenizer" if self.tokenizer else "neither"
+            )
             raise ValueError(
-                "Expected --tokenizer FOLDER and --data STORE with --convert_tokens, found only "
-                f"{'--data' if self.data else '--tokenizer' if self.tokenizer else 'itself'}"
+                f"Expected --tokenizer FOLDER and --data STORE with --convert_tokens, found {found}"
             )
 
 
@@ -170,9 +172,7 @@ def _carried(
         )
         return mixture
     if mixture.tokenizer is None:
-        warnings.warn(
-            f"{source} does not name its tokenizer; the store's is taken for it", stacklevel=2
-        )
+        warnings.warn(f"{source} does not name its tokenizer; the store's is assumed", stacklevel=2)
     elif mixture.tokenizer != store.tokenizer_sha256:
         raise DataError(
             f"Expected a store of the mixture's tokenizer ({mixture.tokenizer[:12]}), found "

@@ -183,8 +183,8 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
         return None
     if len(given) != 2 or given[0] != "--resume" or not given[1]:
         raise ValueError(
-            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run goes "
-            "on with the options that it was begun with"
+            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run "
+            "continues with the options that it was started with"
         )
     return Path(given[1])
 

@@ -172,7 +172,9 @@ def test_tasks_that_were_scored_are_not_scored_again(
     assert resumed == whole
     assert [line.partition(":")[0] for line in told] == ["SciQ"]
     write_benchmark(data, "piqa", count=9)
-    with pytest.raises(DataError, match=r"PIQA as it was when it was scored \(data_sha256 .* anew"):
+    with pytest.raises(
+        DataError, match=r"PIQA unchanged since it was scored \(data_sha256 .* new eval"
+    ):
         evaluate_model(model, config, character_tokenizer(), kept=kept)
 
 

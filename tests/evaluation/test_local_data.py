@@ -94,7 +94,7 @@ def test_files_that_are_no_data(tmp_path: Path, definitions: dict, text: str, me
     path.write_text(text, encoding="latin-1")
     with pytest.raises(DataError, match=message):
         local_data("piqa", definitions["piqa"], ["validation"], path.parent)
-    with pytest.raises(DataError, match=r"a single task .* found a group, mmlu"):
+    with pytest.raises(DataError, match=r"a single task .* found the group mmlu"):
         local_data("mmlu", {"group": "mmlu"}, [], path.parent)
 
 
