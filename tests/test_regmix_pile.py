@@ -186,7 +186,7 @@ def test_the_figures_of_the_authors() -> None:
         (["--scale", "60m"], "", "Expected train_mixture_60m.csv and train_pile_loss_60m.csv"),
         (["--best", "0"], "", "Expected best in [1, draws]"),
         ([], PRIOR.replace("0.2", "much"), "prior.csv"),
-        ([], PRIOR.replace("arxiv", "books"), "found 'arxiv' in the runs only"),
+        ([], PRIOR.replace("arxiv", "books"), "found 'arxiv' only in the runs"),
         ([], PRIOR + "books,0\n", "found 'books' in"),
     ],
 )

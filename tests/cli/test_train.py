@@ -60,7 +60,7 @@ def test_stages_and_another_tokenizer(
     (tmp_path / "mixture.json").write_text(json.dumps(stages))
     with pytest.raises(SystemExit):
         train_command(given)
-    assert "found them for another (ffffffffffff): --other_tokenizer" in capsys.readouterr().err
+    assert "found weights for another (ffffffffffff): --other_tokenizer" in capsys.readouterr().err
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         train_command([*given, "--other_tokenizer"])

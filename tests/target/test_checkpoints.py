@@ -119,7 +119,7 @@ def test_nothing_but_tensors_is_unpickled(tmp_path: Path) -> None:
     file, ran = tmp_path / "optimizer.pt", tmp_path / "ran"
     torch.save({"state": Runs(ran)}, file)
     with (
-        pytest.raises(RunFolderError, match="Expected a sound checkpoint-4, found: Weights only"),
+        pytest.raises(RunFolderError, match="Expected a valid checkpoint-4, found: Weights only"),
         tensors_only(Path("checkpoint-4")),
     ):
         torch.load(file, weights_only=False)  # even so

@@ -212,7 +212,7 @@ def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Trained, tmp_pa
         torch.save({"state": Runs(ran)}, checkpoint / name)
         assert broken_seal(checkpoint) == f"whose {name} was changed"
         write_seal(checkpoint, belongs)
-        with pytest.raises(RunFolderError, match=r"Expected a sound .*, found: Weights only load"):
+        with pytest.raises(RunFolderError, match=r"Expected a valid .*, found: Weights only load"):
             train(corpus, folder, resume=True)
         assert not ran.exists()
 
@@ -251,7 +251,7 @@ def test_refused_before_anything_is_written(corpus: TokenStore, tmp_path: Path) 
 def test_folders_that_cannot_be_used(corpus: TokenStore, whole: Trained, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="Expected a new output folder, found a run"):
         train(corpus, whole.folder)
-    with pytest.raises(RunFolderError, match="Expected a training to go on with"):
+    with pytest.raises(RunFolderError, match="Expected an unfinished training"):
         train(corpus, tmp_path, resume=True)
     for name in ("model", "checkpoints", "tensorboard"):
         (tmp_path / name / name).mkdir(parents=True)
