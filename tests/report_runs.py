@@ -12,6 +12,8 @@ import numpy as np
 import xarray
 
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run_files import Metrics, read_as
+from bydore_pyro.report.run_record import RunRecord
 
 NAMES = ("code", "law", "prose", "web")
 HOSTILE = (
@@ -42,6 +44,19 @@ def mixture_with_intervals(names: Sequence[str] = NAMES) -> Mixture:
         standard_deviation=tuple((weights / 4).tolist()),
         hdi=tuple((float(w) / 1.5, min(float(w) * 1.5, 1.0)) for w in weights),
         **HASHES,
+    )
+
+
+def record_of(
+    mixture: Mixture | None = None, *, metrics: dict[str, Any] | None = None, **fields: Any
+) -> RunRecord:
+    """A run of these metrics, without a folder; the mixture has intervals if not given."""
+    return RunRecord(
+        path=Path("run"),
+        label="run",
+        mixture=mixture or mixture_with_intervals(),
+        metrics=read_as(Metrics, metrics_of() if metrics is None else metrics),
+        **fields,
     )
 
 
@@ -193,6 +208,18 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
         "check": check,
         **changed,
     }
+
+
+def lengths_of(names: Sequence[str] = NAMES) -> list[dict[str, Any]]:
+    """Two lengths, the longer first, as a run's metrics tell them."""
+    found = []
+    for tokens, times in ((1e10, 8.0), (1e9, 0.5)):
+        weights = weights_of(len(names))[:: 1 if times > 1 else -1]
+        columns = {"weights": weights, "low": weights / 2, "high": weights * 1.5}
+        named = {key: dict(zip(names, w.tolist(), strict=True)) for key, w in columns.items()}
+        epochs = dict.fromkeys(names, times)
+        found.append({"tokens": tokens, **named, "epochs": epochs, "unexplained": 0.25})
+    return found
 
 
 def write_matching(folder: Path, names: Sequence[str] = NAMES, **matching: Any) -> Path:

@@ -160,7 +160,8 @@ def _predicted(
 def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict[str, float | None]:
     """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
 
-    `mean` and `standard_deviation` are in the unit of the runs' losses; a mean > 0 is a gain.
+    `mean` and `standard_deviation` are in the unit of the runs' losses; a mean > 0 is a gain. Its
+    `probability` makes it `sure`, or not.
     A Gaussian process and a log-linear law know both losses jointly. Of another regression the
     errors of two new runs count, as far as cross-validation told them: its probability is nearer to
     a half. Without that none is told.
@@ -172,7 +173,7 @@ def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict
     if deviation is None:
         return gain
     if (weights == other).all():
-        return gain | {"standard_deviation": 0.0, "probability": 0.0}
+        return gain | {"standard_deviation": 0.0, "probability": 0.0, "sure": False}
     if isinstance(model, PosteriorRegression):
         drawn = model.sample(stacked, DRAWS, SEED)
         gaps = drawn[:, 1] - drawn[:, 0]
@@ -181,7 +182,8 @@ def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict
     else:
         sd = float(np.hypot(*deviation))
         probability = NormalDist().cdf(float(others - own) / sd) if sd else float(others > own)
-    return gain | {"standard_deviation": sd, "probability": probability}
+    sure = probability >= SURE
+    return gain | {"standard_deviation": sd, "probability": probability, "sure": sure}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +265,7 @@ def with_distance(
         "total_variation": found.nearest,
         "median_among_runs": found.typical,
         "farther_than": found.farther_than,
+        "far": found.far,
         "words": words,
     }
 
@@ -272,7 +275,7 @@ def _gain_note(gain: Mapping[str, float | None]) -> str | None:
     found, probability = gain["mean"], gain.get("probability")
     if not found or found <= 0:
         return "No mixture is predicted to be better than the prior: this is no improvement on it."
-    if probability is not None and probability < SURE:
+    if probability is not None and not gain["sure"]:
         return (
             f"No sure improvement on the prior: its predicted loss is {found:.4f} lower, better "
             f"with a probability of {probability:.0%}."

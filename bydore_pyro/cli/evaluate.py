@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from bydore_pyro.data import file_sha256
 from bydore_pyro.evaluation import (
     EvaluationConfig,
     evaluate_model,
-    require_lm_eval,
     scores_table,
 )
 from bydore_pyro.utils import (
@@ -91,10 +89,7 @@ def _evaluate(
     folder: Path, out: Path, config: EvaluationConfig, unfinished: Path, before: Mapping[str, Any]
 ) -> None:
     """Scores, keeps every task that is done, and writes and prints the scores."""
-    require_lm_eval()
-    made_by = provenance()
-    for package in ("lm-eval", "accelerate"):
-        made_by["versions"][package] = version(package)
+    made_by = provenance(("lm-eval", "accelerate"))
     identity = {"model": str(folder), "model_sha256": _model_sha256(folder)}
     for key, now in (("model_sha256", identity["model_sha256"]), ("versions", made_by["versions"])):
         if before.get(key, now) != now:

@@ -41,9 +41,6 @@ class EvaluationConfig:
         None, "Score only this many first questions of each task. Default: all.", least=1
     )
     batch_size: int = option(16, "Sequences in a batch.", least=1)
-    seed: int = option(
-        1234, "Seed of the choice of examples; lm-eval's is 1234.", least=0, below=2**31
-    )
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
     cases: list[int] = option(
         [], "Cases of the paper (1, 2) whose scores are also shown.", choices=(1, 2)

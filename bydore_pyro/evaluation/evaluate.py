@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bydore_pyro.evaluation.config import EvaluationConfig
-from bydore_pyro.evaluation.scores import score_task, wrapped
-from bydore_pyro.evaluation.surroundings import (
-    kept_random_state,
-    network,
-    quiet,
-    sandboxed_templates,
-)
-from bydore_pyro.evaluation.table import average_of, paper_scores, score_line
-from bydore_pyro.evaluation.tasks import EvaluationTask, load_tasks
+from bydore_pyro.evaluation.scores import score_task
+from bydore_pyro.evaluation.surroundings import guarded, quiet
+from bydore_pyro.evaluation.table import average_of, score_line
+from bydore_pyro.evaluation.tasks import load_tasks
 from bydore_pyro.proxy import number_of_processes
-from bydore_pyro.utils import DataError, device_named, require
+from bydore_pyro.utils import DataError, device_named, one_line, require
 
-__all__ = ["evaluate_model", "load_model", "require_lm_eval"]
+__all__ = ["evaluate_model", "load_model"]
 
 
 def evaluate_model(
@@ -46,8 +40,7 @@ def evaluate_model(
     answered correctly in run ``r`` of ``R``. The runs ask the same questions and are not
     independent: the standard error is that of the mean over questions,
     ``sqrt(sum_i (c_i - c)^2 / (n (n - 1)))`` with ``c_i`` the mean of ``c_ri`` over the runs. With
-    one run it is lm-eval's own. Metrics that are no means over questions get it by a bootstrap
-    over questions.
+    one run it is lm-eval's own.
 
     Args:
         model: A causal language model of transformers, or the folder of one.
@@ -59,12 +52,10 @@ def evaluate_model(
 
     Returns:
         Plain values. `tasks`: by the paper's name, or lm-eval's, with `score` and `standard_error`
-        in percent (or in lm-eval's own unit, as `unit` says), `metric`, `questions`,
-        `num_fewshot` and the scores by it, `version`, where the task and its data come from, the
-        hash of these, and `requests_cut`, the number of requests whose beginning did not fit the
-        model's context. `average`: over the paper's benchmarks among the tasks. `paper`: the
-        paper's scores on these and their averages, by case that was asked for and method.
-        `config`, `parameters`.
+        (`acc`, `acc_norm` and `exact_match` in percent, others in lm-eval's own unit; no standard
+        error where a score is no mean over questions), `metric`, `questions`, `num_fewshot` and the
+        scores by it, `other_metrics`, `version`, `data` (where they come from) and their hash.
+        `average`: over the paper's benchmarks among the tasks. `config`, `parameters`.
 
     Raises:
         DataError: When the model, a task or its data is not there or not what it must be, or not
@@ -76,78 +67,41 @@ def evaluate_model(
     """
     if number_of_processes() > 1:
         raise ValueError("Expected one process for an evaluation, found several")
-    require_lm_eval()
-    if isinstance(model, str | Path):
-        with quiet(), network(allowed=False):
-            model, tokenizer = load_model(Path(model), config.device)
-    elif tokenizer is None:
-        raise ValueError("Expected a tokenizer with a model, found none")
-    training = model.training
-    try:
-        tasks = _scores(model, tokenizer, config, tell, kept or {}, keep)
-    finally:
+    for module in ("accelerate", "lm_eval"):
+        require(module, "evaluation")
+    from lm_eval.models.huggingface import HFLM
+
+    tasks = {label: dict(scores) for label, scores in (kept or {}).items()}
+    trusted = config.include_path is None or config.allow_task_code
+    with guarded(hub=config.hub, code=trusted):
+        with quiet():
+            if isinstance(model, str | Path):
+                model, tokenizer = load_model(Path(model), config.device)
+            elif tokenizer is None:
+                raise ValueError("Expected a tokenizer with a model, found none")
+            ready = load_tasks(config)
+            training = model.training
+            scored = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=config.batch_size)
+        for task in ready:
+            before = tasks.get(task.label, {}).get("data_sha256", task.data_sha256)
+            if before != task.data_sha256:
+                raise DataError(
+                    f"Expected {task.label} with the data that it was scored on ({before}), "
+                    f"found {task.data_sha256}: evaluate anew"
+                )
+        for task in ready:
+            if task.label not in tasks:
+                with quiet():
+                    tasks[task.label] = score_task(scored, task, config.limit)
+                keep(tasks)
+                tell(score_line(task.label, tasks[task.label]))
         model.train(training)
     return {
         "tasks": tasks,
         "average": average_of(tasks),
-        "paper": paper_scores(tasks, config.cases),
         "config": dataclasses.asdict(config),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
-
-
-def _scores(
-    model: Any,
-    tokenizer: Any,
-    config: EvaluationConfig,
-    tell: Callable[[str], None],
-    kept: Mapping[str, Mapping[str, Any]],
-    keep: Callable[[dict[str, Any]], None],
-) -> dict[str, dict[str, Any]]:
-    """Returns what `score_task` says of every task, by the task's label."""
-    templates = nullcontext if config.allow_task_code else sandboxed_templates
-    tasks: dict[str, dict[str, Any]] = {}
-    with kept_random_state(), network(config.hub):
-        with quiet(), templates():
-            ready = load_tasks(config)
-            scored = wrapped(model, tokenizer, config.batch_size)
-        for task in ready:
-            if task.label in kept:
-                _require_same(task, kept[task.label])
-        for task in ready:
-            if task.label in kept:
-                tasks[task.label] = dict(kept[task.label])
-                continue
-            with quiet() as log, templates():
-                tasks[task.label] = score_task(scored, task, config.limit, config.seed, log)
-            keep(tasks)
-            tell(score_line(task.label, tasks[task.label]))
-    return tasks
-
-
-def _require_same(task: EvaluationTask, kept: Mapping[str, Any]) -> None:
-    """Checks that a task is the one that was scored."""
-    now = {
-        "data_sha256": task.data_sha256,
-        "num_fewshot": list(task.num_fewshot),
-        "version": task.task.VERSION,
-    }
-    for key, value in now.items():
-        if kept.get(key) != value:
-            raise DataError(
-                f"Expected {task.label} unchanged since it was scored ({key} {kept.get(key)}), "
-                f"found {value}: start a new evaluation"
-            )
-
-
-def require_lm_eval() -> None:
-    """Checks that the packages of the extra `evaluation` are installed.
-
-    Raises:
-        DataError: When they are not.
-    """
-    for module in ("accelerate", "lm_eval"):
-        require(module, "evaluation")
 
 
 def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
@@ -165,11 +119,10 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
 
     place = device_named(device)
     if not (folder / "config.json").is_file():
-        run = folder / "model"  # where a training leaves it
-        hint = (
-            f", found a run's: try {run}" if run.is_dir() else f", found no config.json in {folder}"
+        raise DataError(
+            f"Expected the folder of a model, found no config.json in {folder} (a training leaves "
+            "the model in its sub-folder model)"
         )
-        raise DataError(f"Expected the folder of a model{hint}")
     safely = {"local_files_only": True, "trust_remote_code": False}
     part = "tokenizer"
     try:
@@ -188,7 +141,7 @@ def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
                 f"{model.config.vocab_size} tokens, fewer than the tokenizer's {len(tokenizer)}"
             )
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        reason = one_line(f"{type(error).__name__}: {error}", 300)
         raise DataError(
             f"Expected a {part} that transformers reads in {folder}: {reason}"
         ) from error

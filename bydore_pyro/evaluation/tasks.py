@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.evaluation.benchmarks import BY_TASK, PILE13, check_rows
+from bydore_pyro.evaluation.benchmarks import BY_TASK, NUM_FEWSHOT, PILE13, check_rows
 from bydore_pyro.evaluation.config import EvaluationConfig
-from bydore_pyro.evaluation.local_data import SPLIT_KEYS, local_data, missing_data, needed_splits
-from bydore_pyro.evaluation.task_files import refuse_code
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line
 
-__all__ = ["FAILURES", "EvaluationTask", "load_tasks"]
+__all__ = ["EvaluationTask", "load_tasks", "needed_splits", "read_file"]
 
-# What lm-eval raises on data that a task cannot ask, such as an answer longer than the context;
-# the last one where a template of choices is no list.
-FAILURES = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, SyntaxError)
+# Where lm-eval takes examples from: the first of these that a task has.
+SPLIT_KEYS = ("fewshot_split", "training_split", "validation_split", "test_split")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +26,14 @@ class EvaluationTask:
     Args:
         label: Its name in the paper, or in lm-eval.
         task: lm-eval's object.
-        metric: What is reported; None: what fits the task.
         num_fewshot: Numbers of examples before the question.
-        source: The file that defines it; None where it is lm-eval's own.
         data: Folder or name of its data.
-        data_sha256: Hash of the rows of the splits that are read.
+        data_sha256: Hash of the rows of the splits that are read, whatever files they came from.
     """
 
     label: str
     task: Any
-    metric: str | None
     num_fewshot: tuple[int, ...]
-    source: str | None
     data: str
     data_sha256: str
 
@@ -48,73 +41,58 @@ class EvaluationTask:
 def load_tasks(config: EvaluationConfig) -> list[EvaluationTask]:
     """Loads tasks and their data, and checks that all of it can be asked.
 
-    Whether a hub is asked is up to `surroundings.network`.
+    Whether a hub is asked, and code is run, is up to `surroundings.guarded`.
 
     Raises:
-        DataError: When a task is unknown or cannot be loaded, a task file may run code, or data is
-            missing or not what the task needs. All missing files are named at once.
+        DataError: When a task is unknown, a task or its data cannot be loaded, or data is not what
+            the task needs. All that cannot be loaded is named at once.
     """
-    include_path = None if config.include_path is None else Path(config.include_path)
-    if include_path is not None and not config.allow_task_code:
-        refuse_code(include_path, hub=config.hub)
-    data_dir = Path(config.data_dir or "DATA_DIR")
-    if config.data_dir is not None and not data_dir.is_dir():
-        raise DataError(f"Expected a folder of data, found {data_dir}")
+    for given in filter(None, (config.data_dir, config.include_path)):
+        if not Path(given).is_dir():
+            raise DataError(f"Expected a folder, found {given}")
     named = [n for name in config.tasks for n in (PILE13 if name == "pile13" else (name,))]
     names = list(dict.fromkeys(PILE13[n].task if n in PILE13 else n for n in named))
-    manager = _task_manager(names, include_path)
+    manager = _task_manager(names, config.include_path)
     ready: dict[str, EvaluationTask] = {}
-    missing: dict[str, str] = {}  # files, and why there are none
+    failed = []
     for name in names:
         definition = manager.task_index[name].cfg or {}
         needed = needed_splits(definition, _numbers(name, definition.get("num_fewshot"), config))
-        folder = data_dir / name if (data_dir / name).is_dir() else None
-        spec: Any = name
+        folder = Path(config.data_dir or "DATA_DIR") / name
+        local = folder if needed and folder.is_dir() else None
         try:
-            if folder is not None:
-                changes = local_data(name, definition, needed, folder)
-                # A group's way to give a known task other data.
-                spec = {"group": "local", "task": [{"task": name, **changes}]}
-            loaded = manager.load([spec])["tasks"]
+            task = _with_files(name, definition, needed, local) if local else name
+            loaded = manager.load([task])["tasks"]
         except DataError:
             raise
         except Exception as error:  # of lm-eval, of datasets, of a task's own code
             # What datasets says of a file that it cannot read stands in the cause.
-            reason = " ".join(f"{type(error).__name__}: {error} {error.__cause__ or ''}".split())
-            on_hub = "/" in str(definition.get("dataset_path"))
-            if not (on_hub if folder is None else isinstance(error, FileNotFoundError)):
-                place = folder or (definition.get("dataset_kwargs") or {}).get("data_files")
-                raise DataError(
-                    f"Expected a task that lm-eval can load, found {name}: {reason[:300]}"
-                    + (f" (its data: {place})" if place else "")
-                ) from error
-            missing[missing_data(name, definition, needed, data_dir)] = reason[:300]
+            reason = one_line(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
+            files = " and ".join(f"{name}/{split}.jsonl" for split in needed)
+            failed.append(f"{name} ({reason}; {files} of {definition.get('dataset_path')})")
             continue
-        for task in loaded.values():  # a group's may stand beside it
-            if task.task_name not in ready:
-                ready[task.task_name] = _ready(task, manager, config, folder)
-    if missing:
+        for each in loaded.values():  # a group's may stand beside it
+            ready.setdefault(each.task_name, _ready(each, config, local))
+    if failed:
         raise DataError(
-            f"Expected the data of all tasks, found none for {len(missing)} "
-            f"({next(iter(missing.values()))}). Put these files, as JSON lines or .parquet, into "
-            f"{data_dir} and name it by --data_dir, or fetch them with --hub, here or into the "
-            "Hugging Face cache of a machine with network access; of two files, --num_fewshot 0 "
-            f"needs only the first: {'; '.join(missing)}"
+            f"Expected tasks and data that lm-eval can load, found {'; '.join(failed)}: put the "
+            "files, with the hub's columns, as JSON lines or .parquet into a folder and name it by "
+            "--data_dir, or fetch them by --hub"
         )
     return list(ready.values())
 
 
-def _task_manager(names: Sequence[str], include_path: Path | None) -> Any:
-    """Returns lm-eval's index of tasks, which holds the names."""
-    import lm_eval.tasks
+def _task_manager(names: Sequence[str], include_path: str | None) -> Any:
+    """Returns lm-eval's index of tasks, which holds the names; the paper's are always its own."""
+    from lm_eval import tasks
 
-    root = Path(lm_eval.tasks.__file__).parent
+    root = Path(tasks.__file__).parent
     further = [] if include_path is None else [include_path]
     folders = [root / PILE13[BY_TASK[name]].folder for name in names if name in BY_TASK]
-    manager = lm_eval.tasks.TaskManager(include_defaults=False, include_path=[*folders, *further])
+    manager = tasks.TaskManager(include_defaults=False, include_path=[*further, *folders])
     if not set(names) <= set(manager.all_subtasks):
         # All of lm-eval's own: some 15,000 files.
-        manager = lm_eval.tasks.TaskManager(include_path=further)
+        manager = tasks.TaskManager(include_path=[*further, *folders])
     # A path is no name: it would go round the check of the folder.
     unknown = [name for name in names if name not in manager.task_index]
     if unknown:
@@ -130,44 +108,114 @@ def _numbers(name: str, own: int | None, config: EvaluationConfig) -> tuple[int,
         return (0,)
     if config.num_fewshot is not None:
         return tuple(dict.fromkeys(config.num_fewshot))
-    return PILE13[BY_TASK[name]].num_fewshot if name in BY_TASK else (own or 0,)
+    return NUM_FEWSHOT if name in BY_TASK else (own or 0,)
 
 
-def _ready(task: Any, manager: Any, config: EvaluationConfig, local: Path | None) -> EvaluationTask:
+def needed_splits(config: Mapping[str, Any], num_fewshot: Sequence[int]) -> list[str]:
+    """Returns the splits that are read: the one of the questions, and that of the examples.
+
+    Args:
+        config: lm-eval's definition of a task; that of a group has no splits.
+        num_fewshot: Numbers of examples before the question; without any no examples are read.
+    """
+    questions = config.get("test_split") or config.get("validation_split")
+    examples = next((config[key] for key in SPLIT_KEYS if config.get(key)), None)
+    needed = [questions, examples if any(num_fewshot) else None]
+    return list(dict.fromkeys(split for split in needed if split))
+
+
+def _with_files(
+    name: str, definition: Mapping[str, Any], needed: Sequence[str], folder: Path
+) -> dict[str, Any]:
+    """Returns a known task with its data from a folder, as lm-eval is told of one."""
+    splits = {split: read_file(_file_of(folder, split)) for split in needed}
+    for split in needed:
+        check_rows(name, str(_file_of(folder, split)), splits[split])
+    # lm-eval opens the examples' split whether or not there are examples.
+    opened = [definition[key] for key in SPLIT_KEYS if definition.get(key)]
+    splits = dict.fromkeys(opened, splits[needed[0]]) | splits
+    changed = {"task": name, "custom_dataset": lambda **_: splits, "dataset_kwargs": None}
+    return {"group": "local", "task": [changed]}
+
+
+def _file_of(folder: Path, split: str) -> Path:
+    parquet = folder / f"{split}.parquet"
+    return parquet if parquet.is_file() else folder / f"{split}.jsonl"
+
+
+def read_file(path: Path) -> Any:
+    """Reads a file of JSON lines or parquet as a data set of the package datasets.
+
+    Raises:
+        DataError: When it holds no rows or cannot be read; names the line of JSON.
+        FileNotFoundError: When there is none.
+    """
+    import pyarrow.parquet
+    from datasets import Dataset
+
+    place, rows = str(path), []
+    try:
+        if path.suffix == ".parquet":
+            rows = pyarrow.parquet.read_table(path).to_pylist()
+        else:
+            lines = enumerate(path.read_bytes().splitlines(), 1)
+            for i, line in ((i, line) for i, line in lines if line.strip()):
+                place = f"{path}, line {i}"
+                rows.append(dict(json.loads(line)))
+                pyarrow.Table.from_pylist([rows[0], rows[-1]])  # raises where types differ
+        place = str(path)
+        found = Dataset.from_list(rows)
+    except (
+        ArithmeticError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        pyarrow.ArrowException,
+    ) as error:
+        raise DataError(
+            f"Expected rows of JSON or parquet, of one type a column, in {place}, "
+            f"found {type(error).__name__}: {one_line(error)}"
+        ) from None
+    if not rows:
+        raise DataError(f"Expected rows in {path}, found none")
+    return found
+
+
+def _ready(task: Any, config: EvaluationConfig, local: Path | None) -> EvaluationTask:
     """Checks a loaded task's data, and says what is to be known of it."""
-    import lm_eval.tasks
-
     name = task.task_name
-    entry = manager.task_index.get(name)
-    path = None if entry is None or entry.yaml_path is None else Path(entry.yaml_path).resolve()
-    root = Path(lm_eval.tasks.__file__).resolve().parent
-    own = path is None or path.is_relative_to(root)
-    hub = [task.get_config("dataset_path"), task.get_config("dataset_name")]
-    data = str(local) if local is not None else " ".join(filter(None, hub))
-    benchmark = PILE13[BY_TASK[name]] if name in BY_TASK else None
+    named = [task.get_config("dataset_path"), task.get_config("dataset_name")]
+    files = (task.get_config("dataset_kwargs") or {}).get("data_files")
+    data = str(local or files or " ".join(filter(None, named)))
+    asked = task.get_config("generation_kwargs") or {}
+    if "custom_generate" in asked and not config.allow_task_code:
+        raise DataError(f"Expected task files without code, found custom_generate in {name}")
     numbers = _numbers(name, task.get_config("num_fewshot"), config)
     needed = needed_splits({key: task.get_config(key) for key in SPLIT_KEYS}, numbers)
     found, dataset = hashlib.sha256(), getattr(task, "dataset", None) or {}
     for split in (split for split in needed if split in dataset):
-        # As JSON, whatever files they came from.
-        for i, row in enumerate(dataset[split], 1):
+        if local is None:  # a folder's are checked before lm-eval reads them
+            check_rows(name, f"{data}, {split}", dataset[split])
+        for row in dataset[split]:
             found.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
-            if own and benchmark is not None and local is None:  # a folder's are checked by line
-                check_rows(benchmark.columns, [(f"{data}, {split}, row {i}", row)])
-    _check_questions(task, data, needed, max(numbers))
+    places = [str(_file_of(local, split)) if local else f"{data}, {split}" for split in needed]
+    _check_questions(task, places or [data], max(numbers))
     return EvaluationTask(
         label=BY_TASK.get(name, name),
         task=task,
-        metric=None if benchmark is None else benchmark.metric,
         num_fewshot=numbers,
-        source=None if own else str(path),
         data=data,
         data_sha256=found.hexdigest(),
     )
 
 
-def _check_questions(task: Any, data: str, needed: Sequence[str], most: int) -> None:
+def _check_questions(task: Any, places: Sequence[str], most: int) -> None:
     """Checks that a task has its examples, and an answer to each question among the choices.
+
+    Args:
+        task: lm-eval's object.
+        places: Where its questions stand, and its examples.
+        most: The largest number of examples.
 
     Raises:
         DataError: When it has not, or lm-eval cannot ask a question.
@@ -176,9 +224,6 @@ def _check_questions(task: Any, data: str, needed: Sequence[str], most: int) -> 
 
     if type(task) is not ConfigurableTask:  # a class of its own, with a logic of its own
         return
-    files = (task.get_config("dataset_kwargs") or {}).get("data_files")
-    files = files if isinstance(files, dict) else dict.fromkeys(needed, files)
-    places = [str(files.get(split) or f"{data}, {split}") for split in needed] or [data]
     parts = [("question", places[0], task.config, task.eval_docs)]
     if most:
         examples = task.sampler.df
@@ -201,20 +246,17 @@ def _check_questions(task: Any, data: str, needed: Sequence[str], most: int) -> 
 
 def _problem(task: Any, config: Any, row: Mapping[str, Any]) -> str | None:
     """Returns why lm-eval cannot ask, or not rate, a question; None where it can."""
-    from jinja2 import TemplateError
-
     try:
         text = task.doc_to_text(row, config.doc_to_text)
         target = task.doc_to_target(row, config.doc_to_target)
         if task.OUTPUT_TYPE != "multiple_choice" or callable(task.config.process_results):
             return None
         choices = task.doc_to_choice(row, config.doc_to_choice)
-    except (*FAILURES, TemplateError) as error:
-        return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    except Exception as error:  # of templates and of functions of a task
+        return one_line(f"{type(error).__name__}: {error}")
     right = text if task.multiple_input else target
     for answer in right if isinstance(right, list) else [right]:
         among = 0 <= answer < len(choices) if isinstance(answer, int) else answer in choices
         if not among:
-            found = " ".join(repr(answer).split())[:100]
-            return f"the answer {found} is none of the {len(choices)} choices"
+            return f"the answer {one_line(repr(answer), 100)} is none of the {len(choices)} choices"
     return None

@@ -1,19 +1,20 @@
-"""Several runs beside each other: records in, the rows of one table out; no HTML."""
+"""What the page on several runs shows: one table, in which the weights are drawn too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bydore_pyro.mixture import Mixture, total_variation
-from bydore_pyro.report.drawing import Look
-from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.report.drawing import domain_looks
+from bydore_pyro.report.run_record import RunRecord, labelled_runs
+from bydore_pyro.report.run_sections import commands
 from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number
 
-__all__ = ["Cell", "Row", "agreement_table", "cautions", "comparison_table"]
+__all__ = ["Cell", "agreement_table", "cautions", "comparison_page", "comparison_table"]
 
 ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # that other rows tell
 
@@ -32,83 +33,99 @@ class Cell:
     drawn: tuple[float, float, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A row of the table, a cell a run; `look` is a domain's."""
-
-    label: str
-    cells: Sequence[Cell]
-    look: Look | None = None
+def comparison_page(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """Returns what the template `comparison.html` shows of runs; several seeds are so many runs."""
+    lone = records[0] if len(records) == 1 else None
+    compared = [
+        run
+        for record in records
+        for run in ((record,) if record.mixture is not None else record.seeds)
+    ]
+    runs = labelled_runs(compared)
+    looks = domain_looks(sorted({name for r in (*records, *runs) for name in r.domains}))
+    place = f"Run folder: {lone.path}" if lone else ", ".join(str(r.path) for r in records)
+    return {
+        "title": f"{lone.label}: {len(runs)} seeds" if lone else f"{len(runs)} runs compared",
+        "subtitle": place,
+        "version": "",
+        "cautions": cautions(runs),
+        "damaged": list(dict.fromkeys(d for record in (*records, *runs) for d in record.damaged)),
+        "verdicts": verdicts_of(lone) if lone else [],
+        "agreement": agreement_table(lone) if lone else Table(),
+        "runs": [run.label for run in runs],
+        "looks": looks,
+        "sections": comparison_table(runs, looks),
+        "commands": commands(runs[0]) if runs else [],
+    }
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
     """Returns why these runs cannot simply be compared, where that is so."""
-    told = []
-    mixtures = [r.mixture for r in records if r.mixture is not None]
-    if len({frozenset(m.names) for m in mixtures}) > 1:
-        told.append("The runs have different domains: a weight that is missing is not zero.")
-    if len({m.tokenizer for m in mixtures if m.tokenizer}) > 1:
-        told.append("The runs count tokens of different tokenizers: their shares do not compare.")
-    if len({m.data_sha256 for m in mixtures if m.data_sha256}) > 1:
-        told.append("The runs searched on different text.")
-    if (
-        len({str(r.asked("run", "validation")) for r in records if r.asked("run", "validation")})
-        > 1
-    ):
-        told.append("The runs have different validation text: their losses do not compare.")
-    if any("stopped" in r.metrics for r in records):
-        stopped = ", ".join(r.label for r in records if "stopped" in r.metrics)
-        told.append(f"These runs stopped before their end: {stopped}.")
-    return told
+    mixtures = [record.mixture for record in records if record.mixture is not None]
+    targets = [str(r.asked("run", "validation") or "") for r in records]
+    told: dict[str, list[Any]] = {
+        "The runs have different domains: a weight that is missing is not zero.": [
+            frozenset(mixture.names) for mixture in mixtures
+        ],
+        "The runs count tokens of different tokenizers: their shares do not compare.": [
+            mixture.tokenizer for mixture in mixtures
+        ],
+        "The runs searched on different text.": [mixture.data_sha256 for mixture in mixtures],
+        "The runs have different validation text: their losses do not compare.": targets,
+    }
+    found = [line for line, values in told.items() if len(set(filter(None, values))) > 1]
+    stopped = ", ".join(record.label for record in records if record.metrics.stopped)
+    return found + ([f"These runs stopped before their end: {stopped}."] if stopped else [])
 
 
 def comparison_table(
-    records: Sequence[RunRecord], looks: Mapping[str, Look]
-) -> dict[str, list[Row]]:
-    """Returns the rows of the table by section: runs, weights, verdicts, options that differ."""
-    return {
+    records: Sequence[RunRecord], names: Iterable[str]
+) -> dict[str, dict[str, list[Cell]]]:
+    """Returns the rows of the table by section and label, a cell a run.
+
+    Args:
+        records: The runs.
+        names: The domains.
+    """
+    sections = {
         "The run": _facts(records),
-        "Weights": _weights(records, looks),
+        "Weights": _weights(records, names),
         "Is it to be believed?": _verdicts(records),
         "Options that differ": _options(records),
     }
+    return {section: rows for section, rows in sections.items() if rows}
 
 
-def _row(records: Sequence[RunRecord], label: str, text: Callable[[RunRecord], str | None]) -> Row:
-    return Row(label=label, cells=[Cell(text=text(record) or ABSENT) for record in records])
-
-
-def _facts(records: Sequence[RunRecord]) -> list[Row]:
+def _facts(records: Sequence[RunRecord]) -> dict[str, list[Cell]]:
     """Returns what each run is, what fresh models on its mixture reached, and what it cost."""
-    rows = [
-        _row(records, "method", lambda r: r.method),
-        _row(records, "seed", lambda r: number(r.number("seed"), 0)),
-    ]
-    losses = [record.numbers("validation_loss_nats_per_token") for record in records]
+    metrics = [record.metrics for record in records]
+    losses = [one.validation_loss_nats_per_token for one in metrics]
+    told = {
+        "method": [record.method for record in records],
+        "seed": [number(one.seed, 0) for one in metrics],
+    }
     for label in dict.fromkeys(label for found in losses for label in found):
-        cells = [Cell(text=number(found.get(label), 4)) for found in losses]
-        rows.append(Row(label=f"loss of a fresh model on {label}, nats per token", cells=cells))
-    first = records[0] if records else None
-    if first is not None and len(records) > 1:
-        rows.append(
-            _row(records, f"total variation from {first.label}", lambda r: _apart(first, r))
-        )
-    return [
-        *rows,
-        _row(records, "tokens", lambda r: count(r.number("search", "tokens"))),
-        _row(records, "FLOPs", lambda r: flops_of(r.number("search", "flops"))),
-        _row(records, "time", lambda r: duration(r.number("search", "seconds"))),
-        _row(records, "folder", lambda r: str(r.path)),
-    ]
+        name = f"loss of a fresh model on {label}, nats per token"
+        told[name] = [number(found.get(label), 4) for found in losses]
+    if len(records) > 1:
+        name = f"total variation from {records[0].label}"
+        told[name] = [_apart(records[0], record) for record in records]
+    told |= {
+        "tokens": [count(one.search.tokens) for one in metrics],
+        "FLOPs": [flops_of(one.search.flops) for one in metrics],
+        "time": [duration(one.search.seconds) for one in metrics],
+        "folder": [str(record.path) for record in records],
+    }
+    return {label: [Cell(text=text) for text in texts] for label, texts in told.items()}
 
 
-def _apart(one: RunRecord, other: RunRecord) -> str | None:
+def _apart(one: RunRecord, other: RunRecord) -> str:
     if one is other or one.mixture is None or other.mixture is None:
-        return None
+        return ABSENT
     return number(total_variation(one.mixture.as_dict(), other.mixture.as_dict()))
 
 
-def _weights(records: Sequence[RunRecord], looks: Mapping[str, Look]) -> list[Row]:
+def _weights(records: Sequence[RunRecord], names: Iterable[str]) -> dict[str, list[Cell]]:
     """Returns a row a domain, the largest mean weight first: of each run weight and interval."""
     mixtures = [record.mixture for record in records]
     known = [mixture for mixture in mixtures if mixture is not None]
@@ -130,41 +147,42 @@ def _weights(records: Sequence[RunRecord], looks: Mapping[str, Look]) -> list[Ro
     def total(name: str) -> float:
         return sum(mixture.as_dict().get(name, 0.0) for mixture in known)
 
-    return [
-        Row(label=name, cells=[cell(mixture, name) for mixture in mixtures], look=looks[name])
-        for name in sorted(looks, key=total, reverse=True)
-    ]
+    return {
+        name: [cell(mixture, name) for mixture in mixtures]
+        for name in sorted(names, key=total, reverse=True)
+    }
 
 
-def _verdicts(records: Sequence[RunRecord]) -> list[Row]:
+def _verdicts(records: Sequence[RunRecord]) -> dict[str, list[Cell]]:
     found = [{v.question: v for v in verdicts_of(record)} for record in records]
-    rows = []
-    for question in dict.fromkeys(question for verdicts in found for question in verdicts):
-        verdicts = [of_run.get(question) for of_run in found]
-        cells = [Cell() if v is None else Cell(text="", more=v.answer, level=v.level)
-                 for v in verdicts]  # fmt: skip
-        rows.append(Row(label=question, cells=cells))
-    return rows
-
-
-def _options(records: Sequence[RunRecord]) -> list[Row]:
-    """Returns the options in which runs that have them differ, but for seeds and folders."""
-    places = dict.fromkeys(
-        (part, option)
-        for record in records
-        for part, values in record.config.items()
-        if isinstance(values, dict)
-        for option in values
-    )
-    rows = []
-    for part, option in places:
-        parts = [record.config.get(part) for record in records]
-        told = [
-            _told(values[option]) if isinstance(values, dict) and option in values else ABSENT
-            for values in parts
+    return {
+        question: [
+            Cell(text="", more=one[question].answer, level=one[question].level)
+            if question in one
+            else Cell()
+            for one in found
         ]
+        for question in dict.fromkeys(question for verdicts in found for question in verdicts)
+    }
+
+
+def _options(records: Sequence[RunRecord]) -> dict[str, list[Cell]]:
+    """Returns the options in which runs that have them differ, but for seeds and folders."""
+    known = [
+        {
+            (part, option): _told(value)
+            for part, values in record.config.items()
+            if isinstance(values, dict)
+            for option, value in values.items()
+        }
+        for record in records
+    ]
+    rows: dict[str, list[Cell]] = {}
+    for part, option in dict.fromkeys(place for options in known for place in options):
+        told = [options.get((part, option), ABSENT) for options in known]
         if len(set(told) - {ABSENT}) > 1 and (part, option) not in ASIDE:
-            rows.append(Row(label=option, cells=[Cell(text=text) for text in told]))
+            label = f"{part} {option}" if option in rows else option
+            rows[label] = [Cell(text=text) for text in told]
     return rows
 
 

@@ -26,24 +26,20 @@ __all__ = [
     "INK",
     "MOST_DRAWN",
     "MOST_POINTS",
-    "ROW",
+    "SHORT",
     "Look",
-    "band_trace",
     "domain_looks",
     "escaped",
     "figure_of",
-    "labelled_rows",
-    "line_trace",
-    "marked_x",
+    "mark",
     "plain_numbers",
-    "point_trace",
     "thinned",
+    "trace",
     "word_trace",
 ]
 
 MOST_DRAWN = 40  # domains in a figure; the tables hold all
 MOST_POINTS = 500  # of a line
-ROW = 26  # pixels
 SHORT = 18  # characters beside an axis: a phone has room for them
 DASHES = ("solid", "dash", "dot", "dashdot")
 INK, FAINT, GRID = "#1f2328", "#6b7280", "#e6e8eb"
@@ -70,9 +66,12 @@ LAYOUT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a domain is drawn wherever it stands; `key` ties table, legend and figures."""
+    """How a domain is drawn wherever it stands; `key` ties table, legend and figures.
 
-    key: str
+    What belongs to no domain has no key.
+    """
+
+    key: str = ""
     name: str
     colour: str
     dash: str = "solid"
@@ -108,122 +107,69 @@ def escaped(text: str, most: int = 40) -> str:
     return html.escape(shortened(text, most), quote=False).replace("$", "&#36;")
 
 
-def line_trace(
+def trace(
     x: Sequence[float] | np.ndarray,
     y: Sequence[float] | np.ndarray,
+    look: Look,
     *,
-    keys: Sequence[str] = (),
-    colour: str,
-    width: float,
-    dash: str = "solid",
-    text: str,
+    told: str = "",
     hover: str = "%{meta.told}",
+    mode: str = "lines",
+    width: float = 1.8,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Returns a line that shows `text`, through the template `hover`, under the pointer."""
+    """Returns a line, points or both.
+
+    Args:
+        x: Where they are.
+        y: As many.
+        look: Of what they belong to.
+        told: What stands under the pointer, as HTML that plotly reads; the name if not given.
+        hover: The template that shows it.
+        mode: "lines", "markers" or "lines+markers".
+        width: Of the line, in pixels.
+        more: Attributes of plotly's trace, instead of these.
+    """
     return {
         "type": "scatter",
-        "mode": "lines",
+        "mode": mode,
         "x": plain_numbers(x),
         "y": plain_numbers(y),
-        "line": {"color": colour, "width": width, "dash": dash},
-        "meta": {"keys": list(keys), "width": width, "told": text},
-        "hovertemplate": f"{hover}<extra></extra>",
-    }
-
-
-def point_trace(
-    x: float,
-    y: float,
-    *,
-    keys: Sequence[str] = (),
-    colour: str,
-    symbol: str = "circle",
-    size: int = 10,
-    text: str,
-) -> dict[str, Any]:
-    """Returns a point that shows `text` under the pointer."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "cliponaxis": False,
-        "x": plain_numbers([x]),
-        "y": plain_numbers([y]),
-        "marker": {
-            "color": colour,
-            "symbol": symbol,
-            "size": size,
-            "line": {"color": colour if symbol.endswith("-open") else "white", "width": 1},
+        "line": {"color": look.colour, "width": width, "dash": look.dash},
+        "marker": {"color": look.colour, "size": 7},
+        "meta": {
+            "keys": [look.key] if look.key else [],
+            "width": width,
+            "told": told or escaped(look.name),
         },
-        "meta": {"keys": list(keys), "told": text},
-        "hovertemplate": "%{meta.told}<extra></extra>",
+        "hovertemplate": f"{hover}<extra></extra>",
+        **more,
     }
 
 
-def word_trace(x: float, y: float, *, keys: Sequence[str] = (), text: str) -> dict[str, Any]:
-    """Returns a word that ends at a point, above it."""
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": plain_numbers([x]),
-        "y": plain_numbers([y]),
-        "text": [escaped(text, SHORT)],
-        "textposition": "top left",
-        "textfont": {"size": 12},
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "meta": {"keys": list(keys)},
-    }
+def word_trace(x: float, y: float, look: Look) -> dict[str, Any]:
+    """Returns a domain's name, which ends at a point, above it."""
+    return trace(
+        *([x], [y], look),
+        mode="text",
+        text=[escaped(look.name, SHORT)],
+        textposition="top left",
+        textfont={"size": 12},
+        cliponaxis=False,
+        hovertemplate=None,
+        hoverinfo="skip",
+    )
 
 
-def band_trace() -> dict[str, Any]:
-    """Returns the empty band that a domain's spread is drawn in when it is singled out."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [],
-        "y": [],
-        "fill": "toself",
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "meta": {"role": "band"},
-    }
-
-
-def labelled_rows(labels: Sequence[str]) -> dict[str, Any]:
-    """Returns a vertical axis of labelled rows, the first on top."""
-    return {
-        "tickvals": list(range(len(labels))),
-        "ticktext": [escaped(label, SHORT) for label in labels],
-        "range": [len(labels) - 0.4, -0.6],
-        "showgrid": False,
-    }
-
-
-def marked_x(x: float, text: str) -> dict[str, list[dict[str, Any]]]:
-    """Returns the parts of a layout that draw an upright line with a word on top."""
-    line = {
-        "type": "line",
-        "xref": "x",
-        "yref": "paper",
-        "x0": x,
-        "x1": x,
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": FAINT, "width": 1.5, "dash": "dot"},
-        "layer": "between",  # above the grid, below the lines
-    }
-    word = {
-        "x": x,
-        "y": 1,
-        "xref": "x",
-        "yref": "paper",
-        "text": text,
-        "showarrow": False,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "font": {"size": 12, "color": FAINT},
-    }
-    return {"shapes": [line], "annotations": [word]}
+def mark(figure: Figure, x: float, text: str, side: str = "right") -> None:
+    """Adds an upright line below all others, with a word on top to its side."""
+    figure.add_vline(
+        x,
+        layer="below",
+        line={"color": FAINT, "width": 1.5, "dash": "dot"},
+        annotation={"text": text, "yanchor": "bottom", "font": {"size": 12, "color": FAINT}},
+        annotation_position=f"top {side}",
+    )
 
 
 def figure_of(
@@ -232,7 +178,6 @@ def figure_of(
     height: int,
     xaxis: Mapping[str, Any],
     yaxis: Mapping[str, Any],
-    **layout: Any,
 ) -> Figure:
     """Returns a figure in the report's style, of a height in pixels and as wide as there is room.
 
@@ -242,4 +187,4 @@ def figure_of(
     from plotly.graph_objects import Figure
 
     axes = {"xaxis": {**AXIS, **xaxis}, "yaxis": {**AXIS, **yaxis}}
-    return Figure(data=list(traces), layout={**LAYOUT, "height": height, **axes, **layout})
+    return Figure(data=list(traces), layout={**LAYOUT, "height": height, **axes})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,29 +11,27 @@ import numpy as np
 from bydore_pyro.report.drawing import (
     INK,
     MOST_DRAWN,
-    ROW,
+    SHORT,
     Look,
-    band_trace,
     escaped,
     figure_of,
-    labelled_rows,
-    line_trace,
-    marked_x,
+    mark,
     plain_numbers,
-    point_trace,
     thinned,
+    trace,
     word_trace,
 )
-from bydore_pyro.report.matching_words import rounds_in
-from bydore_pyro.report.run_record import RunRecord, Trajectory
+from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.verdicts import average_start
 from bydore_pyro.report.words import number
 
 if TYPE_CHECKING:
+    import xarray
     from plotly.graph_objects import Figure
 
 __all__ = [
     "SMOOTHED",
+    "lengths_figure",
     "losses_figure",
     "rounds_figure",
     "running_mean",
@@ -41,11 +40,15 @@ __all__ = [
 ]
 
 SMOOTHED = 10  # steps of the losses' running mean
+ROW = 26  # pixels
 MOST_WORDS = 5  # at the ends of lines, for who prints in grey
 MOST_ROUNDS_DRAWN, MOST_UNNAMED = 8, 0.05  # domains; weights that are not named in the figure
 AT_STEP = "%{meta.told}<br>step %{x}: %{y:.4f}"
 IN_ROUND = "%{meta.told}<br>rounds 1 to %{x}: %{y:.4f}"
 ALONE = "%{meta.told}<br>round %{x} alone: %{y:.4f}"
+FOR_RUN = "%{meta.told}<br>a run of %{x:.3s} tokens: %{y:.4g}"
+STEPS = {"title": {"text": "step"}}
+WEIGHTS = {"title": {"text": "weight"}, "rangemode": "tozero"}
 
 
 def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -59,40 +62,40 @@ def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | Non
     order = sorted(mixture.names, key=lambda name: -weights[name])[:MOST_DRAWN]
     traces: list[dict[str, Any]] = []
     for row, name in enumerate(order):
-        look = looks[name]
-        told = f"{escaped(name)}: {number(weights[name], 4)}"
+        look = dataclasses.replace(looks[name], dash="solid")
+        told, bars = (
+            f"{escaped(name)}: {number(weights[name], 4)}",
+            list[tuple[int, float, float]](),
+        )
+        points = [(weights[name], "diamond", 10)]
         if name in free:
             told += f"<br>free of the cap {number(free[name], 4)}"
+            points.append((free[name], "diamond-open", 8))
         if name in hdi:
             low, high = hdi[name]
             told += f"<br>{mixture.hdi_probability:.0%} interval {number(low)} to {number(high)}"
+            bars.append((2, low, high))
         if name in record.draws:
-            low, _, high = record.draws[name].quartiles
+            low, high = record.draws[name].lower, record.draws[name].upper
             told += f"<br>half of the posterior {number(low)} to {number(high)}"
-        shared: dict[str, Any] = {"keys": [look.key], "text": told}
-        for width, ends in ((2, hdi.get(name)), (7, _middle_half(record, name))):
-            if ends is not None:
-                y = [float(row)] * 3  # the middle can be pointed at as well
-                x = [ends[0], sum(ends) / 2, ends[1]]
-                traces.append(line_trace(x, y, colour=look.colour, width=width, **shared))
-        traces.append(point_trace(weights[name], row, colour=INK, symbol="diamond", **shared))
-        if name in free:
-            traces.append(
-                point_trace(free[name], row, colour=INK, symbol="diamond-open", size=8, **shared)
-            )
-    return figure_of(
-        traces,
-        height=ROW * len(order) + 102,
-        xaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
-        yaxis=labelled_rows(order),
-        **marked_x(1 / len(mixture.names), "uniform"),
-    )
-
-
-def _middle_half(record: RunRecord, name: str) -> tuple[float, float] | None:
-    """Returns the quartiles of a weight around its median, None where they are not known."""
-    draws = record.draws.get(name)
-    return None if draws is None else (draws.quartiles[0], draws.quartiles[2])
+            bars.append((7, low, high))
+        for width, low, high in bars:
+            ends = [low, (low + high) / 2, high]  # the middle can be pointed at as well
+            traces.append(trace(ends, [row] * 3, look, told=told, width=width))
+        for x, symbol, size in points:
+            line = {"color": INK if symbol.endswith("-open") else "white", "width": 1}
+            marker = {"color": INK, "symbol": symbol, "size": size, "line": line}
+            more: dict[str, Any] = {"marker": marker, "cliponaxis": False}
+            traces.append(trace([x], [row], look, told=told, mode="markers", **more))
+    rows = {
+        "tickvals": list(range(len(order))),
+        "ticktext": [escaped(name, SHORT) for name in order],
+        "range": [len(order) - 0.4, -0.6],
+        "showgrid": False,
+    }
+    figure = figure_of(traces, height=ROW * len(order) + 102, xaxis=WEIGHTS, yaxis=rows)
+    mark(figure, 1 / len(mixture.names), "uniform")
+    return figure
 
 
 def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -100,52 +103,34 @@ def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | 
     trajectory = record.trajectory
     if trajectory is None:
         return None
-    chosen, start = thinned(len(trajectory.steps)), average_start(record)
-    means = trajectory.by_domain["mean"]
-    spread = trajectory.by_domain.get("standard_deviation")
+    means, steps = trajectory["mean"].values, trajectory["step"].values
+    chosen, start = thinned(len(steps)), average_start(record)
+    spread = trajectory.get("standard_deviation")
     traces: list[dict[str, Any]] = []
-    for k in _largest(trajectory.names, means[start:].mean(0), looks):
-        name = trajectory.names[k]
-        look = looks[name]
-        trace = line_trace(
-            trajectory.steps[chosen],
-            means[chosen, k],
-            keys=[look.key],
-            colour=look.colour,
-            width=1.8,
-            dash=look.dash,
-            text=escaped(name),
-            hover=AT_STEP if spread is None else f"{AT_STEP} ± %{{customdata:.4f}}",
-        )
+    for k, look in _largest(trajectory, means[start:].mean(0), looks):
+        one = trace(steps[chosen], means[chosen, k], look, hover=AT_STEP)
         if spread is not None:
-            trace["customdata"] = plain_numbers(spread[chosen, k])
-        traces.append(trace)
-    if record.by_matching:
-        marks = _marked_rounds(record)
-        for trace in traces:  # weights stay between rounds
-            trace["line"]["shape"] = "hv"
-    else:
-        first = float(trajectory.steps[min(start, len(trajectory.steps) - 1)])
-        marks = marked_x(first, "averaged from here")
-    return figure_of(
-        [*traces, *_words(trajectory, looks), band_trace()],
-        height=420,
-        xaxis={"title": {"text": "step"}},
-        yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
-        **marks,
-    )
-
-
-def _marked_rounds(record: RunRecord) -> dict[str, list[dict[str, Any]]]:
-    """Returns the parts of a layout that mark every round of a search by matching."""
-    marks: dict[str, list[dict[str, Any]]] = {"shapes": [], "annotations": []}
-    rounds = rounds_in(record.metrics)
-    for place, one in enumerate(rounds, start=1):
-        marked = marked_x(max(0, one.step - 1), f"round {place}" if len(rounds) < 7 else "")
-        marked["annotations"][0]["xanchor"] = "right"
-        for part, drawn in marked.items():
-            marks[part] += drawn
-    return marks
+            one["customdata"] = plain_numbers(spread.values[chosen, k])
+            one["hovertemplate"] = f"{AT_STEP} ± %{{customdata:.4f}}<extra></extra>"
+        if record.by_matching:  # weights stay between rounds
+            one["line"]["shape"] = "hv"
+        traces.append(one)
+    room, placed = 0.07 * float(means.max()), list[float]()
+    for k, look in _largest(trajectory, means[-1], looks)[:MOST_WORDS]:
+        y = float(means[-1, k])
+        if all(abs(y - other) > room for other in placed):
+            placed.append(y)
+            traces.append(word_trace(float(steps[-1]), y, look))
+    band = {"fill": "toself", "hoverinfo": "skip", "meta": {"role": "band"}, "line": {"width": 0}}
+    traces.append({"type": "scatter", "mode": "lines", "x": [], "y": [], **band})
+    figure = figure_of(traces, height=420, xaxis=STEPS, yaxis=WEIGHTS)
+    rounds = record.metrics.matching.rounds
+    for place, one_round in enumerate(rounds, start=1):
+        word = f"round {place}" if len(rounds) < 7 else ""
+        mark(figure, max(0, one_round.step - 1), word, "left")
+    if not record.by_matching:
+        mark(figure, float(steps[min(start, len(steps) - 1)]), "averaged from here")
+    return figure
 
 
 def rounds_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -153,52 +138,27 @@ def rounds_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
 
     None where a run has no two rounds to compare.
     """
-    rounds = rounds_in(record.metrics)
+    rounds = record.metrics.matching.rounds
     if len(rounds) < 2:
         return None
-    last = rounds[-1].weights
+    last, nothing = rounds[-1].weights, float("nan")
     order = sorted((name for name in last if name in looks), key=lambda name: -last[name])
-    numbers = [float(place) for place in range(1, len(rounds) + 1)]
+    places = np.arange(1, len(rounds) + 1)
     traces: list[dict[str, Any]] = []
     for name in order[:MOST_ROUNDS_DRAWN]:
-        look, nothing = looks[name], float("nan")
+        look = looks[name]
         together = [one.weights.get(name, nothing) for one in rounds]
         alone = [one.alone.get(name, nothing) for one in rounds]
-        shared: dict[str, Any] = {"keys": [look.key], "colour": look.colour, "width": 1.8}
-        line = line_trace(
-            numbers, together, **shared, dash=look.dash, text=escaped(name), hover=IN_ROUND
-        )
-        dots = line_trace(numbers, alone, **shared, text=escaped(name), hover=ALONE)
-        dots |= {"mode": "markers", "marker": {"color": look.colour, "size": 9}}
-        traces += [line, dots]
-        if together[-1] > MOST_UNNAMED:
-            keys = [look.key]
-            traces.append(word_trace(numbers[-1], together[-1], keys=keys, text=name))
-    return figure_of(
-        traces,
-        height=360,
-        xaxis={
-            "title": {"text": "round"},
-            "dtick": max(1, len(rounds) // 10),
-            "range": [0.85, len(rounds) + 0.15],
-        },
-        yaxis={"title": {"text": "weight"}, "rangemode": "tozero"},
-    )
-
-
-def _words(trajectory: Trajectory, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
-    """Returns the names of the largest weights at the ends of their lines, where there is room."""
-    last = trajectory.by_domain["mean"][-1]
-    room = 0.07 * float(trajectory.by_domain["mean"].max())
-    placed: list[float] = []
-    words = []
-    for k in _largest(trajectory.names, last, looks)[:MOST_WORDS]:
-        y, name = float(last[k]), trajectory.names[k]
-        if all(abs(y - other) > room for other in placed):
-            placed.append(y)
-            keys = [looks[name].key]
-            words.append(word_trace(float(trajectory.steps[-1]), y, keys=keys, text=name))
-    return words
+        traces.append(trace(places, together, look, hover=IN_ROUND))
+        traces.append(trace(places, alone, look, hover=ALONE, mode="markers"))
+        if last[name] > MOST_UNNAMED:
+            traces.append(word_trace(len(rounds), last[name], look))
+    xaxis = {
+        "title": {"text": "round"},
+        "dtick": max(1, len(rounds) // 10),
+        "range": [0.85, len(rounds) + 0.15],
+    }
+    return figure_of(traces, height=360, xaxis=xaxis, yaxis=WEIGHTS)
 
 
 def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
@@ -209,59 +169,58 @@ def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
     trajectory = record.trajectory
     if trajectory is None:
         return None
-    chosen = thinned(len(trajectory.steps))
+    steps = trajectory["step"].values
+    ends = [int(one.step) - 1 for one in record.metrics.matching.rounds]
+    measured = [k for k in ends if 0 <= k < len(steps)]
     traces: list[dict[str, Any]] = []
 
-    def line(values: np.ndarray, column: str, **look: Any) -> None:
-        if record.by_matching and column != "train_loss":
-            places = _measured(record, trajectory)
-            trace = line_trace(trajectory.steps[places], values[places], **look, hover=AT_STEP)
-            trace |= {"mode": "lines+markers", "marker": {"color": look["colour"], "size": 7}}
-        else:
-            steps, smoothed = trajectory.steps[chosen], running_mean(values)[chosen]
-            trace = line_trace(steps, smoothed, **look, hover=AT_STEP)
-        traces.append(trace)
+    def draw(values: np.ndarray, look: Look, width: float, *, in_rounds: bool) -> None:
+        places = np.array(measured, dtype=int) if in_rounds else thinned(len(steps))
+        drawn = (values if in_rounds else running_mean(values))[places]
+        mode = "lines+markers" if in_rounds else "lines"
+        traces.append(trace(steps[places], drawn, look, hover=AT_STEP, mode=mode, width=width))
 
-    losses = trajectory.by_domain.get("losses")
-    if losses is not None:
-        for k in _largest(trajectory.names, trajectory.by_domain["mean"].mean(0), looks):
-            look = looks[trajectory.names[k]]
-            line(
-                losses[:, k],
-                "losses",
-                keys=[look.key],
-                colour=look.colour,
-                width=1.2,
-                dash=look.dash,
-                text=escaped(trajectory.names[k]),
-            )
-    for column, told, dash in (
-        ("train_loss", "training batch", "dash"),
-        ("validation_loss", "validation", "solid"),
-    ):
-        if column in trajectory.by_step:
-            values = trajectory.by_step[column]
-            line(values, column, colour=INK, width=2.4, dash=dash, text=told)
+    if "losses" in trajectory:
+        for k, look in _largest(trajectory, trajectory["mean"].values.mean(0), looks):
+            draw(trajectory["losses"].values[:, k], look, 1.2, in_rounds=record.by_matching)
+    if "train_loss" in trajectory:
+        look = Look(name="training batch", colour=INK, dash="dash")
+        draw(trajectory["train_loss"].values, look, 2.4, in_rounds=False)
+    if "validation_loss" in trajectory:
+        look = Look(name="validation", colour=INK)
+        draw(trajectory["validation_loss"].values, look, 2.4, in_rounds=record.by_matching)
     if not traces:
         return None
-    return figure_of(
-        traces,
-        height=420,
-        xaxis={"title": {"text": "step"}},
-        yaxis={"title": {"text": "nats per token"}},
-    )
+    yaxis = {"title": {"text": "nats per token"}}
+    return figure_of(traces, height=420, xaxis=STEPS, yaxis=yaxis)
 
 
-def _measured(record: RunRecord, trajectory: Trajectory) -> np.ndarray:
-    """Returns the places of the steps whose records a round ends."""
-    ends = [one.step - 1 for one in rounds_in(record.metrics)]
-    return np.array([k for k in ends if 0 <= k < len(trajectory.steps)], dtype=int)
+def lengths_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
+    """Draws the weights over the lengths of runs, with their intervals; None of fewer than two."""
+    lengths, traces = record.lengths, list[dict[str, Any]]()
+    drawn = [name for name in record.largest_by_length if name in looks][:MOST_DRAWN]
+    if not drawn:
+        return None
+    for name in drawn:
+        solid = dataclasses.replace(looks[name], dash="solid")
+        for one in lengths:
+            if name in one.low and name in one.high:
+                ends = [one.low[name], one.high[name]]
+                traces.append(trace([one.tokens] * 2, ends, solid, hover=FOR_RUN, width=1))
+        tokens = [one.tokens for one in lengths]
+        weights = [one.weights.get(name, 0.0) for one in lengths]
+        traces.append(trace(tokens, weights, looks[name], hover=FOR_RUN, mode="lines+markers"))
+    xaxis = {"title": {"text": "tokens of the run"}, "type": "log"}
+    return figure_of(traces, height=340, xaxis=xaxis, yaxis=WEIGHTS)
 
 
-def _largest(names: Sequence[str], weights: np.ndarray, looks: Mapping[str, Look]) -> list[int]:
-    """Returns the places of the domains that are drawn, by falling weight."""
+def _largest(
+    trajectory: xarray.Dataset, weights: np.ndarray, looks: Mapping[str, Look]
+) -> list[tuple[int, Look]]:
+    """Returns the places and looks of the domains that are drawn, by falling weight."""
+    names = [str(name) for name in trajectory["domain"].values]
     order = [int(k) for k in np.argsort(-np.nan_to_num(weights))]
-    return [k for k in order if names[k] in looks][:MOST_DRAWN]
+    return [(k, looks[names[k]]) for k in order if names[k] in looks][:MOST_DRAWN]
 
 
 def running_mean(values: np.ndarray) -> np.ndarray:

@@ -5,59 +5,39 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.report.run_files import Length, Manifest, Metrics, as_number, read_as
 from bydore_pyro.utils import DataError, RunFolderError
+
+if TYPE_CHECKING:
+    import xarray
 
 __all__ = [
     "Draws",
     "RunRecord",
     "SeedsAgreement",
-    "Trajectory",
-    "as_number",
     "labelled_runs",
-    "named_numbers",
     "read_run",
-    "unlearned",
 ]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trajectory:
-    """What was noted at every step.
-
-    Attributes:
-        names: The domains.
-        steps: Their numbers, ``(steps,)``.
-        by_domain: Columns ``(steps, K)`` by name, in the order of `names`.
-        by_step: Columns ``(steps,)`` by name.
-    """
-
-    names: tuple[str, ...]
-    steps: np.ndarray
-    by_domain: Mapping[str, np.ndarray]
-    by_step: Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What the draws of a posterior say of one weight.
+    """What the draws of a posterior say of one weight: its quartiles, and the share of the draws
+    above ``1 / K``."""
 
-    Attributes:
-        quartiles: Lower quartile, median, upper quartile.
-        above_uniform: Share of the draws above ``1 / K``.
-    """
-
-    quartiles: tuple[float, float, float]
+    lower: float
+    upper: float
     above_uniform: float
 
 
@@ -91,7 +71,8 @@ class RunRecord:
         metrics: What it cost and reached.
         manifest: The data.
         mixture: The weights.
-        trajectory: Of the steps.
+        trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
+            columns ``(step,)``.
         draws: Of the posterior, by domain.
         agreement: Of several seeds, by domain.
         seeds: The runs of several seeds.
@@ -101,10 +82,10 @@ class RunRecord:
     path: Path
     label: str
     config: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    manifest: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=partial(read_as, Metrics, {}))
+    manifest: Manifest = field(default_factory=partial(read_as, Manifest, {}))
     mixture: Mixture | None = None
-    trajectory: Trajectory | None = None
+    trajectory: xarray.Dataset | None = None
     draws: Mapping[str, Draws] = field(default_factory=dict)
     agreement: Mapping[str, SeedsAgreement] = field(default_factory=dict)
     seeds: tuple[RunRecord, ...] = ()
@@ -113,7 +94,18 @@ class RunRecord:
     @property
     def method(self) -> str:
         """What found the weights: a method's name, "search" where it is the search itself."""
-        return str(self.metrics.get("method") or self.asked("fit", "method") or "search")
+        return str(self.metrics.method or self.asked("fit", "method") or "search")
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search found them, which has a posterior of its own."""
+        return self.method in ("search", "bydore")
+
+    @property
+    def by_matching(self) -> bool:
+        """Whether a search found it by gradient matching, not by linear evidence."""
+        by_options = self.searched and self.asked("search", "evidence") == "matching"
+        return by_options or bool(self.metrics.matching.rounds)
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -121,77 +113,44 @@ class RunRecord:
         return self.mixture.names if self.mixture is not None else tuple(self.agreement)
 
     @property
-    def by_matching(self) -> bool:
-        """Whether a search found it by gradient matching, not by linear evidence."""
-        if isinstance(self.metrics.get("matching"), dict):
-            return True
-        searched = self.method in ("search", "bydore")
-        return searched and self.asked("search", "evidence") == "matching"
+    def lengths(self) -> list[Length]:
+        """The lengths of runs that there are weights for, the shortest first."""
+        return sorted(
+            (one for one in self.metrics.lengths if one.tokens > 0), key=lambda one: one.tokens
+        )
+
+    @property
+    def largest_by_length(self) -> list[str]:
+        """The domains by falling weight, the largest of all lengths; none of fewer than two."""
+        if len(self.lengths) < 2:
+            return []
+        of_lengths = [one.weights for one in self.lengths]
+        largest = {name: max(w.get(name, 0.0) for w in of_lengths) for name in of_lengths[0]}
+        return sorted(largest, key=lambda name: -largest[name])
 
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""
         values = self.config.get(part)
         return values.get(option) if isinstance(values, dict) else None
 
-    def number(self, *keys: str) -> float | None:
-        """Returns a finite number of the metrics, None where there is none at that place."""
-        value: Any = self.metrics
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        return as_number(value)
+    def asked_number(self, part: str, option: str) -> float | None:
+        """Returns the number that an option names, None where it names none."""
+        return as_number(self.asked(part, option))
 
-    def numbers(self, *keys: str) -> dict[str, float]:
-        """Returns the finite numbers by name at a place of the metrics."""
-        value: Any = self.metrics
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        return named_numbers(value)
+    def asked_tokens(self) -> float:
+        """Returns the tokens of the training that was asked for, 0 where they are not known."""
+        steps, sequences = (self.asked_number("search", o) for o in ("steps", "batch_sequences"))
+        return (steps or 0) * (sequences or 0) * (self.asked_number("run", "sequence_length") or 0)
 
-    def plain_training(self) -> float | None:
-        """Returns the FLOPs of a plain training of the proxy over the tokens that were asked for.
+    def plain_trainings(self) -> float | None:
+        """Returns the cost in plain trainings of the proxy over the tokens that were asked for.
 
         Known where the run trained at all: FLOPs of its training by token, times those tokens.
         """
-        spent = self.numbers("search", "parts", "train")
-        lengths = [
-            as_number(self.asked(*place))
-            for place in (
-                ("search", "steps"),
-                ("search", "batch_sequences"),
-                ("run", "sequence_length"),
-            )
-        ]
-        tokens = math.prod(length or 0 for length in lengths)
-        if not tokens or not spent.get("tokens") or not spent.get("flops"):
+        spent, trained = self.metrics.search, self.metrics.search.parts.get("train")
+        if not trained or not trained.flops or not trained.tokens or not self.asked_tokens():
             return None
-        return spent["flops"] / spent["tokens"] * tokens
-
-
-def as_number(value: Any) -> float | None:
-    """Returns a finite number, None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
-
-
-def named_numbers(value: Any) -> dict[str, float]:
-    """Returns the finite numbers of an object by their names; nothing of what is none."""
-    items = value.items() if isinstance(value, dict) else ()
-    found = {str(name): as_number(item) for name, item in items}
-    return {name: item for name, item in found.items() if item is not None}
-
-
-def unlearned(metrics: Mapping[str, Any]) -> str:
-    """Returns what a run noted of a proxy that has not learned, "" where it noted nothing."""
-    for place in (metrics, metrics.get("details")):  # a search's own, and that of a fit
-        learning = place.get("learning") if isinstance(place, Mapping) else None
-        warning = learning.get("warning") if isinstance(learning, Mapping) else None
-        if isinstance(warning, str):
-            return warning
-    return ""
+        return (spent.flops or 0.0) / (trained.flops / trained.tokens * self.asked_tokens())
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
@@ -226,8 +185,8 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         path=folder,
         label=label or folder.resolve().name or str(folder),
         config=attempt("config.json", _read_object) or {},
-        metrics=attempt("metrics.json", _read_object) or {},
-        manifest=attempt("manifest.json", _read_object) or {},
+        metrics=read_as(Metrics, attempt("metrics.json", _read_object)),
+        manifest=read_as(Manifest, attempt("manifest.json", _read_object)),
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),
         draws=attempt("posterior.nc", _read_draws) or {},
@@ -238,14 +197,13 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
 
 
 def labelled_runs(records: list[RunRecord]) -> list[RunRecord]:
-    """Returns runs whose labels differ: by their folders' names, by whole paths, by number."""
-    for label in (lambda r: r.label, lambda r: str(r.path)):
-        labels = [label(record) for record in records]
-        if len(set(labels)) == len(labels):
-            break
-    else:
-        labels = [f"{record.path} ({i})" for i, record in enumerate(records, start=1)]
-    return [dataclasses.replace(r, label=label) for r, label in zip(records, labels, strict=True)]
+    """Returns runs whose labels differ: they are numbered where two folders have one name."""
+    if len({record.label for record in records}) == len(records):
+        return records
+    return [
+        dataclasses.replace(record, label=f"{place}: {record.label}")
+        for place, record in enumerate(records, start=1)
+    ]
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -277,37 +235,22 @@ def _read_seeds(folder: Path) -> list[RunRecord]:
     return [read_run(path, f"seed {seed}") for seed, path in sorted(found)]
 
 
-def _read_trajectory(path: Path) -> Trajectory:
+def _read_trajectory(path: Path) -> xarray.Dataset:
     import xarray
 
-    with xarray.open_dataset(path, engine="h5netcdf") as data:
-        columns = {name: data[name].transpose("step", ...).values for name in data.data_vars}
-        steps = data["step"].values
-        names = tuple(str(name) for name in data["domain"].values)
-        if len(steps) == 0 or columns["mean"].shape != (len(steps), len(names)):
-            raise DataError("Expected the mean weights of every step")
-        return Trajectory(
-            names=names,
-            steps=steps.astype(int),
-            by_domain={
-                str(n): c for n, c in columns.items() if c.shape == (len(steps), len(names))
-            },
-            by_step={str(n): c for n, c in columns.items() if c.shape == (len(steps),)},
-        )
+    data = xarray.load_dataset(path, engine="h5netcdf").transpose("step", "domain")
+    if not data.sizes["step"] or data["mean"].dims != ("step", "domain"):
+        raise DataError("Expected the mean weights of every step")
+    return data
 
 
 def _read_draws(path: Path) -> dict[str, Draws]:
     import xarray
 
-    with xarray.open_dataset(path, engine="h5netcdf", group="posterior") as data:
-        w = data["w"].transpose("chain", "draw", "domain").values
-        names = [str(name) for name in data["domain"].values]
-    w = w.reshape(-1, len(names))
-    quartiles = np.quantile(w, [0.25, 0.5, 0.75], axis=0)
-    above = (w > 1 / len(names)).mean(0)
+    posterior = xarray.load_dataset(path, engine="h5netcdf", group="posterior")
+    w = posterior["w"].stack(sample=("chain", "draw")).transpose("domain", "sample").values
+    found = zip(*np.quantile(w, [0.25, 0.75], axis=1), (w > 1 / len(w)).mean(1), strict=True)
     return {
-        name: Draws(
-            quartiles=(float(low), float(middle), float(high)), above_uniform=float(above[k])
-        )
-        for k, (name, low, middle, high) in enumerate(zip(names, *quartiles, strict=True))
+        str(name): Draws(lower=float(lower), upper=float(upper), above_uniform=float(above))
+        for name, (lower, upper, above) in zip(posterior["domain"].values, found, strict=True)
     }

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from bydore_pyro.report.lengths import lengths_in
-from bydore_pyro.report.regression_verdicts import compared_with
-from bydore_pyro.report.run_record import RunRecord, as_number
+from bydore_pyro.report.regression import compared_with
+from bydore_pyro.report.run_files import Cost, as_number
+from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.table import Table
-from bydore_pyro.report.verdicts import (
-    SEARCHES,
-    clear_of_prior,
-    decisions,
-    repeated,
-)
-from bydore_pyro.report.words import ABSENT, count, duration, flops_of, number, percent
+from bydore_pyro.report.verdicts import clear_of_prior, read_often
+from bydore_pyro.report.words import ABSENT, clean, count, duration, flops_of, number, percent
 
 __all__ = [
     "DomainRow",
@@ -27,6 +21,7 @@ __all__ = [
     "cost_table",
     "cost_told",
     "domain_rows",
+    "length_table",
     "loss_table",
     "manifest_table",
     "short_version",
@@ -48,58 +43,60 @@ PARTS = {
     "verify_train": "training fresh models",
     "verify_evaluate": "judging fresh models",
 }
-COSTS = {
-    "search": "Finding the weights",
-    "verification": "Judging the weights by fresh models: not part of the method",
-}
+COUNTED = ("documents", "tokens", "bytes")
+MOST_ROWS = 8  # domains in the table of lengths
 
 
 def asked(record: RunRecord) -> list[tuple[str, str]]:
     """Returns what was asked of a run, as pairs of words; what is not known is left out."""
-    search, run = (partial(record.asked, part) for part in ("search", "run"))
-    validation = run("validation")
-    runs = record.asked("fit", "runs")
-    if runs is not None:
-        return [
+    from bydore_pyro.runs import validation_of
+
+    if record.asked("fit", "runs") is not None:
+        return _told(
             ("Method", record.method),
-            ("Fitted on the finished runs in", str(runs)),
-            ("Loss to lower", str(record.asked("fit", "target"))),
-        ]
-    sizes = [as_number(v) for v in (search("steps"), search("batch_sequences"))]
-    length = as_number(run("sequence_length"))
-    tokens = math.prod(size or 0 for size in (*sizes, length))
-    steps = f"{number(sizes[0], 0)} steps of {number(sizes[1], 0)} sequences "
-    steps += f"of {number(length, 0)} tokens"
-    cap, target = as_number(run("max_epochs")), run("target_tokens")
-    lengths = [as_number(one) for one in (target if isinstance(target, list) else [target])]
-    budget = as_number(record.asked("budget", "budget"))
-    pairs = [
-        ("Method", record.method if record.method != "search" else ""),
-        ("Weights for", f"{len(record.domains)} domains" if record.domains else ""),
-        ("Text", "" if run("data") is None else str(run("data"))),
-        ("Target", ", ".join(map(str, validation)) if validation else ""),
-        ("Proxy", "" if run("proxy") is None else str(run("proxy"))),
-        ("Length", f"{count(tokens)} training tokens: {steps}" if tokens else ""),
+            ("Fitted on the finished runs in", record.asked("fit", "runs")),
+            ("Loss to lower", record.asked("fit", "target")),
+        )
+    data, given = record.asked("run", "data"), record.asked("run", "validation")
+    names = ("steps", "batch_sequences")
+    steps, sequences = (number(record.asked_number("search", one), 0) for one in names)
+    each = number(record.asked_number("run", "sequence_length"), 0)
+    tokens = record.asked_tokens()
+    wanted = record.asked("run", "target_tokens")
+    lengths = [as_number(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
+    runs = ", ".join(count(length) for length in lengths if length)
+    budget, cap = record.asked_number("budget", "budget"), record.asked_number("run", "max_epochs")
+    learner = record.asked("search", "learner")
+    return _told(
+        ("Method", None if record.method == "search" else record.method),
+        ("Weights for", f"{len(record.domains)} domains" if record.domains else None),
+        ("Text", data),
+        ("Target", ", ".join(map(str, validation_of(data, given or [])))),
+        ("Proxy", record.asked("run", "proxy")),
+        (
+            "Length",
+            f"{count(tokens)} training tokens: {steps} steps of {sequences} sequences of {each} "
+            "tokens" if tokens else None,
+        ),
         ("Evidence", _evidence(record)),
-        ("Budget", f"{budget:g} plain trainings of the proxy" if budget else ""),
-        ("Learner", "" if search("learner") in (None, "bayesian") else str(search("learner"))),
-        ("Batches by", "" if search("strategy") is None else str(search("strategy"))),
-        ("For a run of", f"{_listed(lengths)} tokens" if any(lengths) else ""),
-        ("Most epochs", f"{cap:g}" if cap else ""),
-        ("Seed", "" if run("seed") is None else str(run("seed"))),
-    ]
-    return [(name, value) for name, value in pairs if value]
+        ("Budget", f"{budget:g} plain trainings of the proxy" if budget else None),
+        ("Learner", None if learner == "bayesian" else learner),
+        ("Batches by", record.asked("search", "strategy")),
+        ("For a run of", f"{runs} tokens" if runs else None),
+        ("Most epochs", f"{cap:g}" if cap else None),
+        ("Seed", record.asked("run", "seed")),
+    )  # fmt: skip
 
 
-def _listed(lengths: list[float | None]) -> str:
-    return ", ".join(count(length) for length in lengths if length)
+def _told(*pairs: tuple[str, Any]) -> list[tuple[str, str]]:
+    """Returns those pairs that tell something, in words."""
+    return [(name, str(value)) for name, value in pairs if value not in (None, "")]
 
 
 def _evidence(record: RunRecord) -> str:
     """Returns what a search learned from, "" where it does not say so."""
-    rounds = as_number(record.asked("search", "rounds"))
-    share = as_number(record.asked("search", "train_share"))
-    if record.method not in SEARCHES or record.asked("search", "evidence") is None:
+    rounds, share = (record.asked_number("search", one) for one in ("rounds", "train_share"))
+    if not record.searched or record.asked("search", "evidence") is None:
         return ""
     if not record.by_matching:
         return "linear: one hypergradient per step"
@@ -149,8 +146,8 @@ def domain_rows(record: RunRecord) -> list[DomainRow]:
     mixture = record.mixture
     if mixture is None:
         return []
-    names, decided, clear = mixture.names, decisions(record), clear_of_prior(record)
-    epochs, often = record.numbers("run_epochs"), repeated(record)
+    names, decided, clear = mixture.names, mixture.verdicts(), clear_of_prior(record)
+    epochs, often = record.metrics.run_epochs, read_often(record.metrics.run_epochs)
     columns = {"weight": [number(weight, 4) for weight in mixture.weights]}
     if mixture.free_weights is not None:
         columns["uncapped"] = [number(weight, 4) for weight in mixture.free_weights]
@@ -192,7 +189,7 @@ def weights_table(record: RunRecord) -> Table:
 
 def loss_table(record: RunRecord) -> Table:
     """Returns fresh models' losses: label, nats per token, difference from uniform weights."""
-    losses = record.numbers("validation_loss_nats_per_token")
+    losses = record.metrics.validation_loss_nats_per_token
     uniform = losses.get("uniform")
     rows = [
         (
@@ -205,89 +202,88 @@ def loss_table(record: RunRecord) -> Table:
     return Table(header=("fresh model trained on", "nats per token", "than uniform"), rows=rows)
 
 
+def length_table(record: RunRecord) -> Table:
+    """Returns the largest weights by length, with epochs; and what each length leaves unexplained.
+
+    A domain has a row, the largest first. Fewer than two lengths have none.
+    """
+    lengths, names = record.lengths, record.largest_by_length[:MOST_ROWS]
+    if not names:
+        return Table()
+
+    def cells(name: str) -> list[str]:
+        return [
+            f"{number(one.weights.get(name))} ({number(one.epochs.get(name), 1)} x)"
+            for one in lengths
+        ]
+
+    rows = [(clean(name), *cells(name)) for name in names]
+    return Table(
+        header=("tokens of the run", *(count(one.tokens) for one in lengths)),
+        rows=[*rows, ("unexplained", *(percent(one.unexplained) for one in lengths))],
+        caption="The largest weights by length, and how often the run reads each",
+    )
+
+
 def cost_told(record: RunRecord) -> str:
     """Returns what finding the weights cost, on what, in a sentence."""
-    steps, spent = record.number("steps"), record.numbers("search")
-    device, threads = record.metrics.get("device"), record.number("threads")
-    memory, plain = record.number("peak_memory_megabytes"), record.plain_training()
-    trainings = spent.get("flops", 0.0) / plain if plain else None
+    metrics, trainings = record.metrics, record.plain_trainings()
+    spent, threads, memory = metrics.search, metrics.threads, metrics.peak_memory_megabytes
     known = (
-        f"{number(steps, 0)} steps" if steps else "",
-        f"{count(spent.get('tokens'))} tokens" if spent.get("tokens") else "",
-        f"{flops_of(spent.get('flops'))} FLOPs" if spent.get("flops") else "",
+        f"{number(metrics.steps, 0)} steps" if metrics.steps else "",
+        f"{count(spent.tokens)} tokens" if spent.tokens else "",
+        f"{flops_of(spent.flops)} FLOPs" if spent.flops else "",
         f"{number(trainings, 1)} plain trainings of the proxy" if trainings else "",
-        duration(spent["seconds"]) if spent.get("seconds") else "",
-        f"on {device}" if device else "",
+        duration(spent.seconds) if spent.seconds else "",
+        f"on {metrics.device}" if metrics.device else "",
         f"{threads:.0f} thread{'' if threads == 1 else 's'}" if threads else "",
         f"peak memory {number(memory / 1024, 1)} GB" if memory else "",
     )
     return f"Found by {record.method}: {', '.join(filter(None, known)) or 'at no cost'}."
 
 
-def cost_table(record: RunRecord, total: str) -> Table:
-    """Returns what a part of a run cost, its own parts by falling FLOPs, the sum last.
-
-    Args:
-        record: The run.
-        total: "search" or "verification".
-    """
-    content = record.metrics.get(total)
-    parts = content.get("parts") if isinstance(content, dict) else None
-    flops, seconds = record.number(total, "flops"), record.number(total, "seconds")
-    rows = []
-    for name in parts if isinstance(parts, dict) else ():
-        own = record.numbers(total, "parts", name)
-        rows.append((PARTS.get(name, str(name)), own))
-    if flops is None or (not flops and not rows):
+def cost_table(cost: Cost, caption: str) -> Table:
+    """Returns what a part of a run cost: its own parts by falling FLOPs, the sum last."""
+    if cost.flops is None or (not cost.flops and not cost.parts):
         return Table()
-    rows.sort(key=lambda row: -row[1].get("flops", 0.0))
-    rows.append(("in all", record.numbers(total)))
-    cells = [
+    parts = sorted(cost.parts.items(), key=lambda part: -(part[1].flops or 0.0))
+    rows = [
         (
-            label,
-            count(own.get("tokens")),
-            flops_of(own.get("flops")),
-            percent(own.get("flops", 0.0) / flops if flops else None),
-            duration(own.get("seconds")),
-            percent(own.get("seconds", 0.0) / seconds if seconds else None),
+            PARTS.get(name, name),
+            count(one.tokens),
+            flops_of(one.flops),
+            percent((one.flops or 0.0) / cost.flops if cost.flops else None),
+            duration(one.seconds),
+            percent((one.seconds or 0.0) / cost.seconds if cost.seconds else None),
         )
-        for label, own in rows
+        for name, one in [*parts, ("in all", cost)]
     ]
     header = ("part", "tokens", "FLOPs", "share", "time", "share")
-    return Table(header=header, rows=cells, caption=COSTS[total])
+    return Table(header=header, rows=rows, caption=caption)
 
 
 def source_of(record: RunRecord) -> list[tuple[str, str]]:
     """Returns where the text came from, with its hashes."""
     manifest, mixture = record.manifest, record.mixture
-    origin, vocabulary = manifest.get("origin"), as_number(manifest.get("vocabulary"))
-    data, tokenizer = manifest.get("sha256"), manifest.get("tokenizer_sha256")
+    data, tokenizer = manifest.sha256, manifest.tokenizer_sha256
     if mixture is not None:
-        data, tokenizer = data or mixture.data_sha256, tokenizer or mixture.tokenizer
-    files = manifest.get("files")
-    pairs = [
-        ("Origin", "" if origin is None else str(origin)),
-        ("Files or sources", count(len(files)) if isinstance(files, list) else ""),
-        ("Tokens in the vocabulary", count(vocabulary) if vocabulary else ""),
-        ("SHA-256 of the tokens", str(data or "")),
-        ("SHA-256 of the tokenizer", str(tokenizer or "")),
-    ]
-    return [(name, value) for name, value in pairs if value]
+        data, tokenizer = data or mixture.data_sha256 or "", tokenizer or mixture.tokenizer or ""
+    return _told(
+        ("Origin", manifest.origin),
+        ("Files or sources", count(len(manifest.files)) if manifest.files else None),
+        ("Tokens in the vocabulary", count(manifest.vocabulary) if manifest.vocabulary else None),
+        ("SHA-256 of the tokens", data),
+        ("SHA-256 of the tokenizer", tokenizer),
+    )
 
 
 def manifest_table(record: RunRecord) -> Table:
     """Returns a row a domain of the data: counts of both sides, and what was dropped."""
-    domains = record.manifest.get("domains")
     rows = []
-    for name, entry in sorted(domains.items()) if isinstance(domains, dict) else ():
-        cells = [str(name)]
-        for side in ("train", "validation"):
-            own = entry.get(side) if isinstance(entry, dict) else None
-            for column in ("documents", "tokens", "bytes"):
-                cells.append(count(as_number(own.get(column)) if isinstance(own, dict) else None))
-        for column in ("duplicates_dropped", "in_validation_dropped", "skipped"):
-            cells.append(count(as_number(entry.get(column)) if isinstance(entry, dict) else None))
-        rows.append(tuple(cells))
+    for name, one in sorted(record.manifest.domains.items()):
+        counts = [side.get(key) for side in (one.train, one.validation) for key in COUNTED]
+        counts += [one.duplicates_dropped, one.in_validation_dropped, one.skipped]
+        rows.append((name, *map(count, counts)))
     header = ("domain", "documents", "tokens", "bytes", "held-out documents", "tokens", "bytes",
               "duplicates dropped", "dropped: also held out", "rows skipped")  # fmt: skip
     return Table(header=header, rows=rows)
@@ -309,9 +305,8 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
-    lengths = lengths_in(record.metrics)
-    if len(lengths) > 1:
-        longest = f"{lengths[-1].tokens:.12g}"
+    if len(record.lengths) > 1:
+        longest = f"{record.lengths[-1].tokens:.12g}"
         pairs.append(
             ("The weights for another of the lengths",
              f"bydore export {run} --to megatron --target_tokens {longest} --prefix {prefix} "

@@ -7,13 +7,19 @@ from pathlib import Path
 from textwrap import fill
 
 from bydore_pyro.report.comparison import agreement_table
-from bydore_pyro.report.lengths import length_table, lengths_in
-from bydore_pyro.report.matching_words import round_tables, rounds_in
-from bydore_pyro.report.regression_tables import regression_tables
+from bydore_pyro.report.matching import round_tables
+from bydore_pyro.report.regression import regression_tables
 from bydore_pyro.report.run_record import RunRecord, read_run
-from bydore_pyro.report.run_sections import commands, cost_told, loss_table, weights_table
+from bydore_pyro.report.run_sections import (
+    commands,
+    cost_told,
+    length_table,
+    loss_table,
+    weights_table,
+)
 from bydore_pyro.report.thresholds import Verdict
 from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.report.words import number
 from bydore_pyro.utils import RunFolderError, visible
 
 __all__ = ["report_text"]
@@ -29,12 +35,12 @@ def report_text(folder: Path) -> str:
         RunFolderError: When the folder holds no finished run.
     """
     record = read_run(folder)
-    if record.metrics.get("stopped"):
+    if record.metrics.stopped:
         raise RunFolderError(
             f"Expected a finished run in {folder}, found one that stopped after "
-            f"{record.metrics.get('steps')} steps: {record.metrics['stopped']}"
+            f"{number(record.metrics.steps, 0)} steps: {record.metrics.stopped}"
         )
-    if record.mixture is not None and not isinstance(record.metrics.get("search"), dict):
+    if record.mixture is not None and record.metrics.search.flops is None:
         told = [damage for damage in record.damaged if damage.startswith("metrics.json")]
         reason = told[0] if told else "no cost of a search in its metrics.json"
         raise RunFolderError(f"Expected a complete run in {folder}, found {reason}")
@@ -42,8 +48,8 @@ def report_text(folder: Path) -> str:
         weights_table(record),
         agreement_table(record),
         *regression_tables(record),
-        length_table(lengths_in(record.metrics)),
-        *round_tables(rounds_in(record.metrics)),
+        length_table(record),
+        *round_tables(record.metrics.matching.rounds),
         loss_table(record),
     )
     notes = () if record.mixture is None else record.mixture.notes

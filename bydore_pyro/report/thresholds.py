@@ -24,32 +24,11 @@ __all__ = [
 Level = Literal["good", "careful", "bad", "unknown"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Two limits of a figure.
-
-    Args:
-        good: Below it (from it on where `good` > `bad`) the figure is good.
-        bad: From it on (below it where `good` > `bad`) it is bad.
-        reason: Why they lie there, as the report tells it.
-    """
-
-    good: float
-    bad: float
-    reason: str
-
-    def level(self, value: float) -> Level:
-        """Returns what a figure means."""
-        if self.good > self.bad:
-            return "good" if value >= self.good else "bad" if value < self.bad else "careful"
-        return "good" if value < self.good else "bad" if value >= self.bad else "careful"
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Verdict:
     """One answer on a run.
 
-    Args:
+    Attributes:
         level: What it means for the mixture.
         question: What was asked of the run.
         answer: In a few words.
@@ -69,7 +48,49 @@ class Verdict:
         return f"{self.question} {self.answer}."
 
 
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """A question that a figure answers, and two limits of that figure.
+
+    Args:
+        question: What is asked of the run.
+        answers: Where the figure is good, where it calls for care, and where it is bad.
+        good: Below it (from it on where `good` > `bad`) the figure is good.
+        bad: From it on (below it where `good` > `bad`) it is bad.
+        reason: Why they lie there, as the report tells it.
+    """
+
+    question: str
+    answers: tuple[str, str, str] = ("Yes", "In part", "No")
+    good: float
+    bad: float
+    reason: str
+
+    def level(self, value: float) -> Level:
+        """Returns what a figure means."""
+        if self.good > self.bad:
+            return "good" if value >= self.good else "bad" if value < self.bad else "careful"
+        return "good" if value < self.good else "bad" if value >= self.bad else "careful"
+
+    def judge(
+        self, value: float, figures: str, *, level: Level | None = None, answer: str = ""
+    ) -> Verdict:
+        """Returns the verdict on a figure, or of another level or with another answer.
+
+        Args:
+            value: The figure.
+            figures: What is told of it.
+            level: Instead of what the limits say.
+            answer: Instead of that level's own.
+        """
+        level = level or self.level(value)
+        answers = dict(zip(("good", "careful", "bad"), self.answers, strict=True))
+        return Verdict(level, self.question, answer or answers[level], figures, self.reason)
+
+
 SETTLED = Limits(  # total variation between the halves of the averaged steps
+    question="Has it settled?",
+    answers=("Yes", "It still drifts", "No, it still moves"),
     good=0.05,
     bad=0.10,
     reason="A total variation of 0.05 moves one token in twenty to another domain. On planted "
@@ -77,6 +98,8 @@ SETTLED = Limits(  # total variation between the halves of the averaged steps
     "0.05 does not limit them.",
 )
 ROUNDS_AGREE = Limits(  # total variation between the last round alone and all rounds
+    question="Has it settled?",
+    answers=("Yes", "The rounds differ", "No, the rounds differ"),
     good=0.08,
     bad=0.15,
     reason="On nine planted mixtures the distance was 0.01 to 0.08, and 0.12 on the one that was "
@@ -84,6 +107,8 @@ ROUNDS_AGREE = Limits(  # total variation between the last round alone and all r
     "when a model needs other text late in its training than early.",
 )
 COVERED = Limits(  # share of the target's gradient that no mixture explains
+    question="Do the domains cover the target?",
+    answers=("Yes", "In part", "Hardly"),
     good=0.15,
     bad=0.5,
     reason="Measured by the squared length of the validation set's mean gradient. Two searches "
@@ -91,12 +116,15 @@ COVERED = Limits(  # share of the target's gradient that no mixture explains
     "the domains lack most of what the target asks for.",
 )
 CHECKED = Limits(  # share of the domains that contradict the mixture on fresh text
+    question="Does the mixture hold on fresh text?",
     good=1e-9,
     bad=0.25,
     reason="A domain contradicts the mixture when it is more than 3 standard errors away. The "
     "check uses other sequences than the search, and losses instead of gradients.",
 )
 CALM = Limits(  # by linear evidence: mean over the second half of sum_k |w_{t+1,k} - w_{t,k}|
+    question="Does it jitter?",
+    answers=("Hardly", "Somewhat", "Strongly"),
     good=0.005,
     bad=0.02,
     reason="Searches in which one domain was right had a jitter of 0.0004 to 0.002, and searches "
@@ -104,24 +132,30 @@ CALM = Limits(  # by linear evidence: mean over the second half of sum_k |w_{t+1
     "or fell back to uniform weights, had 0.007 to 0.047. Short runs move more.",
 )
 FITS = Limits(  # PSIS k-hat
+    question="Is the posterior's width to be believed?",
+    answers=("Yes", "Roughly", "Not as a posterior"),
     good=0.7,
     bad=1.0,
     reason="Below 0.7 Pareto-smoothed importance sampling is reliable; from 1 on its weights have "
     "no mean (Vehtari et al., arXiv 1507.02646).",
 )
 AGREES = Limits(  # share of pairs of seeds in which one's HDI holds the other's weight
+    question="Would another seed find the same?",
+    answers=("Mostly", "In part", "No"),
     good=0.8,
     bad=0.5,
     reason="If seeds scattered as the posterior does, an interval would hold nearly the share of "
     "the other seeds' weights that its probability says.",
 )
 HALF_DECIDED = Limits(  # share of the domains whose HDI is clear of 1 / K
+    question="How much is decided?",
     good=0.5,
     bad=1e-9,
     reason="Good if at least half of the domains are decided, bad if none is. This is a count, not "
     "a test.",
 )
 MOST_EPOCHS = Limits(  # times that a run on the mixture reads a domain
+    question="Is text read too often?",
     good=4.0,
     bad=float("inf"),
     reason="Up to four readings of a text are worth nearly as much as fresh text. Further readings "

@@ -14,6 +14,7 @@ from .methods import problem_of as problem_of
 from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
+from .options import validation_of as validation_of
 from .results import Found as Found
 from .results import peak_memory_megabytes as peak_memory_megabytes
 from .results import run_epochs as run_epochs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,7 +18,7 @@ from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
 from bydore_pyro.utils import device_named, number_of_tokens, option, require_fields, warn_idle
 
-__all__ = ["SMOKE", "Options", "RunConfig"]
+__all__ = ["SMOKE", "Options", "RunConfig", "validation_of"]
 
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -39,6 +40,11 @@ SMOKE = {
 
 
 ENVIRONMENT = "environment"
+
+
+def validation_of(data: str | None, given: Sequence[str]) -> Sequence[str]:
+    """Returns what the validation set is of: what is given, or the default for `data`."""
+    return given or (["docstrings"] if data == ENVIRONMENT else [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +124,7 @@ class RunConfig:
             ValueError: When a share is no number, a domain stands twice, or there is none.
         """
         shares: dict[str, float] = {}
-        given = self.validation or (["docstrings"] if self.data == ENVIRONMENT else [])
+        given = validation_of(self.data, self.validation)
         if not given:
             raise ValueError(
                 "Expected --validation NAME, the domain whose held-out text is the target, found "

@@ -51,6 +51,7 @@ def test_the_mean_of_optima_near_different_vertices_is_not_written() -> None:
     assert mixture.predicted_loss["weights"][0] < model.predict(mean)[0] - 0.5
     assert max(mixture.weights) > 0.8
     assert details["gain_over_prior"]["probability"] > 0.97
+    assert details["gain_over_prior"]["sure"] is True
     assert not any("improvement" in note for note in mixture.notes)
 
 
@@ -87,6 +88,7 @@ def test_no_improvement_is_called_none() -> None:
     optimum = simulated_optimum(chance, PRIOR, draws=600, best=16)
     mixture, details = proposed(chance, optimum, NAMES, PRIOR, runs=60)
     assert details["gain_over_prior"]["probability"] < 0.97
+    assert details["gain_over_prior"]["sure"] is False
     assert any("mprovement" in note for note in mixture.notes)
 
 
@@ -145,9 +147,11 @@ def test_a_mixture_that_nothing_was_run_like_says_so() -> None:
     names = tuple(f"r{i}" for i in range(40))
     near, told = with_distance(NAMES, names, runs)
     assert near == NAMES
+    assert told["far"] is False
     vertex = dataclasses.replace(NAMES, weights=(1.0, 0.0, 0.0, 0.0))
     far, told = with_distance(vertex, names, runs)
     assert "nothing like this mixture was run" in far.notes[0]
+    assert told["far"] is True
     assert told["nearest_run"] == names[int(np.abs(runs - np.eye(4)[0]).sum(1).argmin())]
 
 

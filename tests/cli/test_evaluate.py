@@ -107,7 +107,6 @@ def test_a_trained_model_beats_chance(
     assert f"In {out}." in captured.out
     assert "Traceback" not in captured.err
     assert scores["model"] == str(model)
-    assert scores["config"]["seed"] == 1234
     assert scores["versions"]["lm-eval"].startswith("0.")
     assert {"python", "torch", "transformers", "accelerate"} <= {*scores["versions"]}
     assert scores["seconds"] > 0
@@ -202,7 +201,6 @@ def test_what_is_done_is_kept_and_gone_on_with(
     first.pop("seconds")
     assert first == second
     assert len(first["model_sha256"]) == len(first["tasks"]["SciQ"]["data_sha256"]) == 64
-    assert {*first["paper"]} == {"case2"}
     with pytest.raises(SystemExit):
         evaluate_command(["--resume", str(unfinished)])
     assert "No such file" in capsys.readouterr().err
@@ -238,11 +236,11 @@ def test_mistakes_are_one_line(
                 "--include_path",
                 str(tmp_path / "tasks"),
             ],
-            "Expected task files without code, found the tag '!function' in",
+            "Expected task files without code, found !function os.getcwd in",
         ),
         (
             [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "part")],
-            "piqa/validation.jsonl and piqa/train.jsonl with the columns goal, sol1, sol2, label",
+            "piqa/validation.jsonl and piqa/train.jsonl of",
         ),
     ):
         with pytest.raises(SystemExit) as exit_:

@@ -1,58 +1,79 @@
-"""What surrounds lm-eval: the network, templates, random states and its noise."""
+"""What surrounds lm-eval: no network, no code of task files, no noise."""
 
 from __future__ import annotations
 
+import configparser
 import logging
-import random
+import pickle
+import re
 import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import datasets
 import huggingface_hub.constants
-import numpy as np
+import lm_eval.tasks
 import pytest
-import torch
+from benchmark_data import write_task
 
-from bydore_pyro.evaluation.surroundings import (
-    TaskLog,
-    kept_random_state,
-    network,
-    quiet,
-    replaced,
-    sandboxed_templates,
-)
+from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation.surroundings import guarded, quiet, replaced
+from bydore_pyro.evaluation.tasks import load_tasks
+from bydore_pyro.utils.errors import DataError
 
 
-def test_random_states_are_given_back() -> None:
-    def draw() -> tuple[float, float, float]:
-        return random.random(), np.random.rand(), torch.rand(()).item()  # noqa: NPY002
-
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    expected = draw()
-    random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002
-    torch.set_rng_state(states[2])
-    with kept_random_state():
-        random.seed(3)
-        np.random.seed(3)  # noqa: NPY002
-        torch.manual_seed(3)
-    assert draw() == expected
+@pytest.fixture(autouse=True)
+def _few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all of lm-eval's files are read, which takes seconds."""
+    few = partial(lm_eval.tasks.TaskManager, include_defaults=False)
+    monkeypatch.setattr(
+        lm_eval.tasks, "TaskManager", lambda include_path, **_: few(None, include_path)
+    )
 
 
-def test_quiet_counts_what_it_does_not_print(capfd: pytest.CaptureFixture[str]) -> None:
+def load(folder: Path, name: str = "bad") -> None:
+    """Loads a task file of the user, whose code may not run."""
+    with guarded(hub=False, code=False):
+        load_tasks(EvaluationConfig(tasks=[name], include_path=str(folder)))
+
+
+def test_replaced() -> None:
+    owner = SimpleNamespace(value=1)
+    with pytest.raises(KeyError), replaced(owner, value=2):
+        assert owner.value == 2
+        raise KeyError
+    assert owner.value == 1
+    with pytest.raises(AttributeError), replaced(owner, other=2):
+        pass
+
+
+def test_the_network_is_asked_only_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = (datasets.config, huggingface_hub.constants)
+    for module in modules:
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
+    for hub in (False, True):
+        with guarded(hub=hub, code=True):
+            assert {module.HF_HUB_OFFLINE for module in modules} == {not hub}
+            assert not datasets.config.HF_UPDATE_DOWNLOAD_COUNTS  # a request that nobody asked for
+    assert {module.HF_HUB_OFFLINE for module in modules} == {False}
+
+
+def test_quiet_shows_one_warning(capfd: pytest.CaptureFixture[str]) -> None:
     logger = logging.getLogger("lm_eval")
-    before = logger.level, logger.propagate, list(logger.handlers)
-    with quiet() as log:
-        logging.getLogger("lm_eval.models.huggingface").warning(
-            "Combined length of context (9) exceeds model's maximum length (8)."
-        )
+    before = logger.propagate, list(logger.handlers)
+    with quiet():
+        for length in (9, 10):
+            logging.getLogger("lm_eval.models.huggingface").warning(
+                f"Combined length of context ({length}) exceeds model's maximum length (8)."
+            )
         logging.getLogger("lm_eval.api.task").warning("something else")
         print("a progress bar", file=sys.stderr)
-    assert isinstance(log, TaskLog)
-    assert log.cut == 1
-    assert (logger.level, logger.propagate, list(logger.handlers)) == before
+    assert (logger.propagate, list(logger.handlers)) == before
     captured = capfd.readouterr()
-    assert captured.out + captured.err == ""
+    assert captured.out == ""
+    assert captured.err == "Combined length of context (9) exceeds model's maximum length (8).\n"
 
 
 def test_templates_cannot_reach_python() -> None:
@@ -61,7 +82,7 @@ def test_templates_cannot_reach_python() -> None:
 
     escape = "{{ question.__class__.__mro__[1].__subclasses__() | length }}"
     assert int(apply_template(escape, {"question": "x"})) > 100  # what lm-eval alone allows
-    with sandboxed_templates():
+    with guarded(hub=False, code=True):
         with pytest.raises(SecurityError):
             apply_template(escape, {"question": "x"})
         with pytest.raises(SecurityError):
@@ -73,44 +94,82 @@ def test_templates_cannot_reach_python() -> None:
     assert int(apply_template(escape, {"question": "x"})) > 100
 
 
-def test_replaced() -> None:
-    owner = SimpleNamespace(value=1)
-    with pytest.raises(KeyError), replaced(owner, "value", 2):
-        assert owner.value == 2
-        raise KeyError
-    assert owner.value == 1
-    with pytest.raises(AttributeError), replaced(owner, "other", 2):
-        pass
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ("process_docs: !function utils.process\n", "code, found !function utils.process in"),
+        ("class: !function utils.Task\n", "code, found !function utils.Task in"),
+        ("x: [&a {b: !function os.getcwd}]\n", "code, found !function os.getcwd in"),
+        ("class: utils.Task\n", "can load, found bad (TypeError: 'str' object is not callable"),
+        ("x: !!python/object/apply:os.getcwd []\n", "tasks of lm-eval or of --include_path, found"),
+        ("x: !!python/name:os.system\n", "tasks of lm-eval or of --include_path, found bad"),
+        ("metric_list:\n  - metric: ./accuracy.py\n", "the metric './accuracy.py'"),
+        ("metric_list:\n  - {metric: acc, hf_evaluate: true}\n", "the metric 'acc'"),
+        ("use_prompt: ./prompts.yaml:one\n", "use_prompt ./prompts.yaml:one"),
+        ("generation_kwargs: {custom_generate: ./x}\n", "custom_generate in bad"),
+        ("include: ../outside\n", "code, found !function utils.process in"),
+    ],
+)
+def test_code_is_refused(tmp_path: Path, extra: str, found: str) -> None:
+    """Wherever it stands: in a file, in one that it includes, in a group's member."""
+    folder, marker = tmp_path / "tasks", tmp_path / "ran"
+    write_task(folder, "bad")
+    text = (folder / "bad.yaml").read_text()
+    if "metric_list" in extra:
+        text = text.replace("metric_list:\n  - metric: acc\n", "")
+    (folder / "bad.yaml").write_text(text + extra)
+    (tmp_path / "outside").write_text("process_docs: !function utils.process\n")
+    (folder / "group.yaml").write_text("group: all\ntask:\n  - bad\n")
+    code = f"open({str(marker)!r}, 'w').close()\nprocess = Task = None\n"
+    for place in (folder, tmp_path):
+        (place / "utils.py").write_text(code)
+    for name in ("bad", "all"):
+        with pytest.raises(DataError) as error:
+            load(folder, name)
+        assert found in str(error.value) or name == "all"
+    assert not marker.exists()
 
 
-def test_an_unreachable_hub_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not for half a minute, with retries, for every task."""
-    tried = []
+def test_lm_eval_s_own_code_is_trusted(tmp_path: Path) -> None:
+    own = Path(lm_eval.tasks.__file__).parent / "super_glue" / "copa" / "default.yaml"
+    assert "!function" in own.read_text()
+    splits = "training_split: null\nvalidation_split: null\n"
+    write_task(tmp_path, "mine", extra=f"include: {own}\n{splits}")
+    load(tmp_path, "mine")
 
-    class Session:
-        def head(self, url: str, timeout: float) -> None:
-            tried.append(timeout)
-            if len(tried) < 2:
-                raise ConnectionError("Couldn't reach it")
 
-    def offline() -> set[bool]:
-        return {datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE}
+def test_a_reader_that_unpickles_is_refused(tmp_path: Path) -> None:
+    """Some versions of the package datasets read `pandas` by unpickling."""
 
-    for module in (datasets.config, huggingface_hub.constants):
-        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(huggingface_hub.utils, "get_session", Session)
-    with network(allowed=True):
-        assert offline() == {True}
-    with network(allowed=True):
-        assert offline() == {False}
-        assert not datasets.config.HF_UPDATE_DOWNLOAD_COUNTS
-    assert len(tried) == 2
-    assert max(tried) < 5
-    with network(allowed=False):
-        assert offline() == {True}
-    assert offline() == {False}
-    assert len(tried) == 2
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # the user's own word
-    with network(allowed=True):
-        assert offline() == {True}
-    assert len(tried) == 2
+    class Evil:
+        def __reduce__(self) -> tuple[Callable, tuple]:
+            return open, (str(tmp_path / "ran"), "w")
+
+    write_task(tmp_path, "bad")
+    path = tmp_path / "bad.yaml"
+    (tmp_path / "bad.jsonl").write_bytes(pickle.dumps(Evil()))
+    path.write_text(path.read_text().replace("dataset_path: json", "dataset_path: pandas"))
+    with pytest.raises(DataError, match=r"dataset_path to be one of json, csv, .*found 'pandas'"):
+        load(tmp_path)
+    assert not (tmp_path / "ran").exists()
+    floor = configparser.ConfigParser()
+    floor.read(Path(__file__).parents[2] / "setup.cfg")
+    (needed,) = re.findall(r"^datasets>=(.*)$", floor["options"]["install_requires"], re.MULTILINE)
+    # The first in which `pandas` refuses.
+    assert [int(part) for part in needed.split(".")] >= [5, 2]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *("sql", "webdataset", "cache", "./data", "/etc", "../x", "x/y/z"),
+        "json\ndataset_kwargs: {data_files: {a: 'https://x.y/z.json'}}",
+        "json\ndataset_kwargs: {data_files: ['zip://a::b.zip']}",
+        "json\ndataset_kwargs: {data_dir: 'hf://datasets/x/y'}",
+    ],
+)
+def test_data_from_elsewhere_are_refused(tmp_path: Path, data: str) -> None:
+    task = f"task: bad\noutput_type: multiple_choice\ntest_split: a\ndataset_path: {data}\n"
+    (tmp_path / "bad.yaml").write_text(task)
+    with pytest.raises(DataError, match="Expected dataset_path to be one of json, csv"):
+        load(tmp_path)

@@ -12,16 +12,13 @@ from bydore_pyro.analysis.colours import domain_colours
 from bydore_pyro.report.drawing import (
     MOST_POINTS,
     Look,
-    band_trace,
     domain_looks,
     escaped,
     figure_of,
-    labelled_rows,
-    line_trace,
-    marked_x,
+    mark,
     plain_numbers,
-    point_trace,
     thinned,
+    trace,
     word_trace,
 )
 
@@ -54,19 +51,16 @@ def test_numbers_are_plain_and_names_harmless() -> None:
     assert plain_numbers([1, 0.123456789, math.nan, math.inf]) == [1.0, 0.12346, None, None]
     assert escaped("<b>&</b>") == "&lt;b&gt;&amp;&lt;/b&gt;"
     assert "$" not in escaped("$x$")
-    assert labelled_rows(["<i>"])["ticktext"] == ["&lt;i&gt;"]
-    assert word_trace(0, 0, text="<i>")["text"] == ["&lt;i&gt;"]
+    assert word_trace(0, 0, Look(name="<i>", colour="black"))["text"] == ["&lt;i&gt;"]
 
 
 def test_traces_know_what_they_belong_to() -> None:
-    line = line_trace([0, 1], [1, 2], keys=["d1"], colour="#000000", width=2, text="law")
-    assert line["meta"] == {"keys": ["d1"], "width": 2, "told": "law"}
-    point = point_trace(0, 1, keys=["d1"], colour="#000000", text="law")
-    assert point["meta"] == {"keys": ["d1"], "told": "law"}
-    figure = figure_of(
-        [line, point, band_trace()], height=123, xaxis={"type": "log"}, yaxis=labelled_rows(["a"]),
-        **marked_x(1.0, "here"),
-    )  # fmt: skip
+    look = Look(key="d1", name="<law>", colour="#000000")
+    line = trace([0, 1], [1, 2], look, width=2)
+    assert line["meta"] == {"keys": ["d1"], "width": 2, "told": "&lt;law&gt;"}
+    assert trace([0], [1], Look(name="all", colour="black"), told="x")["meta"]["keys"] == []
+    figure = figure_of([line], height=123, xaxis={"type": "log"}, yaxis={})
+    mark(figure, 1.0, "here")
     assert (figure.layout.height, figure.layout.xaxis.type) == (123, "log")
-    assert figure.layout.annotations[0].text == "here"
+    assert (figure.layout.annotations[0].text, figure.layout.shapes[0].x0) == ("here", 1.0)
     assert "%{meta.told}" in figure.data[0].hovertemplate

@@ -7,17 +7,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import NAMES, mixture_with_intervals, write_fit, write_matching, write_search
+import xarray
+from report_runs import (
+    NAMES,
+    lengths_of,
+    mixture_with_intervals,
+    record_of,
+    write_fit,
+    write_matching,
+    write_search,
+    write_trajectory,
+)
 
 from bydore_pyro.report.drawing import MOST_DRAWN, domain_looks
 from bydore_pyro.report.figures import (
+    lengths_figure,
     losses_figure,
     rounds_figure,
     running_mean,
     trajectory_figure,
     weights_figure,
 )
-from bydore_pyro.report.run_record import RunRecord, Trajectory, read_run
+from bydore_pyro.report.run_record import RunRecord, read_run
 
 
 @pytest.fixture
@@ -85,13 +96,24 @@ def test_a_search_by_matching_is_drawn_by_its_rounds(tmp_path: Path) -> None:
     dots = [trace for trace in figure.data if trace.mode == "markers"]
     assert [line.meta["told"] for line in lines] == list(NAMES)
     assert len(dots) == len(lines)
-    alone = found.metrics["matching"]["rounds"][2]["alone"]
-    assert dots[0].y[-1] == pytest.approx(alone["code"], rel=1e-4)
+    alone = found.metrics.matching.rounds[2].alone["code"]
+    assert dots[0].y[-1] == pytest.approx(alone, rel=1e-4)
 
 
 def test_a_linear_search_has_no_rounds(record: RunRecord) -> None:
     assert rounds_figure(record, domain_looks(NAMES)) is None
     assert not record.by_matching
+
+
+def test_weights_are_drawn_over_the_lengths_of_runs() -> None:
+    looks, found = domain_looks(NAMES), record_of(metrics={"lengths": lengths_of()})
+    figure = lengths_figure(found, looks)
+    assert figure is not None
+    lines = [trace for trace in figure.data if trace.mode == "lines+markers"]
+    assert [trace.meta["told"] for trace in lines] == ["code", "web", "law", "prose"]
+    assert list(lines[0].x) == [1e9, 1e10]
+    assert len(figure.data) == 3 * len(NAMES)  # an interval a length, and the line
+    assert lengths_figure(record_of(metrics={"lengths": lengths_of()[:1]}), looks) is None
 
 
 def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
@@ -103,9 +125,8 @@ def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
     assert figure is not None
     assert {trace.mode for trace in figure.data} == {"markers"}
     assert weights_figure(RunRecord(path=tmp_path, label=""), looks) is None
-    means = np.full((3, 4), 0.25)
-    bare = Trajectory(names=NAMES, steps=np.arange(3), by_domain={"mean": means}, by_step={})
-    record = dataclasses.replace(record, trajectory=bare)
+    write_trajectory(tmp_path / "bare.nc", NAMES, np.full((3, 4), 0.25), whole=False)
+    record = dataclasses.replace(record, trajectory=xarray.load_dataset(tmp_path / "bare.nc"))
     assert losses_figure(record, looks) is None
     drawn = trajectory_figure(record, looks)
     assert drawn is not None

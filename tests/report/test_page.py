@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from plotly.offline import get_plotlyjs
 from report_runs import (
     HOSTILE,
     NAMES,
@@ -21,7 +24,7 @@ from report_runs import (
     write_seeds,
 )
 
-from bydore_pyro.report.page import add_html_report, html_report
+from bydore_pyro.report.page import add_html_report, html_report, packed_library, templates
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 
@@ -228,3 +231,24 @@ def test_a_search_does_not_fail_for_want_of_its_report(
 def test_the_same_run_gives_the_same_page(tmp_path: Path) -> None:
     folder = write_search(tmp_path / "run", NAMES)
     assert html_report([folder]) == html_report([folder])
+
+
+def test_the_library_is_plotlys_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = packed_library()
+    assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
+    assert len(packed) < 2_200_000
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match="jinja2"):
+        templates()
+
+
+def test_what_templates_show_is_cleaned_and_escaped() -> None:
+    template = templates().from_string("{{ text }}{% set mine = '<br>' %}{{ mine|safe }}")
+    assert template.render(text="<b>\u202e'\"") == "&lt;b&gt;\ufffd&#39;&#34;<br>"
+    content = {"</script>": ["<!--", "&", "\u2028", 1.5, None]}
+    template = templates().from_string("{{ content|tojson }}")
+    text = template.render(content=content)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == content
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        template.render(content=float("nan"))

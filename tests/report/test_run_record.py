@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
-import numpy as np
 import pytest
 from report_runs import NAMES, write_fit, write_search, write_seeds
 
@@ -14,10 +12,7 @@ from bydore_pyro.report.run_record import (
     Draws,
     RunRecord,
     SeedsAgreement,
-    Trajectory,
-    as_number,
     labelled_runs,
-    named_numbers,
     read_run,
 )
 from bydore_pyro.utils.errors import RunFolderError
@@ -26,26 +21,24 @@ from bydore_pyro.utils.errors import RunFolderError
 def test_a_whole_run(tmp_path: Path) -> None:
     record = read_run(write_search(tmp_path / "run", verified=True))
     assert (record.label, record.method, record.domains) == ("run", "search", NAMES)
-    assert record.asked("search", "steps") == 60
-    assert record.number("search", "parts", "train", "seconds") == 4.0
-    assert record.numbers("validation_loss_nats_per_token")["learned"] == 3.25
-    assert isinstance(record.trajectory, Trajectory)
-    assert record.trajectory.by_domain["mean"].shape == (60, len(NAMES))
-    assert set(record.trajectory.by_step) == {"train_loss", "validation_loss"}
+    assert record.asked("search", "steps") == record.asked_number("search", "steps") == 60
+    assert record.metrics.validation_loss_nats_per_token["learned"] == 3.25
+    assert record.trajectory is not None
+    assert dict(record.trajectory.sizes) == {"step": 60, "domain": len(NAMES)}
     draws = record.draws["code"]
     assert isinstance(draws, Draws)
-    assert draws.quartiles[0] < draws.quartiles[1] < draws.quartiles[2]
+    assert draws.lower < draws.upper
     assert draws.above_uniform > 0.9
     assert record.damaged == ()
 
 
 def test_a_plain_training_is_of_the_tokens_that_were_asked_for(tmp_path: Path) -> None:
-    # 60 steps of 8 * 32 tokens are the 15,360 of the search's own training
-    assert read_run(write_search(tmp_path / "run")).plain_training() == pytest.approx(1e9)
-    # 6e9 FLOPs were spent on 60,000 tokens
+    # 60 steps of 8 * 32 tokens are the 15,360 of the search's own training, of 1e9 FLOPs
+    assert read_run(write_search(tmp_path / "run")).plain_trainings() == pytest.approx(3)
+    # all FLOPs of a fit were spent on 60,000 tokens of training
     fit = read_run(write_fit(tmp_path / "fit"))
-    assert fit.plain_training() == pytest.approx(6e9 / 60_000 * 15_360)
-    assert RunRecord(path=tmp_path, label="").plain_training() is None
+    assert fit.plain_trainings() == pytest.approx(60_000 / 15_360)
+    assert RunRecord(path=tmp_path, label="").plain_trainings() is None
 
 
 def test_the_weights_alone_are_enough(tmp_path: Path) -> None:
@@ -56,8 +49,7 @@ def test_the_weights_alone_are_enough(tmp_path: Path) -> None:
     record = read_run(tmp_path, "mine")
     assert (record.label, record.method, record.trajectory) == ("mine", "search", None)
     assert record.asked("run", "data") is None
-    assert record.number("search", "flops") is None
-    assert record.numbers("run_epochs") == {}
+    assert record.metrics.search.flops is None
     assert record.draws == {}
 
 
@@ -100,19 +92,6 @@ def test_several_seeds(tmp_path: Path) -> None:
 
 
 def test_labels_differ(tmp_path: Path) -> None:
-    paths = [tmp_path / "a" / "run", tmp_path / "b" / "run"]
-    records = [RunRecord(path=path, label="run") for path in paths]
-    assert [r.label for r in labelled_runs(records)] == [str(path) for path in paths]
-    twice = [r.label for r in labelled_runs([records[0], records[0]])]
-    assert len(set(twice)) == 2
-    other = RunRecord(path=tmp_path, label="other")
-    assert [r.label for r in labelled_runs([records[0], other])] == ["run", "other"]
-
-
-def test_numbers_are_finite() -> None:
-    assert [as_number(v) for v in (1, 2.5, np.float64(3))] == [1.0, 2.5, 3.0]
-    assert named_numbers({"a": 1, "b": "no", "c": None}) == {"a": 1.0}
-    assert named_numbers([1]) == {}
-    huge = json.loads("1" + "0" * 400)
-    for value in (None, True, "1", float("nan"), float("inf"), huge, [1]):
-        assert as_number(value) is None
+    run, other = (RunRecord(path=tmp_path, label=label) for label in ("run", "other"))
+    assert [r.label for r in labelled_runs([run, run])] == ["1: run", "2: run"]
+    assert [r.label for r in labelled_runs([run, other])] == ["run", "other"]

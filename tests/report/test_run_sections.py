@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 from pathlib import Path
 
 import pytest
-from report_runs import NAMES, mixture_with_intervals, write_fit, write_search
+from report_runs import (
+    NAMES,
+    lengths_of,
+    mixture_with_intervals,
+    record_of,
+    write_fit,
+    write_json,
+    write_matching,
+    write_search,
+)
 
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run_files import Cost, Manifest, read_as
 from bydore_pyro.report.run_record import RunRecord, read_run
 from bydore_pyro.report.run_sections import (
     DomainRow,
@@ -18,6 +29,7 @@ from bydore_pyro.report.run_sections import (
     cost_table,
     cost_told,
     domain_rows,
+    length_table,
     loss_table,
     manifest_table,
     short_version,
@@ -45,12 +57,16 @@ def test_what_was_asked(record: RunRecord, tmp_path: Path) -> None:
     fit = dict(asked(read_run(write_fit(tmp_path / "fit", "mde"))))
     assert (fit["Method"], fit["Budget"]) == ("mde", "8 plain trainings of the proxy")
     config = {"fit": {"method": "regmix", "runs": "tables", "target": "web"}, "run": {"data": "x"}}
-    on_runs = dict(asked(dataclasses.replace(record, config=config, metrics={})))
+    on_runs = dict(asked(dataclasses.replace(record, config=config)))
     assert on_runs == {
         "Method": "regmix",
         "Fitted on the finished runs in": "tables",
         "Loss to lower": "web",
     }
+    # The default of --validation, and none for other text.
+    for data, told in (("environment", "docstrings"), ("text", None)):
+        default = asked(record_of(config={"run": {"data": data, "validation": []}}))
+        assert dict(default).get("Target") == told
 
 
 def test_the_short_version(record: RunRecord) -> None:
@@ -76,9 +92,9 @@ def test_a_row_a_domain(record: RunRecord) -> None:
     assert table.header == ("domain", *rows[0].cells)
     assert table.rows[1][-1] == "undecided"
     bare = Mixture(names=NAMES, weights=(0.25,) * 4)
-    bare_rows = domain_rows(dataclasses.replace(record, mixture=bare, draws={}, metrics={}))
+    bare_rows = domain_rows(record_of(bare, metrics={}))
     assert all(row.cells == {"weight": "0.2500"} for row in bare_rows)
-    often = dataclasses.replace(record, metrics={"run_epochs": {"law": 5.0}})
+    often = record_of(metrics={"run_epochs": {"law": 5.0}})
     assert [row.often for row in domain_rows(often)] == [False, True, False, False]
     hdi = ((0.7, 0.9), (0, 0.2), (0, 0.2), (0, 0.2))
     clear = dataclasses.replace(mixture_with_intervals(), hdi=hdi)
@@ -101,18 +117,19 @@ def test_losses_and_costs(record: RunRecord) -> None:
         ("only code", "3.4000", "-0.1000"),
         ("uniform", "3.5000", ABSENT),
     ]
-    rows = cost_table(record, "search").rows
+    rows = cost_table(record.metrics.search, "Finding the weights").rows
     assert [row[0] for row in rows] == [
         "g: how much each domain helps", "training the proxy", "updating the posterior", "in all",
     ]  # fmt: skip
     assert rows[1][1:] == ("15,360", "1.00e+09", "33 %", "4.0 s", "67 %")
     assert rows[-1][3] == "100 %"
-    assert cost_table(record, "verification").rows[0][0] == "training fresh models"
+    assert cost_table(record.metrics.verification, "").rows[0][0] == "training fresh models"
     assert cost_told(record) == (
         "Found by search: 60 steps, 40,000 tokens, 3.00e+09 FLOPs, 3.0 plain trainings of the "
         "proxy, 6.0 s, on cpu, 1 thread, peak memory 0.6 GB."
     )
-    assert cost_told(dataclasses.replace(record, metrics={})) == "Found by search: at no cost."
+    assert cost_told(record_of(metrics={})) == "Found by search: at no cost."
+    assert not cost_table(read_as(Cost, {"flops": 0}), "").rows
 
 
 def test_the_data(record: RunRecord) -> None:
@@ -122,7 +139,7 @@ def test_the_data(record: RunRecord) -> None:
     rows = manifest_table(record).rows
     assert len(rows) == len(NAMES)
     assert rows[0] == ("code", "47", "2 M", "9 M", "47", "2 M", "9 M", "2", ABSENT, ABSENT)
-    fit = dict(source_of(dataclasses.replace(record, manifest={})))
+    fit = dict(source_of(record_of()))
     assert fit["SHA-256 of the tokenizer"] == "t" * 64
 
 
@@ -143,11 +160,23 @@ def test_commands_name_the_run_and_are_quoted(record: RunRecord, tmp_path: Path)
     assert any(line.endswith("/fit/search") for _, line in commands(read_run(fit)))
 
 
+def test_lengths_of_runs(tmp_path: Path) -> None:
+    folder = write_matching(tmp_path / "run")
+    content = json.loads((folder / "metrics.json").read_text())
+    write_json(folder / "metrics.json", {**content, "lengths": lengths_of()})
+    record = read_run(folder)
+    table = length_table(record)
+    assert table.header == ("tokens of the run", "1 B", "10 B")
+    assert table.rows[0] == ("code", "0.099 (0.5 x)", "0.460 (8.0 x)")
+    assert table.rows[-1] == ("unexplained", "25 %", "25 %")
+    assert any("--target_tokens 10000000000" in line for _, line in commands(record))
+    assert not length_table(record_of(metrics={"lengths": lengths_of()[:1]})).rows
+
+
 def test_nothing_known_is_nothing_told(empty: RunRecord) -> None:
     assert asked(empty) == short_version(empty) == []
     assert domain_rows(empty) == source_of(empty) == commands(empty) == []
     assert not loss_table(empty).rows
     assert not manifest_table(empty).rows
-    odd = dataclasses.replace(empty, metrics={"search": 3}, manifest={"domains": {"a": 1}})
-    assert not cost_table(odd, "search").rows
-    assert manifest_table(odd).rows == [("a", *[ABSENT] * 9)]
+    bare = dataclasses.replace(empty, manifest=read_as(Manifest, {"domains": {"a": {}}}))
+    assert manifest_table(bare).rows == [("a", *[ABSENT] * 9)]

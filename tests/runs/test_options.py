@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bydore_pyro.runs.options import SMOKE, Options, RunConfig
+from bydore_pyro.runs.options import ENVIRONMENT, SMOKE, Options, RunConfig, validation_of
 from bydore_pyro.utils.command_line import parse_options, resumed_options
 from bydore_pyro.utils.config_checks import number_of_tokens
 
@@ -60,3 +60,9 @@ def test_lengths_need_gradient_matching_and_a_constant_needs_lengths() -> None:
         parse("--evidence", "linear", "--target_tokens", "1e9", "1e10")
     with pytest.warns(UserWarning, match="repetition_constant has no effect with no target_tokens"):
         RunConfig(repetition_constant=3.0)
+
+
+def test_the_environments_text_alone_has_a_default_target() -> None:
+    assert validation_of(ENVIRONMENT, []) == ["docstrings"]
+    assert validation_of("text", []) == []
+    assert validation_of(ENVIRONMENT, ["law"]) == ["law"]
