@@ -121,7 +121,7 @@ def _matching_posterior(
 ) -> arviz.InferenceData:
     learner = state.learner
     if not isinstance(learner, MatchingPosterior) or state.signals is None:
-        raise DataError("Expected a search with a round that was measured, found none")
+        raise DataError("Expected a search with at least one measured round, found none")
     found = state.matching
     guide = learner.guide
     arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision)
@@ -282,7 +282,7 @@ def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> G
     learner = getattr(state, "learner", None)
     if isinstance(learner, MatchingPosterior) and isinstance(state, MatchingSearch):
         if state.signals is None:
-            raise DataError("Expected a search with a round that was measured, found none")
+            raise DataError("Expected a search with at least one measured round, found none")
         found = state.matching
         of_all = (state.signals.double(), found.linear, 1.0, found.precision)
         return guide_fit(mixture_model, learner.guide, *of_all, num_samples=num_samples)

@@ -37,12 +37,19 @@ class AutoScaleConfig:
     """AutoScale's settings."""
 
     autoscale_growth: float = option(
-        2.0, "Ratio of the two small budgets that are extrapolated.", above=1
+        2.0, "Ratio of the two small budgets from which AutoScale extrapolates.", above=1
     )
     autoscale_cut: float = option(
-        1 / 3, "Share of a domain's tokens that a cut leaves.", above=0, below=1
+        1 / 3,
+        "Share of a domain's tokens that remains in AutoScale's runs with less of it.",
+        above=0,
+        below=1,
     )
-    autoscale_grow: float = option(3.0, "Factor by which a domain's tokens grow.", above=1)
+    autoscale_grow: float = option(
+        3.0,
+        "Factor by which a domain's tokens increase in AutoScale's runs with more of it.",
+        above=1,
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -100,7 +107,7 @@ def optimal_counts(laws: PowerLaws) -> OptimalCounts:
     """
     budget, lower, useful = float(laws.base.sum()), laws.smallest, laws.gamma > 0
     if not useful.any():
-        raise DataError("Expected a domain whose tokens lower the loss, found none")
+        raise DataError("Expected at least one domain whose tokens lower the loss, found none")
     room = budget - lower.sum()
     base, alpha, gamma = laws.base[useful], laws.alpha[useful], laws.gamma[useful]
 

@@ -33,8 +33,8 @@ def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     runs, count = weights.shape
     told = (
-        "Expected AutoScale's runs, a base with weight on every domain, and of each of at least "
-        "three domains one run with less of it and one with more, "
+        "Expected AutoScale's runs: a base run with weight on every domain, and for each of at "
+        "least three domains a run with less of it and a run with more of it, "
     )
     if count < 3 or runs != 2 * count + 1:
         raise DataError(f"{told}found {runs} runs of {count} domains")
@@ -52,7 +52,7 @@ def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if found == expected and (more[order[1:]] == np.repeat([False, True], count)).all():
             exact = np.where(changed, factors, 1.0)
             return (exact * weights[base] / weights[base].sum())[order], np.array(order)
-    raise DataError(f"{told}found runs that differ otherwise")
+    raise DataError(f"{told}found runs that differ in other ways")
 
 
 def fit_table(table: RunsTable, target: str) -> Fit:

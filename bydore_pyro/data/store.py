@@ -227,7 +227,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
             f"Expected the index of a token store, found {path} without {error}"
         ) from None
     if not own:
-        raise DataError(f"Expected the hash of {path} that it names, found another")
+        raise DataError(f"Expected {path} to match the hash in it, found another")
     try:
         found = tokenizer_sha256(folder / "tokenizer")
     except OSError as error:

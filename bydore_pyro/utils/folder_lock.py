@@ -55,7 +55,7 @@ class FolderLock:
         while (handle := lock_if_free(path, make=True)) is None:
             if waiting is None:
                 raise RunFolderError(
-                    "Expected a folder that no other process writes to, found one at work in "
+                    "Expected a folder that no other process writes to, found one writing to "
                     f"{path}"
                 )
             waiting()
@@ -77,8 +77,8 @@ class FolderLock:
         """
         if self.is_lost:
             raise RunFolderError(
-                f"Expected the folder {self.path} to stay, found that it was deleted, moved or "
-                "replaced meanwhile: nothing more is written"
+                f"Expected the folder {self.path} to stay in place, found it deleted, moved or "
+                "replaced: nothing more is written"
             )
 
     def __enter__(self) -> FolderLock:
