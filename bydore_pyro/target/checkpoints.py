@@ -108,15 +108,8 @@ def broken_seal(folder: Path) -> str | None:
         noted = dict(content["files"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return f"whose {SEAL} was changed"
-    found = _hashes(folder)
-    for name in sorted({*noted, *found}):
-        if name not in found:
-            return f"which has no {name}"
-        if name not in noted:
-            return f"whose {name} was not saved with it"
-        if found[name] != noted[name]:
-            return f"whose {name} was changed"
-    return None
+    other = sorted(name for name, _ in noted.items() ^ _hashes(folder).items())
+    return f"whose {other[0]} was changed, lost or added" if other else None
 
 
 def _hashes(folder: Path) -> dict[str, str]:

@@ -83,23 +83,16 @@ class MixtureOrder:
         """
         if not 0 <= n < self.sequences:
             raise IndexError(f"Expected a sequence in [0, {self.sequences}), actual {n}")
-        domains, places = self._chunk(n // CHUNK)
-        return int(domains[n % CHUNK]), int(places[n % CHUNK])
-
-    def domains(self, start: int, stop: int) -> np.ndarray:
-        """Returns the numbers of the domains of sequences `start` to `stop`, uint16."""
-        chunks = range(start // CHUNK, -(-min(stop, self.sequences) // CHUNK))
-        found = [self._chunk(number)[0] for number in chunks]
-        whole = np.concatenate([np.empty(0, np.uint16), *found])
-        return whole[start - chunks.start * CHUNK : stop - chunks.start * CHUNK]
+        number, at = divmod(n, CHUNK)
+        found = self._chunk(number)
+        domain = int(found[at])
+        return domain, int(self._counts[number][domain] + np.count_nonzero(found[:at] == domain))
 
     def counts(self, n: int) -> np.ndarray:
         """Returns how many of the first `n` sequences each domain has ``(K,)``."""
-        if n % CHUNK == 0:
-            return self._border(n // CHUNK).copy()
-        number = n // CHUNK
-        domains, _ = self._chunk(number)
-        return self._border(number) + self._tally(domains[: n % CHUNK])
+        number, at = divmod(n, CHUNK)
+        before = self._border(number)
+        return before + self._tally(self._chunk(number)[:at]) if at else before.copy()
 
     def quotas(self, n: int) -> np.ndarray:
         """Returns ``Q_k(n)`` ``(K,)``, what is asked of each domain after `n` sequences."""
@@ -122,11 +115,10 @@ class MixtureOrder:
     def _tally(self, domains: np.ndarray) -> np.ndarray:
         return np.bincount(domains, minlength=len(self.names)).astype(np.int64)
 
-    def _find_chunk(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """The domains of a chunk's sequences ``(C,)`` and their places among their domain's."""
-        before = self._border(number)
+    def _find_chunk(self, number: int) -> np.ndarray:
+        """The domains of a chunk's sequences ``(C,)``."""
+        counts, found = self._border(number), []
         n, end = number * CHUNK, min((number + 1) * CHUNK, self.sequences)
-        counts, found = before, []
         while n < end:
             stop = min(end, self._starts[self._stage(n) + 1])
             found.append(self._find_run(n, stop, counts))
@@ -134,8 +126,7 @@ class MixtureOrder:
             n = stop
         if len(self._counts) == number + 1:
             self._counts.append(counts)
-        domains = np.concatenate(found)
-        return domains, before[domains] + _ranks(domains, len(self.names))
+        return np.concatenate(found)
 
     def _find_run(self, start: int, stop: int, counts: np.ndarray) -> np.ndarray:
         """The domains of sequences from `start` to `stop`, which lie in one stage and one chunk."""
@@ -181,15 +172,6 @@ def _parts(weights: np.ndarray) -> np.ndarray:
     parts[np.argsort(parts - exact, kind="stable")[: max(0, short)]] += 1
     parts[parts.argmax()] += PARTS - int(parts.sum())  # what rounding of the sum left
     return parts
-
-
-def _ranks(domains: np.ndarray, count: int) -> np.ndarray:
-    """How many of the same domain stand before each place."""
-    order = np.argsort(domains, kind="stable")
-    sizes = np.bincount(domains, minlength=count)
-    ranks = np.empty(len(domains), np.int64)
-    ranks[order] = np.arange(len(domains)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return ranks
 
 
 def _earliest_first(releases: Sequence[int], keys: list[int], slots: int) -> list[int]:

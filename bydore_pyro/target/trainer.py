@@ -73,9 +73,9 @@ class RunCallback(TrainerCallback):
         plan: What runs.
         store: The text.
         folder: Of the run.
+        trainer: Knows the other processes: all end behind the same step, and a checkpoint is whole
+            when each has written its file.
         asked: Returns the number of the signal that arrived in this process, 0 before.
-        largest: Returns the largest of all processes' numbers: they end behind the same step.
-        wait: Returns when every process has come there: each writes a file of its own.
     """
 
     def __init__(
@@ -83,13 +83,11 @@ class RunCallback(TrainerCallback):
         plan: TrainingPlan,
         store: TokenStore,
         folder: RunFolder,
-        *,
+        trainer: SequentialTrainer,
         asked: Callable[[], int],
-        largest: Callable[[int], int],
-        wait: Callable[[], object],
     ) -> None:
         self._belongs, self._store, self._folder = plan.belongs, store, folder
-        self._asked, self._largest, self._wait = asked, largest, wait
+        self._trainer, self._asked = trainer, asked
 
     def on_log(
         self,
@@ -122,7 +120,7 @@ class RunCallback(TrainerCallback):
             DataError: When the text is.
         """
         self._folder.require()
-        if self._largest(self._asked()):
+        if self._trainer.largest(self._asked()):
             control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:
             self._store.require_unchanged()
@@ -131,7 +129,7 @@ class RunCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
         """Makes the checkpoint whole."""
-        self._wait()
+        self._trainer.accelerator.wait_for_everyone()
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             copy_tokenizer(self._store.tokenizer, checkpoint)
@@ -162,9 +160,7 @@ def build_trainer(
         args=training_arguments(plan, folder.path / CHECKPOINTS),
         train_dataset=plan.dataset,
     )
-    wait = trainer.accelerator.wait_for_everyone
-    largest = trainer.largest
-    own = RunCallback(plan, store, folder, asked=asked, largest=largest, wait=wait)
+    own = RunCallback(plan, store, folder, trainer, asked)
     for callback in (own, *_tensorboard(plan, folder), *callbacks):
         trainer.add_callback(callback)
     if trainer.is_fsdp_enabled:

@@ -22,7 +22,6 @@ __all__ = [
     "check_positions",
     "check_schedule",
     "device_batch",
-    "free_memory",
     "memory_needed",
 ]
 
@@ -156,30 +155,22 @@ def memory_needed(
     return (STATE + 2) * parameters / shards + batch * sequence_length * (kept + logits)
 
 
-def free_memory(device: torch.device, processes: int) -> float:
-    """Returns the bytes that a process can use: free ones of its GPU, or its share of the main
-    memory, used or not.
-
-    Args:
-        device: The kind of device.
-        processes: How many share the main memory.
-    """
-    if device.type == "cuda":
-        index = int(os.environ.get("LOCAL_RANK", "0"))
-        return float(torch.cuda.mem_get_info(index)[0])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / processes
-
-
-def check_memory(needed: float, free: float) -> None:
+def check_memory(needed: float, device: torch.device, processes: int) -> None:
     """Checks that a training fits.
 
     Args:
         needed: Bytes, of a process.
-        free: Bytes that it can use.
+        device: The kind of device: a process has what is free of its GPU, or its share of the main
+            memory, used or not.
+        processes: How many share the main memory.
 
     Raises:
         ValueError: When it does not.
     """
+    if device.type == "cuda":
+        free = float(torch.cuda.mem_get_info(int(os.environ.get("LOCAL_RANK", "0")))[0])
+    else:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / processes
     if needed > free:
         raise ValueError(
             f"Expected about {needed / 2**30:.1f} GiB of memory for each process, found "

@@ -24,7 +24,6 @@ from bydore_pyro.target.training_checks import (
     check_positions,
     check_schedule,
     device_batch,
-    free_memory,
     memory_needed,
 )
 from bydore_pyro.utils import require
@@ -119,7 +118,7 @@ def plan_training(
         recomputes=config.activation_checkpointing,
     )
     beside = int(os.environ.get("LOCAL_WORLD_SIZE", str(processes)))
-    check_memory(needed, free_memory(device, beside))
+    check_memory(needed, device, beside)
     tell(
         f"{sum(p.numel() for p in empty.parameters()):,} parameters; "
         f"{config.steps} steps of {config.target_batch_sequences} x {config.sequence_length} "

@@ -42,8 +42,8 @@ def seal_says(folder: Path, content: str) -> None:
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "whose model.safetensors was changed": lambda p: (p / "model.safetensors").write_bytes(b"w"),
-    "which has no part/0.pt": lambda p: (p / "part" / "0.pt").unlink(),
-    "whose more.bin was not saved with it": lambda p: (p / "more.bin").touch(),
+    "whose part/0.pt was changed, lost": lambda p: (p / "part" / "0.pt").unlink(),
+    "whose more.bin was changed, lost or added": lambda p: (p / "more.bin").touch(),
     "which has no belongs.json: it was not": lambda p: (p / "belongs.json").unlink(),
     "whose belongs.json was changed": lambda p: seal_says(
         p, (p / "belongs.json").read_text().replace('"seed": 3', '"seed": 4')

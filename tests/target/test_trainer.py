@@ -93,7 +93,9 @@ def callback(
     largest: Callable[[int], int] = lambda own: own,
     wait: Callable[[], object] = lambda: None,
 ) -> RunCallback:
-    return RunCallback(plan(store), store, folder, asked=asked, largest=largest, wait=wait)
+    accelerator = SimpleNamespace(wait_for_everyone=wait)
+    trainer: Any = SimpleNamespace(largest=largest, accelerator=accelerator)
+    return RunCallback(plan(store), store, folder, trainer, asked)
 
 
 def test_a_training_that_diverges_stops(corpus: TokenStore, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Trained, tmp_pa
         checkpoint = folder / "checkpoints" / "checkpoint-8"
         belongs = json.loads((checkpoint / "belongs.json").read_text())["belongs"]
         torch.save({"state": Runs(ran)}, checkpoint / name)
-        assert broken_seal(checkpoint) == f"whose {name} was changed"
+        assert broken_seal(checkpoint) == f"whose {name} was changed, lost or added"
         write_seal(checkpoint, belongs)
         with pytest.raises(RunFolderError, match=r"Expected a valid .*, found: Weights only load"):
             train(corpus, folder, resume=True)

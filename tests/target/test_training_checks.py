@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 import torch
@@ -19,7 +20,6 @@ from bydore_pyro.target.training_checks import (
     check_positions,
     check_schedule,
     device_batch,
-    free_memory,
     memory_needed,
 )
 from bydore_pyro.utils.errors import DataError
@@ -100,17 +100,19 @@ def test_memory() -> None:
         gigabytes - 6.3, abs=0.1
     )
     assert memory_needed(large, 8, 2048, recomputes=True) < 0.6 * memory_needed(large, 8, 2048)
-    check_memory(1.0, 1.0)
-    with pytest.raises(ValueError, match=r"about 56\.0 GiB of memory .* found 39\.0: a smaller"):
-        check_memory(56.0 * 2**30, 39.0 * 2**30)
 
 
 def test_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = free_memory(torch.device("cpu"), 1)
-    assert here > 2**28
-    assert free_memory(torch.device("cpu"), 4) == here / 4
-    asked = []
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda index: asked.append(index) or (5, 9))
+    cpu, asked = torch.device("cpu"), []
+    check_memory(2**28, cpu, 1)
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    check_memory(whole / 4, cpu, 4)
+    with pytest.raises(ValueError, match="GiB of memory for each process"):
+        check_memory(whole / 4 + 1, cpu, 4)
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda index: asked.append(index) or (39 * 2**30, 2**40)
+    )
     monkeypatch.setenv("LOCAL_RANK", "3")
-    assert free_memory(torch.device("cuda"), 8) == 5
+    with pytest.raises(ValueError, match=r"about 56\.0 GiB of memory .* found 39\.0: a smaller"):
+        check_memory(56.0 * 2**30, torch.device("cuda"), 8)
     assert asked == [3]

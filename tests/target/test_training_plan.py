@@ -11,7 +11,6 @@ import torch
 from target_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.target import training_plan
 from bydore_pyro.target.checkpoints import write_seal
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
@@ -66,7 +65,7 @@ def test_a_sequence_longer_than_a_domain(corpus: TokenStore) -> None:
 
 
 def test_too_little_memory(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_plan, "free_memory", lambda device, processes: 1e6)
+    monkeypatch.setattr("os.sysconf", lambda name: 1000)
     with pytest.raises(ValueError, match=r"GiB of memory for each process, found 0\.0"):
         plan(corpus)
 
