@@ -203,7 +203,15 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
                 raise DataError(
                     f"Expected the {what} that {INDEX} names, found others in {watched.path}"
                 )
-    return TokenStore(folder, *arrays.values(), index, *ends.values(), files)
+    return TokenStore(
+        folder,
+        arrays["train"],
+        arrays["validation"],
+        index,
+        ends["train"],
+        ends["validation"],
+        files,
+    )
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
