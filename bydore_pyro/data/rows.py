@@ -132,7 +132,7 @@ def _usable(
         for number, row, position in rows:
             try:
                 if row is None:
-                    raise _BadRow(f"Expected a line of at most {LONGEST // 10**6} MB, found more")
+                    raise _too_long("a line")
                 row = _parse(row) if isinstance(row, bytes) else row
                 domain = None
                 if config.domain_column is not None:
@@ -168,7 +168,7 @@ def _text(row: Any, column: str) -> str:
     if not isinstance(value, str):
         raise _BadRow(f"Expected text in column '{column}', found {type(value).__name__}")
     if len(value) > LONGEST:
-        raise _BadRow(f"Expected text of at most {LONGEST // 10**6} MB, found more")
+        raise _too_long("text")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -178,6 +178,10 @@ def _text(row: Any, column: str) -> str:
 
 class _BadRow(Exception):
     """A row that cannot be used; the message lacks its place."""
+
+
+def _too_long(what: str) -> _BadRow:
+    return _BadRow(f"Expected {what} of at most {LONGEST // 10**6} MB, found more")
 
 
 def _rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float]]:

@@ -41,7 +41,7 @@ class WatchedFile:
                 return
         except OSError as error:
             raise DataError(
-                f"Expected {self.path} not to change while it is read, found:  {error.strerror}"
+                f"Expected {self.path} not to change while it is read, found: {error.strerror}"
             ) from None
         raise DataError(f"Expected {self.path} not to change while it is read, found other content")
 
