@@ -18,11 +18,11 @@ from tqdm import tqdm
 from bydore_pyro.baselines import BATCH, RunsTable, fit_gaussian_process, next_mixtures, read_runs
 from bydore_pyro.utils import RunFolder, option, provenance, require_fields, tell
 
-ABOUT = """Hold the adaptive design of bydore fit --adaptive against the fixed one. The measured
-runs of a table are the pool: a design may only pick among them, and sees the losses of those that
-it picked. Both begin with the same random runs. The fixed design goes on in random order, the
-adaptive one by expected improvement. What each recommends is the pool's run of least predicted
-loss; its regret is that run's loss less the least of the pool."""
+ABOUT = """Compare the adaptive design of bydore fit --adaptive with a fixed one. The measured runs
+of a table are the pool. A design picks runs from it, and sees only the losses of the runs that it
+picked. Both designs start with the same random runs. The fixed design continues in random order,
+the adaptive one by expected improvement. Each recommends the run of the pool with the lowest
+predicted loss. Its regret is the loss of that run minus the lowest loss of the pool."""
 
 FIXED = (24, 32, 48, 64, 96, 128)  # runs after which the fixed design is asked
 LEVELS = (0.05, 0.02, 0.01)  # regrets, nats per token
@@ -35,16 +35,20 @@ class AdaptiveConfig:
 
     tables: str = option(
         MISSING,
-        "Folder of train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same for test; both "
-        "splits are the pool.",
+        "Folder with train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same files for "
+        "test. The runs of both splits are the pool.",
     )
     scale: str = option("1m", "The SCALE of the tables.")
-    targets: list[str] = option(["pile_cc"], "The losses that are to fall.")
-    seeds: int = option(20, "Random first runs and orders.", least=1)
-    first: int = option(24, "Random runs that both designs begin with.")
-    most: int = option(56, "All runs of the adaptive design.")
-    out: str | None = option(None, "Folder of the run; runs/adaptive-<time> if not given.")
-    smoke: bool = option(False, "Seconds; shows that all parts work.")
+    targets: list[str] = option(["pile_cc"], "The losses to minimise.")
+    seeds: int = option(
+        20,
+        "Number of repetitions, each with other random first runs and another random order.",
+        least=1,
+    )
+    first: int = option(24, "Number of random runs with which both designs start.")
+    most: int = option(56, "Total number of runs of the adaptive design.")
+    out: str | None = option(None, "Folder of the run. Default: runs/adaptive-<time>.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
         require_fields(self)

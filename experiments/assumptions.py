@@ -19,11 +19,12 @@ from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
 from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
 from bydore_pyro.utils import option, require_fields, tell
 
-ABOUT = """Train the proxy on every domain alone and on random mixtures, for --steps steps, and
-watch the validation loss. Methods that fit small runs assume that the order of mixtures at a tenth
-of the tokens is the order at all of them (rank invariance), and that a power law of the first tenth
-predicts the rest (the paper's Figs. 1 and 5). Reports how far both hold on this text: rank
-correlations, reversed pairs, extrapolation errors, curves that rise again."""
+ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and
+record the validation loss. Methods that fit small runs make two assumptions: the order of the
+mixtures at a tenth of the tokens is the order at all of them (rank invariance), and a power law
+fitted to the first tenth predicts the rest (the paper's Figs. 1 and 5). The script reports how well
+both hold on this text: rank correlations, reversed pairs, extrapolation errors, curves that rise
+again."""
 
 TENTH = 10  # the large scale is so many times the small one
 POINTS = 8  # measurements on each scale
@@ -33,7 +34,9 @@ POINTS = 8  # measurements on each scale
 class AssumptionsConfig:
     """Which mixtures are trained on, beside every domain alone."""
 
-    mixtures: int = option(8, "Random mixtures, of a flat Dirichlet.", least=0, most=10_000)
+    mixtures: int = option(
+        8, "Number of random mixtures, drawn from a flat Dirichlet.", least=0, most=10_000
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)

@@ -34,13 +34,13 @@ from bydore_pyro.runs import Options, begin_run, load_domains
 from bydore_pyro.search import MatchingPosterior
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
-ABOUT = """Make many validation sets of known shares, search the weights of each by the evidence
-that a search by matching has, and count how often the intervals hold the shares. The shares are
-drawn from the prior, Dirichlet(1), and sparse as those of plants.py; the text is of the documents
-whose other text is measured, and of others; taken in the shares, or document by document. One proxy
-is trained on equal weights and the gradients of all text are sketched once at each of its
-checkpoints; targets choose from them. Posteriors are drawn from exactly; those of a few targets
-also as a search does, by its guide."""
+ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
+that gradient matching would have, and count how often the intervals contain the shares. The shares
+are drawn from the prior, Dirichlet(1), or are sparse as in plants.py. The text comes from the
+measured documents (but other sequences), or from other documents. It is taken in proportion to the
+shares, or by whole documents. One proxy is trained on equal weights, and the gradients of all text
+are sketched once at each of its checkpoints; the targets are drawn from these. The posteriors are
+sampled exactly, and for a few targets also by a guide, as in a search."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
 SHOWN = (0.5, 0.8, 0.94)  # in the table
@@ -60,22 +60,30 @@ SMOKE = {
 class CalibrationConfig:
     """How many targets, of what."""
 
-    targets: int = option(300, "Targets of each kind.", least=2, most=10_000)
+    targets: int = option(300, "Number of targets of each kind.", least=2, most=10_000)
     splits: int = option(
         6,
-        "Choices of the sequences that are measured, shared by the targets.",
+        "Number of random selections of the measured sequences, which the targets share.",
         least=1,
         most=10_000,
     )
     same_documents: int = option(
         192,
-        "Sequences of each domain that targets of the same documents choose of.",
+        "Sequences of each domain from which targets of the same documents are drawn.",
         least=2,
         most=10_000,
     )
-    other_documents: int = option(200, "The same of the held-out documents.", least=2, most=10_000)
+    other_documents: int = option(
+        200,
+        "Held-out sequences of each domain from which targets of other documents are drawn.",
+        least=2,
+        most=10_000,
+    )
     by_guide: int = option(
-        8, "Targets whose posterior is found as a search does too.", least=0, most=10_000
+        8,
+        "Number of targets whose posterior is also found by a guide, as in a search.",
+        least=0,
+        most=10_000,
     )
 
     def __post_init__(self) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from cases import case_main
 
-ABOUT = """Case 1, after the paper's: search the weights of all domains for a validation set drawn
-from held-out docstrings (the paper's, and that of --data pile:FOLDER, is drawn from Pile-CC), by
-the paper's Algorithm 1 and by gradient matching; then train fresh models on both mixtures, on
-uniform weights and on the validation's own domain alone, and compare. With --evidence linear
-Algorithm 1 is run alone."""
+ABOUT = """Case 1, modelled on the paper's: find the weights of all domains for a validation set of
+held-out docstrings (Pile-CC in the paper, and with --data pile:FOLDER), by the paper's Algorithm 1
+and by gradient matching. Then train fresh models on both mixtures, on uniform weights and on the
+validation set's own domain alone, and compare. With --evidence linear only Algorithm 1 runs."""
 PILE = {"validation": ["pile_cc"]}
 
 if __name__ == "__main__":

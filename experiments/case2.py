@@ -1,12 +1,12 @@
-"""Case 2: two unlike domains, neither of them the validation's."""
+"""Case 2: two dissimilar domains, neither of them that of the validation set."""
 
 from __future__ import annotations
 
 from cases import case_main
 
-ABOUT = """Case 2, after the paper's: train on two unlike domains only (Python source and licences;
-GitHub and Enron Emails, as in the paper, with --data pile:FOLDER), with the same validation set as
-Case 1."""
+ABOUT = """Case 2, modelled on the paper's: train on two dissimilar domains only (Python source and
+licences; GitHub and Enron Emails in the paper, and with --data pile:FOLDER), with the same
+validation set as Case 1."""
 DOMAINS = ["python", "licences"]
 PILE = {"domains": ["github", "enron_emails"], "validation": ["pile_cc"]}
 

@@ -37,7 +37,9 @@ LINEAR = "linear"  # folder of the paper's search, below the case's
 class VerificationConfig:
     """What the learned weights are held against, beside uniform ones and the validation's own."""
 
-    compare: list[str] = option([], "Mixture files on whose weights fresh models are trained too.")
+    compare: list[str] = option(
+        [], "Mixture files on whose weights additional fresh models are trained."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

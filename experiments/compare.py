@@ -29,14 +29,14 @@ from bydore_pyro.runs import (
 )
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
-ABOUT = """Find a mixture by every method for each target, and train fresh models on it: Case 1
-(all domains, validation from docstrings), Case 2 (Python source and licences, the same validation),
-the planted mixture (validation in known shares), a target of three domains that are scarce in
-training, three targets whose own domain is withheld from training, three such at once (judged by
-their mean and by the worst of them), and the text of benchmark questions. With text of your own in
---data, a target is a domain that is withheld: --targets withheld:NAME. All methods have the same
-text, proxy, batches, seed and most FLOPs (--budget plain trainings of the proxy). Finished proxies
-are shared among the methods that can use them, and charged to each; `torchrun --nproc_per_node N`
+ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
+are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same
+validation), the planted mixture (validation in known shares), a target of three domains that are
+scarce in training, three targets whose own domain is withheld from training, three such domains at
+once (judged by their mean and by the worst of them), and the text of benchmark questions. With your
+own text in --data, a target is a withheld domain: --targets withheld:NAME. All methods have the
+same text, proxy, batches, seed and FLOP budget (--budget plain trainings of the proxy). Methods
+share finished proxies where they can; the cost counts for each. `torchrun --nproc_per_node N`
 trains them on N processes."""
 
 COMPARED = (*METHODS, LINEAR)
@@ -48,14 +48,14 @@ class CompareConfig:
 
     methods: list[str] = option(
         [name for name in COMPARED if name != "human"],
-        f"The methods; {LINEAR} is ByDoRe by linear evidence, the paper's Algorithm 1.",
+        f"The methods; {LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1.",
     )
     targets: list[str] = option(
-        list(TARGETS), "The targets; withheld:DOMAIN is a domain that is not trained on."
+        list(TARGETS), "The targets; withheld:DOMAIN is a domain on which nothing is trained."
     )
-    target_seeds: int = option(3, "Fresh models a mixture.", least=1, most=100)
+    target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
     scale: float = option(
-        1.0, "Multiplies --steps, of the proxies and the fresh models.", above=0, most=1e6
+        1.0, "Factor on --steps for the proxies and the fresh models.", above=0, most=1e6
     )
 
     def __post_init__(self) -> None:

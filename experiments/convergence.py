@@ -24,12 +24,12 @@ from bydore_pyro.core import (
 from bydore_pyro.runs import SMOKE, Options, begin_run, load_domains
 from bydore_pyro.utils import option, require_fields, tell, warn_idle
 
-ABOUT = """Measures the two rates of the convergence theorem: the error of the finite-difference
-hypergradient falls as eps^2 until round-off takes over (its square is the theorem's eps^4), and the
-mean squared norm of the true gradient of the objective over T noisy steps falls as T^(-1/2) at
-least, with step sizes that fall as T^(-1/2). On a problem whose gradients are known in closed form,
-and on the proxy after --steps steps, frozen, with the noise that batches of text give g. Reports
-the slopes."""
+ABOUT = """Measure the two rates of the convergence theorem. The error of the finite-difference
+hypergradient falls as eps^2 until round-off dominates (its square is the theorem's eps^4). The mean
+squared norm of the true gradient of the objective over T noisy steps falls at least as fast as
+T^(-1/2), if the step sizes fall as T^(-1/2). Both are measured on a problem whose gradients are
+known in closed form, and on the proxy, frozen after --steps steps, with the noise that batches of
+text cause in g. The script reports the slopes."""
 
 KL_WEIGHT = 0.3  # in units of g's spread: so large that no weight is driven to a vertex
 # Relative errors in which the slope is taken: far above round-off, and of steps not too long.
@@ -43,13 +43,20 @@ STEPS = np.logspace(-7, 0, 29)  # of the finite difference, in units of |theta| 
 class ConvergenceConfig:
     """What is measured."""
 
-    longest: int = option(4096, "Steps of Phi in the longest run.", least=256, most=1e7)
-    repeats: int = option(5, "Runs of each length.", least=1, most=1000)
+    longest: int = option(4096, "Steps of the longest run.", least=256, most=1e7)
+    repeats: int = option(5, "Number of runs of each length.", least=1, most=1000)
     estimates: int = option(
-        64, "Pairs of batches whose g the proxy's noise is drawn from.", least=2, most=10**5
+        64,
+        "Number of pairs of batches whose g gives the distribution of the proxy's noise.",
+        least=2,
+        most=10**5,
     )
     noise: float = option(
-        3.0, "Noise of g in the known problem: its deviation over g's spread.", above=0, most=1e3
+        3.0,
+        "Standard deviation of the noise of g in the problem with known gradients, relative to "
+        "the spread of g.",
+        above=0,
+        most=1e3,
     )
 
     def __post_init__(self) -> None:

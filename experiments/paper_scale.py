@@ -33,14 +33,14 @@ class ScaleConfig:
     scale: Literal["cpu", "paper"] = option(
         "cpu",
         "'paper' searches with models/proxy-1m on 0.4B tokens, trains --target_model on "
-        "--target_tokens of what was found, and scores it on the 13 benchmarks.",
+        "--target_tokens of the mixture found, and scores it on the 13 benchmarks.",
     )
     target_model: str = option("models/target-1b", "With --scale paper: the target model.")
     train_config: str | None = option(
-        None, "With --scale paper: file of further options for bydore train."
+        None, "With --scale paper: file of additional options for bydore train."
     )
     evaluate_config: str | None = option(
-        None, "With --scale paper: file of further options for bydore evaluate."
+        None, "With --scale paper: file of additional options for bydore evaluate."
     )
 
     def __post_init__(self) -> None:

@@ -27,9 +27,10 @@ from bydore_pyro.runs import (
 from bydore_pyro.utils import RunFolder, tell
 
 ABOUT = """Draw the validation set from three domains in known shares, search the weights of all
-domains, and measure how near they come: the share of the gap in validation loss between uniform and
-planted weights that fresh models close on the learned ones, the total variation from the planted
-weights, and the jitter. Three searches, seeds from --seed on, and three fresh models a mixture."""
+domains, and measure how close they come: the total variation from the planted weights, the jitter,
+and the share of the gap in validation loss between uniform and planted weights that fresh models
+close on the learned weights. Runs three searches, with seeds from --seed on, and trains three fresh
+models per mixture."""
 
 SHARES = {"docstrings": 0.5, "c_headers": 0.3, "stubs": 0.2}
 SEARCHES = 3

@@ -30,12 +30,12 @@ from bydore_pyro.runs import (
 )
 from bydore_pyro.utils import DataError, option, require_fields, tell
 
-ABOUT = """Draw plants: two to five domains with random shares, in every second plant two alike ones
-among them. Draw the validation set of each in these shares, search the weights of all domains, and
-report how near they come: total variation, also with alike domains taken together, where weight may
-rightly spread to the neighbour; the jitter; the share of the gap in loss between uniform and
-planted weights that fresh models of --steps close on the learned ones. Plants are numbered, so that
-designs can be chosen on some and judged on others."""
+ABOUT = """Draw plants: mixtures of two to five domains with random shares; every second plant
+contains two similar domains. For each plant, draw a validation set in these shares, search the
+weights of all domains, and report how close they come: the total variation (also with similar
+domains merged, between which weight may rightly move), the jitter, and the share of the gap in loss
+between uniform and planted weights that fresh models of --steps close on the learned weights.
+Plants are numbered, so that designs can be chosen on some and tested on others."""
 
 ALIKE = (("python", "python_tests"), ("c_headers", "c_source"), ("docstrings", "text"))
 LEAST_SEQUENCES = 20
@@ -52,12 +52,14 @@ class PlantsConfig:
     plants: int = option(10, "Number of plants.", least=1, most=1000)
     first: int = option(0, "Number of the first plant.", least=0, most=1000)
     fresh: int = option(
-        1, "Fresh models a mixture, for the gap in loss; 0 trains none.", least=0, most=1000
+        1,
+        "Number of fresh models per mixture, for the gap in loss; 0 trains none.",
+        least=0,
+        most=1000,
     )
     found: str | None = option(
         None,
-        "An earlier results.json: fresh models are trained on its mixtures, and nothing is "
-        "searched.",
+        "An earlier results.json: train fresh models on its mixtures, without a search.",
     )
 
     def __post_init__(self) -> None:

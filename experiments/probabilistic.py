@@ -9,9 +9,9 @@ from common import drawn_by, markdown, results_of, run_main, run_variants, verif
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import Options, load_domains, uniform_weights
 
-ABOUT = """Runs the same search with the posterior, with a point on the simplex learned by the same
-network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compares
-the trajectories, their jitter, and fresh models trained on what each found."""
+ABOUT = """Run the same search with the posterior, with a point on the simplex learned by the same
+network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compare
+the trajectories, their jitter, and fresh models trained on the results."""
 
 LABELS = {
     "bayesian": "ByDoRe: Gamma-Dirichlet posterior",

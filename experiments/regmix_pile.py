@@ -53,10 +53,10 @@ from bydore_pyro.utils import (
     tell,
 )
 
-ABOUT = """Fit the loss of measured runs to their mixture, by linear regression, LightGBM and a
-Gaussian process, and predict runs that were not fitted: the rank correlation on every target. Then
-the simulated optimum of one target by each regression. The tables are those of RegMix's repository
-(https://github.com/sail-sg/regmix, folder data), or others of that form."""
+ABOUT = """Regress the loss of measured runs on their mixture by linear regression, LightGBM and a
+Gaussian process, and report for every target the rank correlation with runs that were not fitted.
+Then find the simulated optimum of one target by each regression. The tables are those of RegMix's
+repository (https://github.com/sail-sg/regmix, folder data), or others in the same format."""
 
 REGRESSIONS = (
     "linear",
@@ -79,37 +79,42 @@ class RegMixPileConfig:
 
     runs: str = option(
         MISSING,
-        "Folder with the tables train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same "
-        "for test; test tables of other scales there are ranked as well.",
+        "Folder with the tables train_mixture_SCALE.csv, train_pile_loss_SCALE.csv and the same"
+        " for test. Test tables of other scales in it are ranked too.",
     )
-    scale: str | None = option(None, "The SCALE to fit on, where train has several, such as 1m.")
+    scale: str | None = option(
+        None, "The SCALE to fit on, such as 1m, if there are training tables of several."
+    )
     target: str | None = option(
         None,
-        "The one target that is fitted and whose optimum is simulated; all are fitted if not "
-        "given, and the optimum is pile_cc's.",
+        "Fit only this target and simulate its optimum. Default: fit all targets and simulate "
+        "the optimum of pile_cc.",
     )
     prior: str | None = option(
         None,
-        "File of weights, around which mixtures are simulated. If not given, the Pile's token "
-        "shares; for other domains than the Pile's, the mean of the training mixtures.",
+        "File of the weights around which mixtures are simulated. Default: the Pile's token "
+        "shares, or for other domains the mean of the training mixtures.",
     )
     normalise: bool = option(
         False,
-        "Divide the weights of every run by their sum. The tables hold them rounded, and the "
-        "published figures were found with them so.",
+        "Divide the weights of every run by their sum. The tables contain rounded weights, and "
+        "the published numbers were computed with these.",
     )
-    draws: int = option(100_000, "Simulated mixtures.", least=1, most=1_000_000)
-    best: int = option(128, "How many of them are averaged.")
+    draws: int = option(100_000, "Number of simulated mixtures.", least=1, most=1_000_000)
+    best: int = option(128, "Number of best mixtures that are averaged.")
     seed: int = option(
-        42, "Seed of the simulated mixtures and of the split of train.", least=0, below=2**31
+        42,
+        "Seed of the simulated mixtures and of the split of the training runs.",
+        least=0,
+        below=2**31,
     )
     subsets: int = option(
         0,
-        "Subsets of 24, 64 and 256 of all runs of that scale, so many of each, whose intervals "
-        "are held against the optimum of all runs; takes long.",
+        "Number of subsets of 24, 64 and 256 runs of that scale, whose intervals are compared "
+        "with the optimum of all runs; takes long.",
         least=0,
     )
-    out: str | None = option(None, "Folder of the run; runs/regmix_pile-<time> if not given.")
+    out: str | None = option(None, "Folder of the run. Default: runs/regmix_pile-<time>.")
     smoke: bool = option(
         False,
         "A run of seconds that only shows that all parts work: one target, one length "

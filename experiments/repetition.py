@@ -29,11 +29,11 @@ from bydore_pyro.runs import (
 )
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
-ABOUT = """Cut the text of a target's domains short, find mixtures for runs that read it several
-times over, and train fresh models on each for as long. Rows: the target's own shares, the natural
-ones, UniMax, a search by gradient matching for fresh text, the same capped at 4 epochs and for each
-length of run (--target_tokens), the paper's Algorithm 1; by --compared also MDE and RegMix, with
-proxies that repeat text or do not. Finished models are kept and not trained again."""
+ABOUT = """Cut the text of a target's domains, find mixtures for runs that read this text several
+times, and train fresh models of that length on each. The mixtures are: the target's own shares, the
+natural shares, UniMax, gradient matching for fresh text, the same capped at 4 epochs and for each
+length of run (--target_tokens), and the paper's Algorithm 1; with --compared also MDE and RegMix,
+whose proxies repeat text or do not. Finished models are kept and not trained again."""
 
 CAP = 4.0  # epochs
 REPEATING = "_repeating"
@@ -86,18 +86,20 @@ class RunsOutConfig:
 
     target: str = option(
         "scarce",
-        f"One of {', '.join(TARGETS)}. 'wikipedia' needs --data with the domains "
-        "wikipedia_en and pile_cc; of it 1 MB of Wikipedia is left.",
+        f"Target: one of {', '.join(TARGETS)}. 'wikipedia' needs --data with the domains "
+        "wikipedia_en and pile_cc, and keeps 1 MB of Wikipedia.",
     )
     epochs: list[float] = option(
         [1.4, 5.7, 11.4, 23.0],
-        "Epochs of the text that runs out first, at the target's own shares.",
+        "Lengths of the runs, in epochs of the scarcest text at the target's own shares.",
     )
-    compared: list[str] = option(list(ROWS), f"Of {', '.join(KNOWN)}.")
+    compared: list[str] = option(list(ROWS), f"Mixtures to compare: {', '.join(KNOWN)}.")
     cut_sequences: int | None = option(
-        None, "Sequences that are left of each cut domain, instead of the target's.", least=3
+        None,
+        "Number of sequences that remain of each cut domain, instead of the target's number.",
+        least=3,
     )
-    target_seeds: int = option(3, "Fresh models a mixture.", least=1, most=100)
+    target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
 
     def __post_init__(self) -> None:
         require_fields(self)

@@ -30,9 +30,9 @@ from bydore_pyro.utils import (
     require_fields,
 )
 
-ABOUT = """Fit the Gamma-Dirichlet guide with stock Pyro: (a) to multinomial counts with a Dirichlet
-prior, and (b), amortised, to many count vectors at once, as in a topic model. In both the exact
-posterior is Dirichlet(alpha + counts), so that the error is known."""
+ABOUT = """Fit the Gamma-Dirichlet guide with Pyro's own objective: (a) to multinomial counts with a
+Dirichlet prior, and (b), amortised, to many count vectors at once, as in a topic model. In both
+models the exact posterior is Dirichlet(alpha + counts), so the error is known."""
 
 ALPHA = 0.8
 SHARES = (0.45, 0.25, 0.15, 0.1, 0.05)
@@ -45,10 +45,10 @@ class ReuseConfig:
     """What is fitted, and where the results go."""
 
     steps: int = option(1500, "Steps of SVI in each model.", least=1)
-    vectors: int = option(100, "Count vectors of the second model.", least=2)
+    vectors: int = option(100, "Number of count vectors of the second model.", least=2)
     seed: int = option(0, "Seed of the data and of the fit.", least=0, below=2**31)
-    out: str | None = option(None, "Folder of the run; runs/reuse_guide-<time> if not given.")
-    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
+    out: str | None = option(None, "Folder of the run. Default: runs/reuse_guide-<time>.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
         require_fields(self)

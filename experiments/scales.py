@@ -29,10 +29,10 @@ from bydore_pyro.utils import (
     tell,
 )
 
-ABOUT = """Train fresh models that are larger than the proxy on the mixtures that every method of a
-finished comparison (experiments/compare.py) found with it, and correlate the ranks of the mixtures
-between the sizes. The same command goes on where it was stopped; finished models are kept. The step
-size falls with the width, as 1 / width. `torchrun --nproc_per_node N` shares the models out among N
+ABOUT = """Train fresh models that are larger than the proxy on the mixtures of a finished
+comparison (experiments/compare.py), and correlate the ranks of the mixtures between the sizes. The
+step size is proportional to 1 / width. If it is interrupted, the same command continues where it
+stopped; finished models are kept. `torchrun --nproc_per_node N` trains the models on N
 processes."""
 
 PROBABILITY = 0.94  # of the interval of a correlation
@@ -51,15 +51,16 @@ class ScalesConfig:
     targets: list[str] = option(
         ["planted", "no_docstrings", "no_readmes"], "Targets of the comparison."
     )
-    target_seeds: int = option(2, "Models of each size a mixture.", least=1, most=100)
+    target_seeds: int = option(2, "Number of models of each size per mixture.", least=1, most=100)
     longer: float = option(
-        1.0, "Times as many tokens as the comparison's fresh models.", above=0, most=1e6
+        1.0,
+        "Training tokens as a multiple of those of the comparison's fresh models.",
+        above=0,
+        most=1e6,
     )
-    data: str | None = option(
-        None, "The comparison's text where it lies elsewhere, such as its token store."
-    )
-    device: str | None = option(None, "'cpu', 'cuda' or 'auto'; the comparison's if not given.")
-    out: str | None = option(None, "Folder of the run; scales/ in --compare if not given.")
+    data: str | None = option(None, "The comparison's text or token store, if it has moved.")
+    device: str | None = option(None, "'cpu', 'cuda' or 'auto'. Default: the comparison's device.")
+    out: str | None = option(None, "Folder of the run. Default: scales/ in --compare.")
 
     def __post_init__(self) -> None:
         require_fields(self)

@@ -9,9 +9,9 @@ from common import drawn_by, markdown, results_of, run_main, run_variants
 from bydore_pyro.proxy import STRATEGIES
 from bydore_pyro.runs import Options, load_domains
 
-ABOUT = """Runs the same search under each of the four scheduling strategies (the paper's Fig. 4b):
-the weights share out a batch's sequences, choose its one domain, or weigh the losses of uniform
-batches. Compares the proxy's validation loss over the steps."""
+ABOUT = """Run the same search with each of the four scheduling strategies (the paper's Fig. 4b):
+the weights allocate a batch's sequences, choose its one domain, or multiply the losses of uniform
+batches. Compare the proxy's validation loss over the steps."""
 
 
 def scheduling(options: Options, resume: Path | None) -> None:

@@ -26,9 +26,10 @@ from bydore_pyro.utils import (
     tell,
 )
 
-ABOUT = """Run the study's experiments, --jobs at once and each in a folder of its own, keep of
-their results what the figures need, and draw every figure and table. Goes on where it stopped:
-what is finished is not run again. About two hours on 2 cores, an estimate by its parts."""
+ABOUT = """Run the study's experiments, --jobs at once and each in its own folder. Keep the results
+that the figures need, and draw every figure and table. If it is interrupted, the same command
+continues where it stopped and does not repeat finished experiments. It takes about two hours on 2
+cores, by an estimate from its parts."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
@@ -56,23 +57,24 @@ class StudyConfig:
     """What is run, and where."""
 
     out: str | None = option(
-        None, "Folder of the experiments' runs; runs/study, or runs/study-smoke."
+        None,
+        "Folder of the experiments' runs. Default: runs/study, or runs/study-smoke with --smoke.",
     )
     figures: str | None = option(
         None,
-        "Folder of the figures; results/ in it holds what they show. The repository's figures/; "
-        "with --smoke one in the folder of the runs.",
+        "Folder of the figures; its results/ contains their data. Default: the repository's "
+        "figures/; with --smoke a folder in --out.",
     )
     only: list[str] = option(list(EXPERIMENTS), "The experiments to run.")
     jobs: int = option(
         2,
-        "Experiments that run at once, each on its share of the cores; what they say goes to "
-        "NAME.log beside their folders where there are several.",
+        "Number of experiments that run at once, each on its share of the cores. With more than"
+        " one, the output of each goes to NAME.log beside its folder.",
         least=1,
         most=64,
     )
-    cache: str | None = option(None, "Where tokens are cached.")
-    smoke: bool = option(False, "A run of seconds that shows nothing but that it works.")
+    cache: str | None = option(None, "Folder of cached token stores.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
         require_fields(self)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
-import huggingface_hub.constants
+# Both before any import that reads them. Tests run beside each other: threads that wait for a core,
+# and this is so in the fits of Gaussian processes above all, cost many times what they bring.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"  # a test that reaches for a hub must fail at once
+
 import pytest
-import torch
+from processes import Run
 from quick import QUICK
 from tiny import (
     ALPHABETS,
@@ -26,27 +34,59 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.data.tokens import load_tokens
 
+ROOT = Path(__file__).parents[1]
+
 # Begun in the background of a shell, tests ignore Ctrl-C, and so would all that they start.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-torch.set_num_threads(1)  # small tensors: threads cost more than they bring
-
-
-# A test that reaches for a hub must fail at once; what is imported above has read the variable.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-huggingface_hub.constants.HF_HUB_OFFLINE = True
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three small domains, alone in a folder."""
+    folder = tmp_path_factory.mktemp("small") / "text"
+    return write_domains(folder, {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A token store of three small domains, as `bydore prepare` leaves it."""
-    folder = tmp_path_factory.mktemp("store")
-    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
-    main(["prepare", "--data", str(text), "--out", str(folder / "store"), "--vocabulary", "280",
+def store(text: Path) -> Path:
+    """Their token store, as `bydore prepare` leaves it."""
+    out = text.parent / "store"
+    main(["prepare", "--data", str(text), "--out", str(out), "--vocabulary", "280",
           "--processes", "0"])  # fmt: skip
-    return folder / "store"
+    return out
+
+
+@pytest.fixture
+def _heard() -> Iterator[None]:
+    """A test run in the background may have been started with the signals ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script of a folder in this process, which saves the imports."""
+
+    def run(
+        script: str, *arguments: str, cwd: Path = ROOT, top: str = "experiments"
+    ) -> subprocess.CompletedProcess[str]:
+        path = ROOT / top / f"{script}.py"
+        code = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", [str(path), *arguments])
+            patch.syspath_prepend(str(path.parent))
+            patch.chdir(cwd)
+            try:
+                runpy.run_path(str(path), run_name="__main__")
+            except SystemExit as exit_:
+                code = int(exit_.code or 0)
+        return subprocess.CompletedProcess([script, *arguments], code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(autouse=True)

@@ -36,9 +36,9 @@ def gaussian_evidence(
     return a @ torch.linalg.solve(b, c), (precision + precision.T) / 2
 
 
-def exact_moments(linear: Tensor, precision: Tensor, nodes: int = 300) -> tuple[Tensor, Tensor]:
+def exact_moments(linear: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
     """Returns means and standard deviations of three weights and the scale, ``(4,)``, on a grid."""
-    ticks = (torch.arange(nodes, dtype=torch.float64) + 0.5) / nodes
+    ticks = (torch.arange(300, dtype=torch.float64) + 0.5) / 300
     w = torch.cartesian_prod(ticks, ticks)
     w = torch.cat([w, 1 - w.sum(1, keepdim=True)], 1)
     w = w[w[:, 2] > 0]

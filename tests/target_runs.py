@@ -82,6 +82,16 @@ def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
+class Runs:
+    """What unpickling it does: it opens a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return (open, (str(self.path), "w"))
+
+
 class StopAt(TrainerCallback):
     """Breaks off a training behind a step, as a signal would."""
 

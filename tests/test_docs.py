@@ -45,11 +45,6 @@ OTHER_OPTIONS |= {"--requeue", "--signal", "--time"}  # Slurm's
 JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Variables of a quiet process that stays on this machine."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **more}
-
-
 def options_of(name: str) -> set[str]:
     """The options that a command's help lists."""
     out = StringIO()
@@ -151,8 +146,8 @@ FAKES = {
 @pytest.mark.slow
 def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> None:
     assert JOB
-    small = f"--data {store} --validation a --smoke --evidence linear --steps 100 "
-    small += "--checkpoint_every 5"
+    small = f"--data {store} --validation a --smoke --evidence linear --steps 40 "
+    small += "--checkpoint_every 1"
     script = JOB[1].replace("--data STORE --validation NAME --tokens 0.4B", small)
     assert small in script
     (tmp_path / "job").write_text(script)
@@ -160,7 +155,7 @@ def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> 
         (tmp_path / name).write_text(f"#!/bin/bash\n{line}\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    variables = environment(PATH=path, SLURM_JOB_ID="17")
+    variables = {**os.environ, "PATH": path, "SLURM_JOB_ID": "17"}
     start = partial(subprocess.Popen, ["bash", "job"], cwd=tmp_path, env=variables, text=True)
     with start(stderr=subprocess.PIPE) as job:
         while not (tmp_path / "runs/mine/checkpoints").exists():
@@ -297,7 +292,7 @@ def test_the_site_builds_without_warnings_and_loads_nothing(tmp_path: Path) -> N
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
         cwd=ROOT,
-        env=environment(NO_MKDOCS_2_WARNING="1"),
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import runpy
 import statistics
 import subprocess
 import sys
@@ -19,6 +17,7 @@ import pytest
 import torch
 import xarray
 from benchmark_data import write_benchmark
+from processes import Run, on_two_processes
 from tiny import write_domains
 
 from bydore_pyro.cli.main import main
@@ -30,6 +29,7 @@ from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.utils.arviz_import import import_arviz
 
 ROOT = Path(__file__).parents[1]
+QUICK = Path(__file__).parent / "quick.py"
 # What the comparison's proxies are evaluated on.
 HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
 SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
@@ -52,31 +52,6 @@ RUN_FILES = {
     "checkpoints",
     "report.html",
 }
-
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a script in this process, which saves the imports."""
-
-    def run(
-        script: str, *arguments: str, cwd: Path = ROOT, top: str = "experiments"
-    ) -> subprocess.CompletedProcess[str]:
-        path = ROOT / top / f"{script}.py"
-        code = 0
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", [str(path), *arguments])
-            patch.syspath_prepend(str(path.parent))
-            patch.chdir(cwd)
-            try:
-                runpy.run_path(str(path), run_name="__main__")
-            except SystemExit as exit_:
-                code = int(exit_.code or 0)
-        return subprocess.CompletedProcess([script, *arguments], code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -345,16 +320,9 @@ def test_compare_in_smoke_size(
     assert sum(found["bydore"]["weights"].values()) == pytest.approx(1)
     draw("comparison", tmp_path / "run")
     # Two processes find what one finds.
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    script = [str(ROOT / "experiments" / "compare.py"), "--smoke", *given, *small]
-    script += ["--methods", "doremi", "bydore"]
-    done = subprocess.run(
-        [sys.executable, *launcher, *script, "--cache", str(cache), "--out", str(tmp_path / "two")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    where = ("--cache", str(cache), "--out", str(tmp_path / "two"))
+    script = (QUICK, ROOT / "experiments" / "compare.py", "--smoke", *where)
+    done = on_two_processes(*script, *given, *small, "--methods", "doremi", "bydore")
     assert done.stdout.count("validation text docstrings") == 1, "one process prints"
     shared = json.loads((tmp_path / "two" / "results.json").read_text())["targets"]["case2"]
     assert {"doremi", "bydore"} <= set(shared["losses"])
@@ -573,21 +541,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_domains(own, {"a": "abcde", "b": "vwxyz"}, files=30)
 
 
-def test_own_folder_and_default_output(
-    folder: Path, tmp_path: Path, cache: Path, run_here: Run
-) -> None:
-    arguments = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
-    done = run_here("case1", "--smoke", *arguments, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    runs = list((tmp_path / "runs").iterdir())
-    assert [p.name.startswith("case1-") for p in runs] == [True]
-    check_run(runs[0], 0)
-
-
 def test_a_store_a_cap_and_other_mixtures(
     folder: Path, tmp_path: Path, cache: Path, run_here: Run
 ) -> None:
-    """`bydore prepare`, then a search on the store with capped weights, then one that compares."""
+    """`bydore prepare`, then a search on the store with capped weights, then one that compares.
+    Then one on the folder itself, whose output goes where it goes by default."""
     store, out = tmp_path / "store", tmp_path / "run"
     main(["prepare", "--data", str(folder), "--out", str(store), "--vocabulary", "280",
           "--processes", "0"])  # fmt: skip
@@ -615,6 +573,9 @@ def test_a_store_a_cap_and_other_mixtures(
     assert done.returncode == 0, done.stderr
     (warned,) = [line for line in done.stderr.splitlines() if line.startswith("case1: warning: ")]
     assert "shares of the tokens of another tokenizer" in warned
+    newest = max((tmp_path / "runs").iterdir(), key=lambda run: run.stat().st_mtime_ns)
+    assert newest.name.startswith("case1-")
+    check_run(newest, 0)
 
 
 @pytest.mark.parametrize(
@@ -744,8 +705,8 @@ def test_a_case_at_the_papers_size_in_small(tmp_path: Path, run_here: Run) -> No
 def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    python, quick = sys.executable, Path(__file__).parent / "quick.py"
-    (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{python}" "{quick}" "$@"\n')
+    python = sys.executable
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec "{python}" "{QUICK}" "$@"\n')
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     runs, figures = tmp_path / "runs", tmp_path / "figures"

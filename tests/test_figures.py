@@ -8,7 +8,6 @@ import runpy
 import shutil
 import statistics
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import matplotlib
 import numpy as np
 import pytest
 from PIL import Image
+from processes import Run
 
 from bydore_pyro.mixture.mixture import Mixture
 
@@ -27,27 +27,6 @@ ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "figures"
 RESULTS = FIGURES / "results"
 SCRIPTS = sorted(p.stem for p in FIGURES.glob("*.py") if p.stem not in ("study_figure", "tables"))
-
-
-@pytest.fixture
-def script(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Runs a script of figures/ in this process; returns exit code, stdout and stderr."""
-
-    def run(name: str, *arguments: str) -> tuple[int, str, str]:
-        path = str(FIGURES / f"{name}.py")
-        monkeypatch.setattr(sys, "argv", [path, *arguments])
-        monkeypatch.syspath_prepend(str(FIGURES))
-        code = 0
-        try:
-            runpy.run_path(path, run_name="__main__")
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
@@ -68,12 +47,12 @@ def results(name: str) -> Any:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
-    name: str, script: Callable[..., tuple[int, str, str]], tmp_path: Path
+    name: str, run_here: Run, tmp_path: Path
 ) -> None:
     shutil.copytree(RESULTS, tmp_path / "results")
-    code, said, _ = script(name, "--folder", str(tmp_path))
-    assert code == 0
-    assert said.split() == [str(tmp_path / f"{name}.pdf"), str(tmp_path / f"{name}.png")]
+    done = run_here(name, "--folder", str(tmp_path), top="figures")
+    assert done.returncode == 0
+    assert done.stdout.split() == [str(tmp_path / f"{name}.pdf"), str(tmp_path / f"{name}.png")]
     assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     picture = np.asarray(Image.open(tmp_path / f"{name}.png").convert("L"))
     height, width = picture.shape
@@ -154,11 +133,9 @@ def test_the_theory_is_drawn_at_its_slopes(drawn: Callable[[str, Any], Any]) -> 
         np.testing.assert_allclose(np.diff(y) / np.diff(x), slope)
 
 
-def test_tables_in_markdown_and_latex_say_the_same(
-    script: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    code, _, _ = script("tables", str(RESULTS), "--folder", str(tmp_path))
-    assert code == 0
+def test_tables_in_markdown_and_latex_say_the_same(run_here: Run, tmp_path: Path) -> None:
+    done = run_here("tables", str(RESULTS), "--folder", str(tmp_path), top="figures")
+    assert done.returncode == 0
     markdown = (tmp_path / "tables.md").read_text(encoding="utf-8")
     latex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
     rows = [line for line in markdown.splitlines() if line.startswith("|") and "---" not in line]
@@ -179,15 +156,15 @@ def test_tables_in_markdown_and_latex_say_the_same(
 
 @pytest.mark.parametrize("content", [None, "no JSON", "[1, 2]", "{}", '{"targets": {"case1": 3}}'])
 def test_results_of_something_else_are_one_line(
-    content: str | None, script: Callable[..., tuple[int, str, str]], tmp_path: Path
+    content: str | None, run_here: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.json"
     if content is not None:
         path.write_text(content)
     for name in ("comparison", "assumption_violations", "scheduling_strategies", "posterior"):
-        code, _, error = script(name, str(path), "--folder", str(tmp_path))
-        assert (code, error.count("\n")) == (2, 1), error
-        assert "Expected" in error
+        done = run_here(name, str(path), "--folder", str(tmp_path), top="figures")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "Expected" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == (["results.json"] if content is not None else [])
 
 

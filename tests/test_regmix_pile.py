@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import runpy
-import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from planted_tables import planted
+from processes import Run
 
 from bydore_pyro.baselines import fit_gaussian_process, fit_regression, interval_of_run
 from bydore_pyro.baselines.regression import PointRegression
@@ -26,7 +23,6 @@ from bydore_pyro.mixture.published import pile_weights
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import regmix_pile
 
-SCRIPT = Path(regmix_pile.__file__)
 SHARED = Path(__file__).parents[2] / "shared" / "regmix"
 DOMAINS = ("arxiv", "github", "pile_cc")
 PRIOR = "domain,weight\ngithub,0.3\narxiv,0.2\npile_cc,0.5\n"
@@ -54,33 +50,11 @@ def write_runs(folder: Path, train: int = 50, test: int = 20, scale: str = "1m")
     return folder
 
 
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Runs the script in this process; returns exit code, stdout and stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
-        monkeypatch.syspath_prepend(str(SCRIPT.parent))
-        code = 0
-        try:
-            runpy.run_path(str(SCRIPT), run_name="__main__")
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
-
-
 @pytest.mark.slow
-def test_smoke(tmp_path: Path) -> None:
-    """As a user runs it."""
+def test_smoke(tmp_path: Path, run_here: Run) -> None:
     out = tmp_path / "run"
     arguments = ("--runs", str(write_runs(tmp_path / "runs")), "--smoke", "--out", str(out))
-    command = [sys.executable, str(SCRIPT), *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = run_here("regmix_pile", *arguments)
     assert done.returncode == 0, done.stderr
     assert "arning" not in done.stderr
     assert (out / "table.md").read_text() in done.stdout
@@ -103,14 +77,12 @@ def test_smoke(tmp_path: Path) -> None:
     assert results["versions"]["lightgbm"]
     config = json.loads((out / "config.json").read_text())
     assert config["run"]["draws"] == 100_000
-    again = subprocess.run(command, capture_output=True, text=True, env=environment)
+    again = run_here("regmix_pile", *arguments)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     assert "Expected a new output folder" in again.stderr
 
 
-def test_one_target_a_prior_and_other_scales(
-    tmp_path: Path, run: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_one_target_a_prior_and_other_scales(tmp_path: Path, run_here: Run) -> None:
     write_runs(tmp_path, scale="60m")
     prior = tmp_path / "prior.csv"
     prior.write_text(PRIOR)
@@ -119,13 +91,14 @@ def test_one_target_a_prior_and_other_scales(
         (tmp_path / name).unlink()  # the scale of 1B has test runs alone
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as for a user: shown, not raised
-        code, out, err = run(
+        done = run_here(
+            "regmix_pile",
             *("--runs", str(tmp_path), "--prior", str(prior)),
             *("--draws", "500", "--best", "16", "--normalise", "--target", "arxiv"),
             *("--out", str(tmp_path / "run")),
         )
-    assert code == 0, err
-    told = [line for line in err.splitlines() if line.startswith("regmix_pile: warning: ")]
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("regmix_pile: warning: ")]
     assert len(told) == 3, "all tables have rounded weights, and nothing else is warned of"
     assert all("normalised" in line for line in told)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -133,22 +106,22 @@ def test_one_target_a_prior_and_other_scales(
     assert results["scale"] == "60m"
     (other,) = results["other_scales"].values()
     assert other["arxiv"]["Gaussian process"]["spearman_x100"] > 95
-    assert "20 runs of scale 1B, fitted to 50 of 60m, whose test runs stop the trees" in out
+    assert "20 runs of scale 1B, fitted to 50 of 60m, whose test runs stop the trees" in done.stdout
     assert results["prior"]["shares"] == {"arxiv": 0.2, "github": 0.3, "pile_cc": 0.5}
     assert results["optimum"]["Gaussian process"]["weights"]["arxiv"] > 0.8
-    assert "the mean of the best 16 of 500 mixtures" in out
+    assert "the mean of the best 16 of 500 mixtures" in done.stdout
 
 
-def test_coverage_of_subsets(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+def test_coverage_of_subsets(tmp_path: Path, run_here: Run) -> None:
     runs = write_runs(tmp_path / "runs", train=50, test=10)
     given = ("--runs", str(runs), "--smoke", "--subsets", "2", "--draws", "500", "--best", "16")
-    code, out, err = run(*given, "--out", str(tmp_path / "run"))
-    assert code == 0, err
+    done = run_here("regmix_pile", *given, "--out", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     found = results["subsets"]["sizes"]["24"]
     assert found["held"] >= 0.5
     assert set(found["held_by_domain"]) == set(DOMAINS)
-    assert "hold the optimum of all 60 runs" in out
+    assert "hold the optimum of all 60 runs" in done.stdout
 
 
 def test_early_stopping_ends_at_the_least_error() -> None:
@@ -213,7 +186,7 @@ def test_the_figures_of_the_authors() -> None:
         (["--scale", "60m"], "", "Expected train_mixture_60m.csv and train_pile_loss_60m.csv"),
         (["--best", "0"], "", "Expected best in [1, draws]"),
         ([], PRIOR.replace("0.2", "much"), "prior.csv"),
-        ([], PRIOR.replace("arxiv", "books"), "found 'arxiv' in the runs only"),
+        ([], PRIOR.replace("arxiv", "books"), "found 'arxiv' only in the runs"),
         ([], PRIOR + "books,0\n", "found 'books' in"),
     ],
 )
@@ -222,33 +195,31 @@ def test_bad_input_is_one_line_and_exit_code_2(
     prior: str,
     message: str,
     tmp_path: Path,
-    run: Callable[..., tuple[int, str, str]],
+    run_here: Run,
 ) -> None:
     given = {"--runs": str(write_runs(tmp_path / "runs")), "--out": str(tmp_path / "run")}
     if prior:
         given["--prior"] = str(tmp_path / "prior.csv")
         (tmp_path / "prior.csv").write_text(prior)
     defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
-    code, _, err = run("--smoke", *defaults, *arguments)
-    assert code == 2
-    errors = err.strip().splitlines()
-    assert len(errors) == 1, err
+    done = run_here("regmix_pile", "--smoke", *defaults, *arguments)
+    assert done.returncode == 2
+    errors = done.stderr.strip().splitlines()
+    assert len(errors) == 1, done.stderr
     assert errors[0].startswith("regmix_pile: error: ")
     assert message in errors[0]
     assert not (tmp_path / "run").exists(), "refused before anything was written"
 
 
-def test_too_few_runs_leave_nothing(
-    tmp_path: Path, run: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_too_few_runs_leave_nothing(tmp_path: Path, run_here: Run) -> None:
     runs = write_runs(tmp_path / "runs", train=49)
-    code, _, err = run("--runs", str(runs), "--smoke", "--out", str(tmp_path / "run"))
-    assert code == 2
-    assert "regmix_pile: error: Expected at least 40 runs for LightGBM" in err
+    done = run_here("regmix_pile", "--runs", str(runs), "--smoke", "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "regmix_pile: error: Expected at least 40 runs for LightGBM" in done.stderr
     assert not (tmp_path / "run").exists()
     constant = runs / "train_pile_loss_1m.csv"
     header, *rows = constant.read_text().splitlines()
     constant.write_text("\n".join([header, *(f"{row.split(',')[0]},3,3,3" for row in rows)]))
-    code, _, err = run("--runs", str(runs), "--smoke", "--out", str(tmp_path / "run"))
-    assert code == 2
-    assert "regmix_pile: error: Expected runs that differ in loss, found 3 in all" in err
+    done = run_here("regmix_pile", "--runs", str(runs), "--smoke", "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "regmix_pile: error: Expected runs that differ in loss, found 3 in all" in done.stderr

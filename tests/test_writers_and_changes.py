@@ -71,7 +71,7 @@ def test_a_second_writer_is_refused(
     held = place.get(command, out)
     with FolderLock(held):
         told = refused(capsys, *given[command])
-    expected = f"Expected a folder that no other process writes to, found one at work in {held}"
+    expected = f"Expected a folder that no other process writes to, found one writing to {held}"
     assert told.endswith(f"error: {expected}")
     assert not out.exists(), "nothing was written"
 
@@ -91,7 +91,7 @@ def test_of_two_that_go_on_the_second_is_refused(
         (out / "metrics.json").unlink()
     before = folder_content(out)
     with FolderLock(out):
-        assert "found one at work in" in refused(capsys, command, "--resume", out)
+        assert "found one writing to" in refused(capsys, command, "--resume", out)
     assert folder_content(out) == before
 
 
@@ -147,10 +147,12 @@ def test_a_store_that_changes_amid_a_run_is_noticed(
     given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
     amid(monkeypatch, command, lambda: change(path))
     told = refused(capsys, *given)
-    assert told.startswith(f"bydore {command}: error: Expected {path} to stay while it is read, fo")
+    assert told.startswith(
+        f"bydore {command}: error: Expected {path} not to change while it is read, fo"
+    )
     metrics = tmp_path / "run" / "metrics.json"
     if command == "search":
-        assert "to stay while it is read" in json.loads(metrics.read_text())["stopped"]
+        assert "not to change while it is read" in json.loads(metrics.read_text())["stopped"]
     else:
         assert not metrics.exists()
         assert not (tmp_path / "run" / "model").exists()
@@ -166,7 +168,7 @@ def test_a_worker_tells_of_the_change_in_one_line_too(
     told = refused(capsys, *trained(data, tmp_path), "--loader_workers", "1", "--tokens", "30K")
     path = data / "train" / "b.bin"
     assert told == (
-        f"bydore train: error: Expected {path} to stay while it is read, found other content"
+        f"bydore train: error: Expected {path} not to change while it is read, found other content"
     )
 
 
@@ -188,7 +190,7 @@ def test_a_run_whose_folder_is_deleted_ends_as_an_error(
     given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
     amid(monkeypatch, command, delete)
     told = refused(capsys, *given)
-    assert f"{tmp_path / 'run'} to stay, found that it was deleted, moved or replaced" in told
+    assert f"{tmp_path / 'run'} to stay in place, found it deleted, moved or replaced" in told
     assert not list((tmp_path / "run").glob("*")), "no half of a run is made again"
 
 

@@ -121,7 +121,7 @@ def _matching_posterior(
 ) -> arviz.InferenceData:
     learner = state.learner
     if not isinstance(learner, MatchingPosterior) or state.signals is None:
-        raise DataError("Expected a search with a round that was measured, found none")
+        raise DataError("Expected a search with at least one measured round, found none")
     found = state.matching
     guide = learner.guide
     arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision)

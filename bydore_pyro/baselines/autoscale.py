@@ -43,12 +43,19 @@ class AutoScaleConfig:
     """AutoScale's settings."""
 
     autoscale_growth: float = option(
-        2.0, "Ratio of the two small budgets that are extrapolated.", above=1
+        2.0, "Ratio of the two small budgets from which AutoScale extrapolates.", above=1
     )
     autoscale_cut: float = option(
-        1 / 3, "Share of a domain's tokens that a cut leaves.", above=0, below=1
+        1 / 3,
+        "Share of a domain's tokens that remains in AutoScale's runs with less of it.",
+        above=0,
+        below=1,
     )
-    autoscale_grow: float = option(3.0, "Factor by which a domain's tokens grow.", above=1)
+    autoscale_grow: float = option(
+        3.0,
+        "Factor by which a domain's tokens increase in AutoScale's runs with more of it.",
+        above=1,
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -91,7 +98,7 @@ def optimal_counts(laws: PowerLaws) -> np.ndarray:
     """
     budget, lower, useful = float(laws.base.sum()), laws.smallest, laws.gamma > 0
     if not useful.any():
-        raise DataError("Expected a domain whose tokens lower the loss, found none")
+        raise DataError("Expected at least one domain whose tokens lower the loss, found none")
     room = budget - lower.sum()
     base, alpha, gamma = laws.base[useful], laws.alpha[useful], laws.gamma[useful]
 
@@ -219,8 +226,8 @@ def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     runs, count = weights.shape
     told = (
-        "Expected AutoScale's runs, a base with weight on every domain, and of each of at least "
-        "three domains one run with less of it and one with more, "
+        "Expected AutoScale's runs: a base run with weight on every domain, and for each of at "
+        "least three domains a run with less of it and a run with more of it, "
     )
     if count < 3 or runs != 2 * count + 1:
         raise DataError(f"{told}found {runs} runs of {count} domains")
@@ -238,7 +245,7 @@ def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if found == expected and (more[order[1:]] == np.repeat([False, True], count)).all():
             exact = np.where(changed, factors, 1.0)
             return (exact * weights[base] / weights[base].sum())[order], np.array(order)
-    raise DataError(f"{told}found runs that differ otherwise")
+    raise DataError(f"{told}found runs that differ in other ways")
 
 
 def fit_table(table: RunsTable, target: str) -> Fit:

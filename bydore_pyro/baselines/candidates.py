@@ -35,8 +35,10 @@ def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], 
     table = CsvTable(path, *NAMES)
     missing = [name for name in domains if name not in table.columns]
     if missing:
-        raise DataError(f"Expected a column for each of the runs' domains in {path}, found none of "
-                        f"'{missing[0]}'")  # fmt: skip
+        raise DataError(
+            f"Expected a column for each of the runs' domains in {path}, found none for "
+            f"'{missing[0]}'"
+        )
     return tuple(table.runs), on_simplex(table, domains)
 
 

@@ -21,7 +21,9 @@ FIRST_LOGIT = 1.0
 class FastMixConfig:
     """FastMix's settings; the defaults are its authors'."""
 
-    fastmix_every: int = option(20, "Steps of FastMix's proxy between two updates.", least=1)
+    fastmix_every: int = option(
+        20, "Steps of FastMix's proxy between two updates of the weights.", least=1
+    )
     fastmix_rate: float = option(1e-4, "AdamW's step size for FastMix's logits.", above=0)
 
     def __post_init__(self) -> None:

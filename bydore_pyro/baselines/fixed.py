@@ -19,8 +19,8 @@ class SingleConfig:
 
     single: str | None = option(
         None,
-        "Domain of the method 'single'. If not given, the target's largest domain that is trained "
-        "on.",
+        "Domain of the method 'single'. Default: the training domain with the largest share of "
+        "the target.",
     )
 
 
@@ -30,8 +30,8 @@ class HumanConfig:
 
     human: str = option(
         "published:human",
-        "Weights of the method 'human': a mixture, RegMix YAML, DoReMi JSON or CSV file, or the "
-        "Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
+        "Weights of the method 'human': a mixture file, a RegMix YAML, DoReMi JSON or CSV file,"
+        " or the Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
     )
 
 
@@ -56,7 +56,9 @@ def fit_single(problem: Problem, config: SingleConfig) -> Fit:
     if name is None:
         shares = {n: s for n, s in problem.target.items() if n in problem.names}
         if not shares:
-            raise DataError("Expected --single, found no domain of the target among the domains")
+            raise DataError(
+                "Expected --single NAME or a target that is a training domain, found neither"
+            )
         name = max(shares, key=lambda n: shares[n])
     if name not in problem.names:
         raise DataError(f"Expected one of the domains {', '.join(problem.names)}, found '{name}'")

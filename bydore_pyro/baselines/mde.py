@@ -19,9 +19,11 @@ CHUNK = 2**24  # probabilities held at once
 class MDEConfig:
     """MDE's settings."""
 
-    mde_proxies: int = option(25, "Proxies on mixtures, beside one expert a domain.", least=3)
+    mde_proxies: int = option(
+        25, "Number of proxies that MDE trains on mixtures, besides one expert per domain.", least=3
+    )
     mde_candidates: int = option(
-        20_000, "Mixtures among which MDE looks for the best prediction.", least=1
+        20_000, "Number of mixtures from which MDE chooses the best prediction.", least=1
     )
 
     def __post_init__(self) -> None:

@@ -54,7 +54,7 @@ def with_mean(table: RunsTable, shares: dict[str, float]) -> tuple[RunsTable, st
     if len(set(shares.values())) > 1:
         name = f"weighted {name}"
     if name in table.targets:
-        raise DataError(f"Expected no metric of the name '{name}', found one")
+        raise DataError(f"Expected no metric named '{name}' in the table, found one")
     mean = sum(share * table.losses_of(one) for one, share in shares.items())
     losses = np.concatenate([table.losses, np.asarray(mean)[:, None]], axis=1)
     return dataclasses.replace(table, targets=(*table.targets, name), losses=losses), name

@@ -20,7 +20,7 @@ class MixMinConfig:
     """MixMin's settings; the defaults are its authors'."""
 
     mixmin_rate: float = option(1.0, "Step size of MixMin's descent.", above=0)
-    mixmin_steps: int = option(100, "Most steps of MixMin's descent.", least=1)
+    mixmin_steps: int = option(100, "Maximum number of steps of MixMin's descent.", least=1)
 
     def __post_init__(self) -> None:
         require_fields(self)

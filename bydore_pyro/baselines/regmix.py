@@ -59,21 +59,24 @@ Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 class RegMixConfig:
     """RegMix's settings; its authors train 512 proxies and regress with LightGBM."""
 
-    regmix_proxies: int = option(24, "Proxies on random mixtures.", least=2)
+    regmix_proxies: int = option(
+        24, "Number of proxies that RegMix trains on random mixtures.", least=2
+    )
     adaptive: int = option(
         0,
-        "RegMix's further mixtures, those of largest expected improvement: at most so many are "
-        "trained, or with --runs written for your own trainer.",
+        "Maximum number of further mixtures, chosen by expected improvement. They are trained "
+        "here or, with --runs, written as rows for your own trainer.",
         least=0,
     )
     regmix_regression: Choice = option(
         "auto",
-        "Regression from weights to losses. auto: with --runs the one that ranks left-out runs "
-        "best, else the Gaussian process. LightGBM needs 40 runs.",
+        "Regression from weights to losses. auto: with --runs the one that best ranks left-out "
+        "runs, otherwise the Gaussian process. LightGBM needs 40 runs.",
     )
     regmix_kl: float = option(
         0.0,
-        "What a nat of KL to the prior (the natural mixture) costs in losses; olmix: 0.05.",
+        "Penalty in units of the loss for each nat of KL divergence from the prior (the natural"
+        " mixture). olmix uses 0.05.",
         least=0,
     )
     regmix_draws: int = option(
@@ -263,7 +266,7 @@ def check_runs(table: RunsTable, target: str, fewer_than_domains: bool) -> None:
     if not fewer_than_domains and few_runs(count, len(table.domains)):
         raise DataError(
             f"Expected at least as many runs as domains ({len(table.domains)}), found {count}; "
-            "--few_runs fits them all the same"
+            "--few_runs fits them anyway"
         )
     table.check_copies(target)
 
@@ -283,8 +286,10 @@ def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, s
     other = sorted(set(shares) ^ set(table.domains))
     if other and source is not None:
         where = source if other[0] in shares else "the runs"
-        raise DataError(f"Expected the domains of the runs in {source}, found '{other[0]}' in "
-                        f"{where} only")  # fmt: skip
+        raise DataError(
+            f"Expected the same domains in {source} and in the runs, found '{other[0]}' only in "
+            f"{where}"
+        )
     if other:
         mean = table.weights.mean(0)
         return mean / mean.sum(), "the mean of the runs' mixtures, which are not of the Pile"

@@ -46,20 +46,26 @@ class ReadingsConfig:
 
     readings: list[int] = option(
         [1, 2, 4, 8, 16],
-        "How often text is read. The most frequent reading is a training of --steps, the others "
-        "are shorter; each but one reading has its twin on text that is all different.",
+        "Numbers of epochs. The run with the most epochs trains for --steps; the others are "
+        "shorter. Each run of more than one epoch is paired with a run of equal length on text "
+        "without repetition.",
     )
     reading_domains: int = option(
-        3, "Without --domains: so many domains, those of most text.", least=1, most=100
+        3,
+        "Number of domains if --domains is not given; those with the most text are used.",
+        least=1,
+        most=100,
     )
-    reading_seeds: int = option(2, "Fresh models a training, from --seed on.", least=1, most=100)
+    reading_seeds: int = option(
+        2, "Number of fresh models per training, with seeds from --seed on.", least=1, most=100
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)
         given = self.readings
         if given[:1] != [1] or len(given) < 4 or sorted(set(given)) != given or given[-1] > 1000:
             raise ValueError(
-                "Expected at least four readings, rising from 1 to at most 1000, actual "
+                "Expected at least four readings that increase from 1 to at most 1000, actual "
                 f"{' '.join(map(str, given)) or 'none'}"
             )
 
@@ -121,7 +127,7 @@ def measure_readings(
     unit = problem.steps // most  # steps of one reading
     if unit < 1:
         raise DataError(
-            f"Expected --steps >= {most}, one for each of the readings, found {problem.steps}"
+            f"Expected --steps >= {most}, at least one step per reading, found {problem.steps}"
         )
     batch = problem.batch_sequences * problem.sequence_length
     names = _checked(problem, unit * most, config, domains)
@@ -171,8 +177,8 @@ def _checked(
         if wrong:
             told = f"{wrong[0]}: {found.get(wrong[0], 'no such domain')}"
         raise DataError(
-            f"Expected domains of at least {need} tokens, which {steps} steps do not read twice, "
-            f"and {held_out} held out, found {told}; fewer --steps need less"
+            f"Expected domains of at least {need} tokens, so that {steps} steps repeat none, "
+            f"and {held_out} held-out tokens, found {told}; fewer --steps need less"
         )
     return given or sorted(enough, key=lambda n: -len(train[n]))[: config.reading_domains]
 

@@ -136,8 +136,8 @@ def read_runs(
         alone = [run for run in one.runs if run not in other.row]
         if alone:
             raise DataError(
-                f"Expected the same runs in {one.path} and {other.path}, found '{alone[0]}' in "
-                f"{one.path.name} only ({len(alone)} such)"
+                f"Expected the same runs in {one.path} and {other.path}, found '{alone[0]}' "
+                f"only in {one.path.name} ({len(alone)} in all)"
             )
     return RunsTable(
         runs=tuple(weights.runs),
@@ -211,7 +211,7 @@ def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Pat
     if len(pairs) > 1:
         known = ", ".join(f"{one} {other}" for one, other in pairs)
         raise DataError(f"Expected one split and scale of runs in {folder}, found {known}: name "
-                        "the one that is meant")  # fmt: skip
+                        "one of them")  # fmt: skip
     return folder / found[0][pairs[0]], folder / found[1][pairs[0]]
 
 

@@ -89,7 +89,7 @@ def scale_up(model: Regression, weights: np.ndarray, losses: np.ndarray) -> Scal
     small = model.predict(weights)
     centre, spread = float(small.mean()), float(((small - small.mean()) ** 2).sum())
     if not spread > 0:
-        raise DataError("Expected large runs that the small scale tells apart, found one loss")
+        raise DataError("Expected large runs with different predicted losses, found all equal")
     line = stats.linregress(small, losses)
     residual = losses - line.intercept - line.slope * small
     return ScaledUp(

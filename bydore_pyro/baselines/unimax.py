@@ -17,7 +17,9 @@ class UniMaxConfig:
     """UniMax's setting."""
 
     unimax_epochs: float = option(
-        4.0, "Most times that UniMax reads a domain in a run of --target_tokens.", above=0
+        4.0,
+        "Maximum number of times that UniMax reads a domain in a run of --target_tokens.",
+        above=0,
     )
 
     def __post_init__(self) -> None:

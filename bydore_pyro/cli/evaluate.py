@@ -43,9 +43,7 @@ UNFINISHED = ".unfinished"  # before the suffix of the scores' file, while tasks
 class ScoresConfig:
     """Where the scores go."""
 
-    out: str | None = option(
-        None, "File of the scores; scores.json in DIR if not given. It must be new."
-    )
+    out: str | None = option(None, "New file for the scores. Default: scores.json in DIR.")
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -62,8 +60,8 @@ class EvaluateOptions:
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
     """Scores a trained model on benchmarks: bydore evaluate DIR --tasks pile13. DIR holds the model
-    as transformers saves it, with its tokenizer. Every task is kept when it is done; --resume FILE,
-    alone, goes on with an evaluation that was stopped."""
+    as transformers saves it, with its tokenizer. Each finished task is saved; --resume FILE,
+    without other options, continues an evaluation that was stopped."""
     if (unfinished := resumed_run(arguments)) is not None:
         folder, out, config, before = _begun(unfinished)
     else:
@@ -78,8 +76,8 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")
         if unfinished.exists():
             raise RunFolderError(
-                f"Expected no unfinished scores, found {unfinished}: --resume {unfinished} "
-                "goes on with them; delete them, or name another file by --out"
+                f"Expected no unfinished scores, found {unfinished}: continue with "
+                f"--resume {unfinished}, delete the file, or name another one with --out"
             )
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
@@ -96,7 +94,7 @@ def _evaluate(
     for key, now in (("model_sha256", identity["model_sha256"]), ("versions", made_by["versions"])):
         if before.get(key, now) != now:
             raise RunFolderError(
-                f"Expected the {key} that {unfinished} was begun with, found others: evaluate anew"
+                f"Expected the {key} recorded in {unfinished}, found others: start a new evaluation"
             )
     begun, spent = time.perf_counter(), before.get("seconds", 0.0)
 
@@ -135,12 +133,12 @@ def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise RunFolderError(
-            f"Expected scores that a stopped evaluation left, found {path}: {reason}"
+            f"Expected the scores of a stopped evaluation, found {path}: {reason}"
         ) from None
 
 
 def _model_sha256(folder: Path) -> str:
-    """Hashes a model's configuration, weights and tokenizer; what is missing, its loading tells."""
+    """Hashes a model's configuration, weights and tokenizer; missing files fail at loading."""
     files = [
         path
         for path in sorted(folder.glob("*"))

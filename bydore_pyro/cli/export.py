@@ -25,7 +25,7 @@ __all__ = ["ExportOptions", "FileConfig", "export_command"]
 class FileConfig:
     """Where the file goes."""
 
-    out: str | None = option(None, "File to write; printed if not given.")
+    out: str | None = option(None, "File to write. Default: standard output.")
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -42,8 +42,8 @@ class ExportOptions:
 
 @one_line_errors("bydore export")
 def export_command(arguments: Sequence[str]) -> None:
-    """Writes a mixture in a trainer's own format: bydore export RUN --to FORMAT. RUN is a run's
-    folder, a file of weights, or a published mixture such as published:doremi."""
+    """Writes a mixture in a trainer's format: bydore export RUN --to FORMAT. RUN is a run's folder,
+    a file of weights, or a published mixture such as published:doremi."""
     given = list(arguments)
     if not {"-h", "--help"} & {*given} and (not given or given[0].startswith("-")):
         raise ValueError(f"Expected RUN --to FORMAT, found {' '.join(given) or 'nothing'}")

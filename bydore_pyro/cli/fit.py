@@ -68,39 +68,41 @@ SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_d
 class FitConfig:
     """Which method is used, and whether it trains."""
 
-    method: str = option(MISSING, f"One of {', '.join(METHODS)}.")
+    method: str = option(MISSING, f"Method: one of {', '.join(METHODS)}.")
     runs: str | None = option(
         None,
-        "Folder of measured runs (tables of weights and losses, as RegMix or olmix write them): "
-        "regmix or autoscale is fitted on them and trains nothing.",
+        "Folder of tables with the weights and losses of finished runs, in RegMix's or olmix's "
+        "format. regmix or autoscale is fitted to them, and nothing is trained.",
     )
     target: list[str] | None = option(
         None,
-        "With --runs: the metric that is to fall, or several, whose mean is: names, * in them for "
-        "anything, each with =WEIGHT if it is not 1; or a file of weights; all for every metric "
-        "of the table, each of which then has a row of its own.",
+        "With --runs: the metric to minimise, or several, whose weighted mean is minimised: "
+        "names, in which * matches anything, each with =WEIGHT if it is not 1; or a file of "
+        "weights; or all, for every metric of the table, each with a row of its own.",
     )
     prior: str | None = option(
         None,
-        "With --runs: weights around which mixtures are simulated, a file; if not given, the "
-        "shares of --domain_tokens or --data, the Pile's token shares, or the mean of the runs "
-        "for other domains. Intervals are held against it.",
+        "With --runs: file of the weights around which mixtures are simulated and with which "
+        "the intervals are compared. Default: the shares of --domain_tokens or --data; "
+        "otherwise the Pile's token shares, or for other domains the mean of the runs.",
     )
     predict: str | None = option(
         None,
-        "With --runs: CSV of mixtures, a row each, that are scored and ranked, with intervals.",
+        "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals.",
     )
     scale_up: str | None = option(
         None,
-        "With --runs: table of a few runs of a larger model, to which predictions are calibrated.",
+        "With --runs: table of a few runs of a larger model, to which the predictions are "
+        "calibrated.",
     )
     few_runs: bool = option(
-        False, "With --runs: take fewer runs than domains, with a warning that stays."
+        False,
+        "With --runs: accept fewer runs than domains, with a warning that is saved in the result.",
     )
     domain_tokens: str | None = option(
         None,
-        "With --runs: file of the tokens that each domain holds (as weights are written), for "
-        "--max_epochs; those of --data if not given.",
+        "With --runs: file of the number of tokens in each domain (in a format of weights), for"
+        " --max_epochs. Default: those of --data.",
     )
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ class FitConfig:
                 raise ValueError(f"Expected --{name} with --method regmix, found autoscale")
         for name in ("prior", "predict", "scale_up", "few_runs", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
-                raise ValueError(f"Expected --{name} with --runs, found it alone")
+                raise ValueError(f"Expected --{name} with --runs, found it without")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +140,8 @@ class FitOptions(MethodOptions):
 @one_line_errors("bydore fit")
 def fit_command(arguments: Sequence[str]) -> None:
     """Finds a mixture by --method uniform, natural, unimax, human, single, doremi, regmix,
-    autoscale, mde, mixmin, fastmix or bydore, within a budget of FLOPs. --resume RUN goes on with a
-    run that was stopped: finished proxies are not trained again."""
+    autoscale, mde, mixmin, fastmix or bydore, within a budget of FLOPs. --resume RUN continues a
+    run that was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
     options, resume = options_or_resumed(
         *(arguments, "bydore fit", about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
@@ -171,8 +173,8 @@ def _check_repeating(options: FitOptions) -> None:
         return
     found = f"'{asked.method}'" if asked.runs is None else "--runs"
     raise ValueError(
-        f"Expected --method {', '.join(REPEATING)} with proxies_repeat, whose proxies are trained "
-        f"here, found {found}"
+        f"Expected proxies_repeat with a method that trains proxies here ({', '.join(REPEATING)}), "
+        f"found {found}"
     )
 
 

@@ -177,14 +177,14 @@ def domain_tokens(options: MethodOptions, named: str | None, table: RunsTable) -
         place, found = run.data, {name: float(len(t)) for name, t in corpus.train.items()}
     elif limits:
         raise DataError(
-            f"Expected --domain_tokens FILE or --data with {' and '.join(limits)}: how many tokens "
-            "the domains hold; found neither"
+            f"Expected --domain_tokens FILE or --data with {' and '.join(limits)}, which need the "
+            "domains' numbers of tokens; found neither"
         )
     else:
         return None
     missing = sorted(set(table.domains) - set(found))
     if missing or not any(found.values()):
-        told = f"none of '{missing[0]}'" if missing else "none"
+        told = f"none for '{missing[0]}'" if missing else "none"
         raise DataError(f"Expected the tokens of the runs' domains in {place}, found {told}")
     return np.array([found[name] for name in table.domains])
 
@@ -203,7 +203,7 @@ def caps_of(options: MethodOptions, tokens: np.ndarray) -> np.ndarray | None:
     caps = np.minimum(run.max_epochs * tokens / options.run_tokens, 1.0)
     if caps.sum() < 1:
         raise DataError(
-            f"Expected domains that hold the whole run within {run.max_epochs:g} epochs, found "
-            f"text for {caps.sum():.3f} of it"
+            f"Expected enough text for the run within {run.max_epochs:g} epochs, found text for "
+            f"{caps.sum():.3f} of it"
         )
     return caps

@@ -35,15 +35,15 @@ class PrepareConfig:
 
     data: str = option(
         MISSING,
-        "'environment' (the text of the Python environment); a folder whose sub-folders or files "
-        "are domains; a JSON or YAML file that lists domains; 'pile:' with the folder or hub name "
-        "of a copy of the Pile; with --domain_column a file or folder of rows, or 'hub:' with a "
-        "dataset's name.",
+        "'environment' (the text of the Python environment); a folder whose sub-folders or "
+        "files are domains; a JSON or YAML file that lists domains; 'pile:' followed by the "
+        "folder or hub name of a copy of the Pile. With --domain_column also a file or folder "
+        "of rows, or 'hub:' followed by a dataset's name.",
     )
-    out: str = option(MISSING, "Folder of the token store; it must not exist yet.")
+    out: str = option(MISSING, "New folder for the token store.")
     processes: int | None = option(
         None,
-        "Processes that encode, beside the one that reads. One per core if not given; 0 "
+        "Number of encoding processes, besides the one that reads. Default: one per core. 0 "
         "encodes in the reading process.",
         least=0,
         most=1024,
@@ -66,7 +66,7 @@ class PrepareOptions:
 @one_line_errors("bydore prepare")
 def prepare_command(arguments: Sequence[str]) -> None:
     """Turns domains of text into a token store, which the other commands read with --data STORE.
-    If it was stopped, the same command continues where it was."""
+    If it is interrupted, the same command continues where it stopped."""
     options = parse_options(
         arguments,
         "bydore prepare",

@@ -1,4 +1,4 @@
-"""``bydore repetition``: how soon text that a proxy reads again teaches it nothing more."""
+"""``bydore repetition``: how fast repeated text loses its value for a proxy."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class RepetitionOptions(Options):
 
 @one_line_errors("bydore repetition")
 def repetition_command(arguments: Sequence[str]) -> None:
-    """Measures R, how soon text that is read again teaches a proxy nothing more, by short trainings
-    of fresh proxies on the text of some domains. --resume RUN goes on with a run that was stopped:
+    """Measures R, which says how fast repeated text loses its value for a proxy, by short trainings
+    of fresh proxies on the text of some domains. --resume RUN continues a run that was stopped;
     finished proxies are not trained again."""
     from bydore_pyro.analysis import plot_repetition
     from bydore_pyro.baselines import fit_repetition, measure_readings, up_to

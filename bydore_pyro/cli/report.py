@@ -12,16 +12,17 @@ __all__ = ["report_command"]
 
 USAGE = """usage: bydore report RUN ... [--out FILE]
 
-Prints what runs found, and writes it as one HTML page that needs neither network nor server: for a
-run report.html in its folder, for several, which it compares, report.html here.
+Prints the results of runs and writes them as one HTML page that needs neither network nor server.
+The page of one run is report.html in its folder. Several runs are compared; their page is
+report.html in the working directory.
 
 options:
-  --out FILE  the page's file"""
+  --out FILE  File for the page, instead of report.html."""
 
 
 @one_line_errors("bydore report")
 def report_command(arguments: Sequence[str]) -> None:
-    """Prints what runs found and writes an HTML page: bydore report RUN ... [--out FILE]"""
+    """Prints the results of runs and writes an HTML page: bydore report RUN ... [--out FILE]"""
     if set(arguments) & {"-h", "--help"}:
         print(USAGE)
         return

@@ -31,7 +31,7 @@ class RepetitionConfig:
 
     seeds: int = option(
         1,
-        "Search with this many seeds, from --seed on, and compare the results.",
+        "Number of searches, with seeds from --seed on, whose results are compared.",
         least=1,
         most=1000,
     )
@@ -49,8 +49,8 @@ class SearchOptions(Options):
 
 @one_line_errors("bydore search")
 def search_command(arguments: Sequence[str]) -> None:
-    """Searches the weights of domains for a validation set, and writes a run folder. --resume RUN
-    continues a run that was stopped; --seeds N searches N times and reports the agreement."""
+    """Finds the domain weights that suit a validation set, and writes a run folder. --resume RUN
+    continues a run that was stopped; --seeds N searches N times and compares the results."""
     from bydore_pyro.report import add_html_report, report_text
     from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search, search_metrics
     from bydore_pyro.utils import tell

@@ -42,16 +42,17 @@ class TrainConfig:
 
     mixture: str = option(
         MISSING,
-        "The weights: a run's folder or its mixture.json, a file of weights, a published mixture "
-        "such as published:doremi; a JSON or YAML list of stages; or a search's trajectory.nc.",
+        "The weights: a run's folder or its mixture.json, a file of weights, a published "
+        "mixture such as published:doremi, a JSON or YAML list of stages, or a search's "
+        "trajectory.nc.",
     )
-    data: str = option(MISSING, "Token store, as bydore prepare leaves it.")
-    out: str = option(MISSING, "Folder of the run; it must not hold one yet.")
+    data: str = option(MISSING, "Token store, made by bydore prepare.")
+    out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
     trajectory_stages: int = option(
-        20, "Most stages that a search's trajectory is averaged over.", least=1
+        20, "Maximum number of stages to which a search's trajectory is averaged.", least=1
     )
-    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -69,7 +70,7 @@ class TrainOptions:
 def train_command(arguments: Sequence[str]) -> None:
     """Trains a target model on exactly a mixture: bydore train --mixture RUN/mixture.json --model
     models/target-1b --data STORE --tokens 25B --out DIR, also under torchrun or accelerate launch.
-    --resume DIR goes on with a run that was stopped, with any number of processes."""
+        --resume DIR continues a run that was stopped, with any number of processes."""
     resume = resumed_run(arguments)
     if resume is not None:
         options = resumed_options(resume, "train", TrainOptions)

@@ -34,14 +34,16 @@ class InferenceConfig:
     when the loss has settled at the last it stops.
     """
 
-    steps: int = option(1500, "At most.", least=1)
+    steps: int = option(1500, "Maximum number of steps.", least=1)
     window: int = option(50, "In steps.", least=2)
     tolerance: float = option(0.1, "In nats.", above=0)
-    learning_rate: float = option(0.1, "Of each domain's own parameters and the scale's.", above=0)
+    learning_rate: float = option(
+        0.1, "Step size of the parameters of each domain and of the scale.", above=0
+    )
     network_learning_rate: float = option(3e-3, above=0)
     decays: int = option(2, least=0)
     decay: float = option(0.3, above=0, below=1)
-    draws: int = option(8, "Of the KL, a step; fewer with more than 64 domains.", least=1)
+    draws: int = option(8, "Draws for the KL per step; fewer with more than 64 domains.", least=1)
     start_shape: float = option(20.0, "Gamma shape of every domain at the start.", above=0)
     seed: int = option(0)
 

@@ -26,7 +26,10 @@ class PriorNetworkConfig:
     layers: int = option(2, "Transformer layers of the prior network.", least=1, most=4096)
     heads: int = option(4, "Attention heads of the prior network.", least=1, most=4096)
     signal_scale: float = option(
-        0.1, "Scale of the standardised signals at the network's input.", least=0, most=1e6
+        0.1,
+        "Scale of the standardised signals at the input of the prior network.",
+        least=0,
+        most=1e6,
     )
     initial_shape: float = option(
         1.0, "Gamma shape and rate of every domain before the first step.", least=1e-3, most=100

@@ -47,20 +47,19 @@ class CorpusConfig:
         0, "Seed of the order of the files and of the validation split.", least=0
     )
     domain_megabytes: float = option(
-        4.0, "Most text taken of one domain, in MB of UTF-8; 0 takes all.", least=0
+        4.0, "Maximum text of each domain, in MB of UTF-8; 0 means no limit.", least=0
     )
     validation_fraction: float = option(
         0.1,
-        "Share held out for validation. Text files are held out file by file, rows row by row, "
-        "large text files and domains of few files piece by piece.",
+        "Share of the text to hold out for validation. Text files are held out file by file, "
+        "and rows row by row; large text files, and domains of few files, are held out piece by"
+        " piece.",
         above=0,
         below=1,
     )
-    shortest_document: int = option(
-        200, "Fewest characters; shorter documents are dropped.", least=1
-    )
+    shortest_document: int = option(200, "Documents with fewer characters are dropped.", least=1)
     longest_document: int = option(
-        20_000, "Most characters; longer documents are cut into pieces.", least=1
+        20_000, "Documents with more characters are cut into pieces.", least=1
     )
 
     def __post_init__(self) -> None:
@@ -123,7 +122,9 @@ class SourceFile:
         with suppress(OSError):
             found = size_and_time(self.path)
         if found != (self.size, self.version):
-            raise DataError(f"Expected {self.path} to stay while it is read, found it changed")
+            raise DataError(
+                f"Expected {self.path} not to change while it is read, found it changed"
+            )
 
     @property
     def is_whole(self) -> bool:
@@ -258,8 +259,9 @@ def documents_of(
             yield Document(domain, "train", None, row.number, row.position)
             continue
         if domain is None:
-            raise DataError(f"Expected a row that names its domain, found none: {source.name}, "
-                            f"row {row.number}")  # fmt: skip
+            raise DataError(
+                f"Expected a domain in every row, found none: {source.name}, row {row.number}"
+            )
         side = of_file or _drawn(row.text, config)
         for text in cut(row.text, config.longest_document, config.shortest_document):
             if is_full(domain, side):

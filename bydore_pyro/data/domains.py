@@ -272,7 +272,7 @@ class Domains:
             raise DataError(
                 f"Expected at least {fewest} validation sequences of {self.sequence_length} tokens,"
                 f" found {sum(counts.values())} (held-out sequences: {held_out}; in a domain of"
-                " many files those of more than a twentieth of --domain_megabytes are never held"
+                " many files, files larger than a twentieth of --domain_megabytes are never held"
                 " out)"
             )
         parts, documents, before = [], [], 0

@@ -111,8 +111,8 @@ def _check_plan(partial: Path, plan: Plan) -> None:
         differing = ["everything"]
     if differing:
         raise DataError(
-            f"Expected the options and files that {partial} was begun with, found others "
-            f"({', '.join(differing)}); delete that folder to begin anew"
+            f"Expected the options and files with which {partial} was started, found others "
+            f"({', '.join(differing)}); delete that folder to start again"
         )
 
 

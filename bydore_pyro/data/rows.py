@@ -30,14 +30,16 @@ AT_ONCE = 4_000_000  # bytes of a table's rows that become Python's objects at o
 class RowConfig:
     """Where the text stands in rows (JSON lines, Parquet, Arrow, saved and hub datasets)."""
 
-    text_column: str = option("text", "Column of the text; dots reach into nested ones.")
+    text_column: str = option(
+        "text", "Column of the text; a dot selects a nested column, as in meta.text."
+    )
     domain_column: str | None = option(
         None,
-        "Column of the domain's name, such as meta.pile_set_name, where one file holds many "
+        "Column with each row's domain, such as meta.pile_set_name, if one file contains many "
         "domains.",
     )
     on_error: Literal["stop", "skip"] = option(
-        "stop", "Stop at a row or file that cannot be used, or skip it and count it."
+        "stop", "Stop at an unusable row or file, or skip and count it."
     )
 
     def __post_init__(self) -> None:

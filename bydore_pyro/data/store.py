@@ -187,7 +187,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
             f"Expected the index of a token store, found {folder / INDEX} without {error}"
         ) from None
     if named != sha256_of(index["domains"], expected, vocabulary, index["dtype"]):
-        raise DataError(f"Expected the hash of {folder / INDEX} that it names, found another")
+        raise DataError(f"Expected {folder / INDEX} to match the hash in it, found another")
     _check_tokenizer(folder, expected)
     arrays: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
     ends: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
@@ -239,7 +239,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
     if found in FORMATS_BEFORE:
         raise DataError(
             f"Expected a token store of format '{FORMAT}', found {found!r} in {path}, which does "
-            "not tell documents apart: prepare it again"
+            "not record where documents end: prepare it again"
         )
     if found != FORMAT:
         raise DataError(f"Expected a token store of format '{FORMAT}', found {found!r} in {path}")

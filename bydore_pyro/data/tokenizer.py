@@ -32,15 +32,15 @@ class TokenizerConfig:
 
     tokenizer: str | None = option(
         None,
-        "Hugging Face tokenizer, a folder or a hub name; a byte-level BPE is trained on the "
-        "training text if not given.",
+        "Hugging Face tokenizer: a folder or a hub name. Default: a byte-level BPE, trained on "
+        "the training text.",
     )
     vocabulary: int = option(
-        2048, "Number of tokens, if a tokenizer is trained.", least=257, most=2**17
+        2048, "Size of the vocabulary, if a tokenizer is trained.", least=257, most=2**17
     )
     tokenizer_megabytes: float = option(
         32.0,
-        "MB of text to train a tokenizer on, the same amount of every domain.",
+        "MB of text on which a tokenizer is trained, equally many of each domain.",
         above=0,
         most=1e4,
     )

@@ -41,9 +41,9 @@ class WatchedFile:
                 return
         except OSError as error:
             raise DataError(
-                f"Expected {self.path} to stay while it is read, found: {error.strerror}"
+                f"Expected {self.path} not to change while it is read, found:  {error.strerror}"
             ) from None
-        raise DataError(f"Expected {self.path} to stay while it is read, found other content")
+        raise DataError(f"Expected {self.path} not to change while it is read, found other content")
 
 
 def size_and_time(path: Path) -> tuple[int, int]:

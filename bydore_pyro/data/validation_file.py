@@ -48,7 +48,7 @@ def with_validation_file(
     check_name(name)
     if name in store.names:
         raise DataError(
-            f"Expected a validation file with another name than a domain of the data "
+            f"Expected a validation file that is not named like a domain of the data "
             f"({', '.join(store.names)}), found {path}"
         )
     read = list(read_rows(path, dataclasses.replace(rows or RowConfig(), domain_column=None)))

@@ -14,36 +14,36 @@ class EvaluationConfig:
     """What a model is scored on, and how."""
 
     tasks: list[str] = option(
-        ["pile13"], "'pile13' (the paper's 13 benchmarks), or tasks of lm-eval by name."
+        ["pile13"], "'pile13' (the paper's 13 benchmarks), or the names of lm-eval tasks."
     )
-    include_path: str | None = option(None, "Folder of further task files in lm-eval's format.")
+    include_path: str | None = option(None, "Folder of additional task files in lm-eval's format.")
     allow_task_code: bool = option(
-        False, "Runs the Python that the task files of --include_path name."
+        False, "Run the Python code that task files in --include_path refer to."
     )
     data_dir: str | None = option(
         None,
-        "Folder with data instead of the hub's: TASK/SPLIT.jsonl or .parquet, by lm-eval's names "
-        "of tasks, with the columns of the hub's data set.",
+        "Folder with local data to use instead of the hub's: TASK/SPLIT.jsonl or .parquet, with"
+        " lm-eval's task names and the columns of the hub's data set.",
     )
     hub: bool = option(
         False,
-        "Fetches what is neither in --data_dir nor in this machine's cache from the Hugging Face "
-        "hub; without it nothing is asked of the network.",
+        "Download from the Hugging Face hub what is neither in --data_dir nor in this machine's"
+        " cache. Without it the network is not used.",
     )
     num_fewshot: list[int] | None = option(
         None,
-        "Numbers of examples before the question; a score is the mean over them. If not given, 0 "
-        "1 2 3 4 5 for pile13, as RegMix's, and else the task's own.",
+        "Numbers of few-shot examples; a score is the mean over them. Default: 0 1 2 3 4 5 for "
+        "pile13, as in RegMix, otherwise the task's own.",
         least=0,
         most=1000,
     )
     limit: int | None = option(
-        None, "First questions of each task that are asked; all if not given.", least=1
+        None, "Score only this many first questions of each task. Default: all.", least=1
     )
     batch_size: int = option(16, "Sequences in a batch.", least=1)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
     cases: list[int] = option(
-        [], "Cases of the paper (1, 2) whose scores are shown beside.", choices=(1, 2)
+        [], "Cases of the paper (1, 2) whose scores are also shown.", choices=(1, 2)
     )
 
     def __post_init__(self) -> None:

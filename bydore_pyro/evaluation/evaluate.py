@@ -87,7 +87,7 @@ def evaluate_model(
             if before != task.data_sha256:
                 raise DataError(
                     f"Expected {task.label} with the data that it was scored on ({before}), "
-                    f"found {task.data_sha256}: evaluate anew"
+                    f"found {task.data_sha256}: start a new evaluation"
                 )
         for task in ready:
             if task.label not in tasks:

@@ -137,8 +137,8 @@ def for_regmix(shares: Sequence[Share], samples: Samples) -> str:
         longer = [other for other in keys if other != key and other.startswith(key)]
         if longer:
             raise DataError(
-                f"Expected prefixes of files that tell the domains apart, found '{key}' which "
-                f"begins '{longer[0]}'; end them with --prefix 'train_{{domain}}_'"
+                f"Expected a file prefix that matches one domain, found '{key}', which also "
+                f"matches '{longer[0]}'; --prefix 'train_{{domain}}_' avoids this"
             )
     train = {key: share.weight for key, share in zip(keys, shares, strict=True)}
     return _yaml({"train": train, "valid": {}}, samples)

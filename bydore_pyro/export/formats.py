@@ -34,22 +34,26 @@ class ExportConfig:
 
     to: str = option(
         MISSING,
-        "datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, levanter, litgpt, "
-        "regmix or doremi.",
+        "datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
+        "levanter, litgpt, regmix or doremi.",
     )
     prefix: str | None = option(
         None,
-        "Where the trainer finds a domain: a folder, or a template such as "
+        "Path at which the trainer finds a domain: a folder, or a template such as "
         "/data/{domain}_text_document.",
     )
     samples: str | None = option(
         None,
-        "What the trainer draws: 'sequences' of packed tokens, all of one length, or 'documents'; "
-        "its habit if not given.",
+        "What the trainer samples: 'sequences' of packed tokens, all of one length, or "
+        "'documents'. Default: the usual choice of that trainer.",
     )
-    digits: int = option(6, "Decimals of the weights; they sum to 1.", least=1, most=12)
+    digits: int = option(
+        6, "Number of decimals of the weights; the rounded weights sum to 1.", least=1, most=12
+    )
     max_repetition_ratio: float = option(
-        1.0, "olmo-core: how often the tokens of a domain may be repeated.", least=1
+        1.0,
+        "olmo-core: maximum number of times that the tokens of a domain may be repeated.",
+        least=1,
     )
 
     def __post_init__(self) -> None:

@@ -24,8 +24,8 @@ class InputConfig:
 
     target_tokens: float | None = option(
         None,
-        "Of a search for runs of several lengths, the one whose weights are meant; the first if "
-        "not given.",
+        "If the search found weights for several lengths of run, the length to export. Default:"
+        " the first.",
     )
     prune: bool = option(
         False,
@@ -34,24 +34,26 @@ class InputConfig:
     )
     data: str | None = option(
         None,
-        "Token store, for tokens per document and for --convert_tokens; a run's own counts of "
-        "documents are used if not given.",
+        "Token store, which supplies tokens per document and the text for --convert_tokens. "
+        "Default: the document counts saved with the run.",
     )
     tokenizer: str | None = option(
-        None, "Folder of the tokenizer that you train with, if it is another one."
+        None, "Folder of the tokenizer of your training, if it is not that of the search."
     )
     convert_tokens: bool = option(
         False,
-        "Turn the weights into shares of that tokenizer's tokens, by tokens per byte measured on "
-        "the store's text.",
+        "Convert the weights into shares of that tokenizer's tokens, by the tokens per byte "
+        "measured on the store's text.",
     )
 
     def __post_init__(self) -> None:
         require_fields(self)
         if self.convert_tokens and (self.tokenizer is None or self.data is None):
+            found = (
+                "only --data" if self.data else "only --tokenizer" if self.tokenizer else "neither"
+            )
             raise ValueError(
-                "Expected --tokenizer FOLDER and --data STORE with --convert_tokens, found only "
-                f"{'--data' if self.data else '--tokenizer' if self.tokenizer else 'itself'}"
+                f"Expected --tokenizer FOLDER and --data STORE with --convert_tokens, found {found}"
             )
 
 
@@ -170,9 +172,7 @@ def _carried(
         )
         return mixture
     if mixture.tokenizer is None:
-        warnings.warn(
-            f"{source} does not name its tokenizer; the store's is taken for it", stacklevel=2
-        )
+        warnings.warn(f"{source} does not name its tokenizer; the store's is assumed", stacklevel=2)
     elif mixture.tokenizer != store.tokenizer_sha256:
         raise DataError(
             f"Expected a store of the mixture's tokenizer ({mixture.tokenizer[:12]}), found "

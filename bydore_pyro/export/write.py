@@ -97,8 +97,8 @@ def _wanted(
         return weights, [f"Per token: {config.to} {draws}.", *notes]
     if lengths is None:
         raise DataError(
-            f"Expected tokens per document, as {config.to} draws documents, found none: give "
-            "--data STORE, or --samples sequences where they are packed to one length before"
+            f"Expected tokens per document, because {config.to} draws documents, found none: give "
+            "--data STORE, or --samples sequences if yours are packed to one length"
         )
     shares = document_shares(weights, lengths)
     known = ", ".join(f"{name} {lengths[name]:.1f}" for name in weights if weights[name] > 0)

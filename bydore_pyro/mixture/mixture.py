@@ -140,7 +140,7 @@ class Mixture:
         free, caps = np.array(self.weights), np.array([most[name] for name in self.names])
         if caps.sum() < 1 - TOLERANCE:
             raise DataError(
-                f"Expected domains that hold the whole run within the cap, found text for "
+                "Expected enough text for the run within the caps, found text for "
                 f"{caps.sum():.3f} of it"
             )
         feasible = tuple(within_caps(free[None], caps)[0].tolist())
@@ -181,14 +181,16 @@ class Mixture:
         if self.hdi is None:
             raise DataError("Expected weights with intervals to prune, found none")
         if self.free_weights is not None:
-            raise DataError("Expected free weights to prune, found some that --max_epochs capped")
+            raise DataError(
+                "Expected uncapped weights to prune, found weights capped by --max_epochs"
+            )
         kept = [
             0.0 if decided == "below" else weight
             for weight, decided in zip(self.weights, self.verdicts().values(), strict=True)
         ]
         total = math.fsum(kept)
         if total == 0:
-            raise DataError("Expected an interval that reaches equal shares, found all below them")
+            raise DataError("Expected an interval that reaches the equal share, found all below it")
         predicted = dict(self.predicted_loss or {})
         if "pruned" in predicted:
             predicted["weights"] = predicted.pop("pruned")

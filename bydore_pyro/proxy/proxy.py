@@ -35,18 +35,22 @@ class ProxyConfig:
     """How a language model is trained."""
 
     optimizer: Literal["adamw", "sgd"] = option("adamw", "Optimiser of the language model.")
-    learning_rate: float = option(6e-3, "Step size eta after warm-up.", above=0, most=LARGEST_STEP)
-    weight_decay: float = option(0.1, "Decoupled decay (AdamW only).", least=0, most=1e6)
-    warmup_steps: int = option(20, "Steps of linear warm-up of eta.", least=0)
-    precision: Literal["float32", "bfloat16"] = option(
-        "float32", "Precision of training; bfloat16 by autocast. g is always in float32."
+    learning_rate: float = option(
+        6e-3, "Step size eta after the warm-up.", above=0, most=LARGEST_STEP
     )
-    max_gradient_norm: float = option(1.0, "Norm that a step's gradient is clipped to.", above=0)
+    weight_decay: float = option(0.1, "Decoupled weight decay (AdamW only).", least=0, most=1e6)
+    warmup_steps: int = option(20, "Steps of the linear warm-up of eta.", least=0)
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32",
+        "Precision of training; bfloat16 uses autocast. The hypergradient g is always computed "
+        "in float32.",
+    )
+    max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
     torch_compile: bool = option(
-        False, "Compile the passes that need gradients; the perturbed passes are not compiled."
+        False, "Compile the passes that need gradients, but not the perturbed passes."
     )
     liger: bool = option(
-        True, "Take gradients of liger-kernel's fused loss, on a GPU, if installed."
+        True, "Use liger-kernel's fused loss for gradients on a GPU, if it is installed."
     )
 
     def __post_init__(self) -> None:

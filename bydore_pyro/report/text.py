@@ -43,7 +43,7 @@ def report_text(folder: Path) -> str:
     if record.mixture is not None and record.metrics.search.flops is None:
         told = [damage for damage in record.damaged if damage.startswith("metrics.json")]
         reason = told[0] if told else "no cost of a search in its metrics.json"
-        raise RunFolderError(f"Expected a whole run in {folder}, found {reason}")
+        raise RunFolderError(f"Expected a complete run in {folder}, found {reason}")
     tables = (
         weights_table(record),
         agreement_table(record),

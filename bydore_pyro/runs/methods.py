@@ -61,22 +61,24 @@ class BudgetConfig:
 
     budget: float = option(
         8.0,
-        "Most FLOPs of a method, counted in plain trainings of the proxy over --steps steps. "
-        "Every method shortens its proxies to stay within it.",
+        "Maximum FLOPs of a method, in units of a plain training of the proxy for --steps "
+        "steps. Every method shortens its proxies to stay within it.",
         above=0,
         most=1e6,
     )
     proxy_runs: str | None = option(
-        None, "Folder of finished proxies, which methods share; in --out if not given."
+        None, "Folder of finished proxies, which methods share. Default: a folder in --out."
     )
     evaluation_sequences: int = option(
-        64, "Most held-out sequences of a domain that a finished proxy is judged on.", least=16
+        64,
+        "Maximum number of held-out sequences per domain on which a finished proxy is evaluated.",
+        least=16,
     )
     proxies_repeat: bool = option(
         False,
-        f"Proxies of {', '.join(REPEATING)} are given so little text of each domain "
-        "that they read it as often as a run of --target_tokens will: its size x their tokens "
-        "/ the run's, whole documents, drawn by --seed.",
+        f"Proxies of {', '.join(REPEATING)} repeat text as often as a run of --target_tokens "
+        "will. For this, each domain is cut to its size x the proxy's tokens / the run's tokens, "
+        "in whole documents drawn by --seed.",
     )
 
     def __post_init__(self) -> None:

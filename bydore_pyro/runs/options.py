@@ -53,57 +53,57 @@ class RunConfig:
 
     data: str = option(
         ENVIRONMENT,
-        "'environment' (the text of the Python environment); a folder whose sub-folders or files "
-        "are domains; a JSON or YAML file that lists domains; a token store; 'pile:' with the "
-        "folder or hub name of a copy of the Pile; with --domain_column a file or folder of rows, "
-        "or 'hub:' with a dataset's name.",
+        "'environment' (the text of the Python environment); a folder whose sub-folders or "
+        "files are domains; a JSON or YAML file that lists domains; a token store; 'pile:' "
+        "followed by the folder or hub name of a copy of the Pile. With --domain_column also a "
+        "file or folder of rows, or 'hub:' followed by a dataset's name.",
     )
-    domains: list[str] | None = option(None, "Domains to train on; all domains if not given.")
+    domains: list[str] | None = option(None, "Domains to train on. Default: all.")
     validation: list[str] = option(
         [],
-        "Domains whose held-out text is the validation set, as NAME or NAME=SHARE; a file of rows "
-        "(.jsonl, .parquet, .arrow) stands for its own text, which is never trained on; with "
-        "--data environment docstrings if not given.",
+        "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
+        "rows (.jsonl, .parquet, .arrow) can be given instead of a domain; its text is never "
+        "trained on. Default with --data environment: docstrings.",
     )
     proxy: str = option(
         "models/proxy-tiny", "Proxy model: a folder with config.json, or a hub name."
     )
     sequence_length: int = option(128, "Tokens in a sequence.", least=2)
-    validation_sequences: int = option(512, "Most sequences in the validation set.", least=1)
+    validation_sequences: int = option(
+        512, "Maximum number of sequences in the validation set.", least=1
+    )
     max_epochs: float | None = option(
         None,
-        "How many times the text of a domain may be read in a run of --target_tokens; the weights "
-        "found are capped accordingly. No limit if not given.",
+        "Maximum number of times that the text of a domain may be read in a run of "
+        "--target_tokens; weights are capped accordingly. Default: no limit.",
         above=0,
     )
     target_tokens: list[float] | None = option(
         None,
-        "Length of the run that the weights are for, in tokens; the search's own if not given. A "
-        "search by matching then counts that text which such a run reads again teaches less; of "
-        "several lengths it finds the weights for each, from one set of gradients.",
+        "Length in tokens of the run for which the weights are meant. Default: the length of "
+        "the search. A search by matching then accounts for the lower value of repeated text. "
+        "For several lengths it finds weights for each, from one set of gradients.",
         above=0,
     )
     repetition_constant: float = option(
         PROXY_CONSTANT,
-        "Matching, with --target_tokens: R, the epochs in which the worth of another reading "
-        "falls to 1/e. 4 is a small proxy's; 15 that of models of billions of parameters (arXiv "
-        "2305.16264).",
+        "Matching, with --target_tokens: constant R, the number of epochs after which the value"
+        " of a further epoch has fallen to 1/e. The default suits a small proxy; models of "
+        "billions of parameters have about 15 (arXiv 2305.16264).",
         above=0,
     )
     tokens: str | None = option(
-        None, "Length of the search in training tokens, such as 4e6 or 0.4B; sets --steps."
+        None, "Length of the search in training tokens, such as 4e6 or 0.4B. Replaces --steps."
     )
-    seed: int = option(0, "Seed of models, search and batches.", least=0, below=2**31)
+    seed: int = option(0, "Seed of the models, the search and the batches.", least=0, below=2**31)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
-    out: str | None = option(None, "Folder of the run; runs/<command>-<time> if not given.")
+    out: str | None = option(None, "Folder of the run. Default: runs/<command>-<time>.")
     checkpoint_every: int = option(50, "Steps between two checkpoints; 0 writes none.", least=0)
     log: Literal["none", "tensorboard"] = option(
-        "none", "'tensorboard' writes event files into the run's folder."
+        "none", "'tensorboard' writes event files to the run's folder."
     )
-    cache: str | None = option(
-        None, "Folder of cached token stores; the user's cache if not given."
-    )
-    smoke: bool = option(False, "A run of seconds that only shows that all parts work.")
+    cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
+    smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
         if isinstance(self.target_tokens, int | float):

@@ -61,8 +61,8 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
         check_belongs(asked, parts, _deciding(options.as_dict()), tell)
         if begun != corpus.sha256:
             raise DataError(
-                f"Expected the data that {folder.path} was begun on ({begun[:12]}), found other "
-                f"data ({corpus.sha256[:12]})"
+                f"Expected the data with which {folder.path} was started ({begun[:12]}), found "
+                f"other data ({corpus.sha256[:12]})"
             )
         return
     tokenizer = corpus.tokenizer / "tokenizer.json"

@@ -29,50 +29,55 @@ class SearchConfig:
 
     evidence: Literal["matching", "linear"] = option(
         "matching",
-        "What the weights are learned from. 'matching' measures the gradients of all domains in a "
-        "few rounds and finds the mixture whose gradient matches that of the validation set. "
-        "'linear' is the paper's Algorithm 1: one hypergradient per step. Options whose help "
-        "begins with 'Matching' or 'Linear' apply only to that evidence.",
+        "Evidence from which the weights are learned. 'matching' measures the gradients of all "
+        "domains in a few rounds and finds the mixture whose gradient matches that of the "
+        "validation set. 'linear' is the paper's Algorithm 1: one hypergradient per step. "
+        "Options whose help begins with 'Matching' or 'Linear' apply only to that evidence.",
     )
     steps: int = option(
         400,
         "Steps of the search. With matching, the proxy trains for --train_share of them.",
         least=1,
     )
-    rounds: int = option(3, "Matching: how often the search measures, evenly spaced.", least=1)
+    rounds: int = option(
+        3, "Matching: number of rounds in which gradients are measured, evenly spaced.", least=1
+    )
     train_share: float = option(
-        0.42, "Matching: the last round comes after this share of --steps; (0, 1].", above=0, most=1
+        0.42,
+        "Matching: share of --steps after which the last round comes, in (0, 1].",
+        above=0,
+        most=1,
     )
     round_sequences: int = option(
         128,
-        "Matching: sequences of each domain that a round measures, on average. Fewer if all "
-        "domains together would have more than 8,192, but at least 16. From the second round on, "
-        "half of them are shared out by the weights.",
+        "Matching: average number of sequences of each domain that a round measures. It is "
+        "reduced, but not below 16, if all domains together would have more than 8,192. From "
+        "the second round on, half of the sequences are allocated by the weights.",
         least=2,
     )
     sketch_size: int = option(
-        4096, "Matching: how many numbers a sequence's gradient is reduced to.", least=1
+        4096, "Matching: number of values to which a sequence's gradient is reduced.", least=1
     )
     inference_steps: int | None = option(
         None,
-        "Matching: most steps of inference (SVI) in a round, which stops earlier when its loss "
-        "has settled. InferenceConfig's limit if not given.",
+        "Matching: maximum number of steps of inference (SVI) in a round, which stops earlier "
+        "if its loss has settled. Default: the limit of InferenceConfig.",
         least=1,
     )
     check_sequences: int = option(
         32,
-        "Matching: fresh sequences of each domain on which the result is checked; 0 checks "
-        "nothing.",
+        "Matching: number of new sequences of each domain on which the result is checked; 0 "
+        "turns the check off.",
         least=0,
     )
     batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
     signal_sequences: int = option(
-        1, "Linear: sequences of every domain in the signals' batch.", least=1
+        1, "Linear: sequences of each domain in the batch that measures the signals and g.", least=1
     )
     signal_domains: int = option(
         32,
-        "Linear: most domains that a step measures. If there are more, each step measures a "
-        "random subset; g stays unbiased.",
+        "Linear: maximum number of domains that a step measures. If there are more, each step "
+        "measures a random subset; g stays unbiased.",
         least=1,
     )
     update_every: int = option(
@@ -80,38 +85,42 @@ class SearchConfig:
     )
     strategy: Strategy = option(
         "intra_sampling",
-        "How the weights become a batch. Sampling: they share out its sequences (intra) or choose "
-        "its one domain (inter). Weighting: they weigh the losses of uniform batches.",
+        "How weights are turned into batches. Sampling: they allocate a batch's sequences "
+        "(intra) or choose the one domain of a batch (inter). Weighting: they multiply the "
+        "losses of uniform batches.",
     )
     learner: Learner = option(
         "bayesian",
-        "What is learned: the posterior ('bayesian'), or for comparison a point on the simplex, "
-        "by the same network ('point') or by DoReMi's multiplicative update ('exponentiated').",
+        "What is learned: the posterior ('bayesian') or, for comparison, a point on the "
+        "simplex, by the same network ('point') or by DoReMi's multiplicative update "
+        "('exponentiated').",
     )
     hypergradient: Literal["finite_difference", "forward_mode"] = option(
         "finite_difference",
-        "Linear: compute g by two perturbed passes, or exactly by a Jacobian-vector product.",
+        "Linear: compute g by a finite difference of two perturbed passes, or exactly by a "
+        "Jacobian-vector product.",
     )
     validation_batch: int = option(
         12, "Linear: sequences in the batch of the validation gradient.", least=1
     )
     guide_warmup: int = option(
         30,
-        "Linear: steps of the proxy under the initial posterior before the guide is updated.",
+        "Linear: steps of the proxy under the initial posterior, before the first update of the"
+        " guide.",
         least=0,
     )
     guide_learning_rate: float = option(
         0.1,
-        "Linear: first step size gamma of the domains' biases in the guide (Adam).",
+        "Linear: initial step size gamma of the domains' biases in the guide (Adam).",
         above=0,
         most=1e6,
     )
     network_learning_rate: float = option(
-        3e-4, "Linear: first step size of the rest of the prior network.", above=0, most=1e6
+        3e-4, "Linear: initial step size of the rest of the prior network.", above=0, most=1e6
     )
     guide_learning_rate_decay: float = option(
         0.3,
-        "Linear: share of both step sizes that is left at the last step, in (0, 1].",
+        "Linear: final step sizes as a share of the initial ones, in (0, 1].",
         above=0,
         most=1,
     )
@@ -122,22 +131,23 @@ class SearchConfig:
     )
     kl_weight: float = option(0.001, "Linear: weight of the KL term.", above=0, most=1e6)
     kl: Literal["exact", "bound"] = option(
-        "exact", "Linear: the guide's KL, exact up to sampling, or its upper bound."
+        "exact", "Linear: the KL divergence of the guide, exact up to sampling, or its upper bound."
     )
     moment: Literal["exact", "ratio"] = option(
-        "exact", "Linear: E_q[w] by the exact integral or the paper's ratio."
+        "exact", "Linear: compute E_q[w] by the exact integral or by the paper's ratio."
     )
     epsilon_rule: Literal["paper", "darts", "auto"] = option(
         "darts",
-        "Linear: finite difference's step: 0.01 / |theta|, 0.01 / |D|, or where truncation and "
-        "round-off balance, found anew every 50 measurements.",
+        "Linear: step of the finite difference: 0.01 / |theta| (paper), 0.01 / |D| (darts), or "
+        "the step at which truncation and round-off errors balance, updated every 50 "
+        "measurements (auto).",
     )
     signal_average: float = option(
         0.9, "Linear: decay of the running average of the signals, in [0, 1).", least=0, below=1
     )
     average_from: float = option(
         0.5,
-        "Linear: the result averages the posterior from this share of the steps on.",
+        "Linear: share of the steps after which the result starts to average the posterior.",
         least=0,
         below=1,
     )
@@ -148,7 +158,7 @@ class SearchConfig:
         least=0,
     )
     tolerance_window: int = option(
-        100, "Linear: steps of the windows that the tolerance compares.", least=1
+        100, "Linear: length in steps of the windows that are compared for the tolerance.", least=1
     )
 
     def __post_init__(self) -> None:

@@ -74,7 +74,7 @@ def weights_for_run(
     if not tokens > 0:
         raise ValueError(f"Expected tokens > 0, actual {tokens}")
     if state.signals is None:
-        raise ValueError("Expected a search with a round that was measured, actual none")
+        raise ValueError("Expected a search with at least one measured round, actual none")
     found, learner, signals = state.matching, state.learner, state.signals.double()
     once = state.domains.most_weights(1.0, tokens)
     rates = torch.tensor([1 / once[name] for name in state.domains.names], dtype=torch.float64)

@@ -171,7 +171,7 @@ def tensors_only(checkpoint: Path | None) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ in ("UnpicklingError", "SafetensorError"):
             reason = " ".join(str(error).split())[:200]
-            raise RunFolderError(f"Expected a sound {checkpoint}, found: {reason}") from error
+            raise RunFolderError(f"Expected a valid {checkpoint}, found: {reason}") from error
         raise
     finally:
         if before is None:

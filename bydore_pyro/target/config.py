@@ -20,52 +20,64 @@ class TargetConfig:
     )
     sequence_length: int = option(2048, "Tokens in a sequence.", least=2, below=2**31)
     target_batch_sequences: int = option(
-        512, "Sequences of an optimiser's step, of all processes together.", least=1, below=2**31
+        512, "Sequences per step of the optimiser, over all processes.", least=1, below=2**31
     )
     device_batch_sequences: int = option(
         8,
-        "Most sequences that a device takes at once; gradients are accumulated over as many such "
-        "batches as make up a step.",
+        "Maximum number of sequences that a device processes at once; gradients are accumulated"
+        " over as many such batches as a step needs.",
         least=1,
         below=2**31,
     )
-    learning_rate: float = option(4e-4, "Step size after warm-up.", above=0)
+    learning_rate: float = option(4e-4, "Step size after the warm-up.", above=0)
     final_learning_rate: float = option(
-        0.1, "Where the cosine ends, as a share of --learning_rate.", least=0, most=1
+        0.1,
+        "Final step size of the cosine schedule, as a share of --learning_rate.",
+        least=0,
+        most=1,
     )
-    warmup_share: float = option(0.01, "Share of the steps that warm up linearly.", least=0, most=1)
-    weight_decay: float = option(0.1, "Decoupled decay of matrices (AdamW).", least=0, most=1e6)
-    max_gradient_norm: float = option(1.0, "Norm that a step's gradient is clipped to.", above=0)
+    warmup_share: float = option(
+        0.01, "Share of the steps that are a linear warm-up.", least=0, most=1
+    )
+    weight_decay: float = option(
+        0.1, "Decoupled weight decay of matrices (AdamW).", least=0, most=1e6
+    )
+    max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
     device: str = option("cuda", "'cuda' or 'cpu'.", choices=("cuda", "cpu"))
     precision: Literal["bfloat16", "float32"] = option(
         "bfloat16",
-        "Of the computation on a GPU; weights and optimiser stay in float32. A CPU computes in "
-        "float32.",
+        "Precision of the computation on a GPU; weights and optimiser stay in float32. A CPU "
+        "always computes in float32.",
     )
-    torch_compile: bool = option(True, "torch.compile, on a GPU.")
-    liger: bool = option(True, "liger-kernel's fused kernels, on a GPU, if installed.")
+    torch_compile: bool = option(True, "Use torch.compile on a GPU.")
+    liger: bool = option(True, "Use liger-kernel's fused kernels on a GPU, if installed.")
     fsdp: bool = option(
         False,
-        "Split parameters, gradients and optimiser among the processes (FSDP2) instead of a copy "
-        "in each (DDP).",
+        "Shard parameters, gradients and optimiser over the processes (FSDP2) instead of "
+        "copying them to each (DDP).",
     )
-    activation_checkpointing: bool = option(
-        False, "Compute activations again instead of keeping them."
+    activation_checkpointing: bool = option(False, "Recompute activations instead of storing them.")
+    max_epochs: float = option(
+        4.0, "Maximum number of times that the text of a domain may be read.", above=0
     )
-    max_epochs: float = option(4.0, "How many times the text of a domain may be read.", above=0)
     other_tokenizer: bool = option(
-        False, "Take weights that are shares of another tokenizer's tokens."
+        False, "Accept weights that are shares of another tokenizer's tokens."
     )
     loader_workers: int = option(
-        2, "Processes that read ahead, for each device; 0 reads in its own.", least=0, most=64
+        2,
+        "Number of processes per device that read ahead; 0 reads in the training process.",
+        least=0,
+        most=64,
     )
     log_every: int = option(10, "Steps between two logged losses.", least=1, below=2**31)
     save_every: int = option(1000, "Steps between two checkpoints.", least=1, below=2**31)
-    kept_checkpoints: int = option(2, "Newest checkpoints that stay.", least=1, below=2**31)
+    kept_checkpoints: int = option(2, "Number of checkpoints to keep.", least=1, below=2**31)
     log: Literal["none", "tensorboard"] = option(
-        "tensorboard", "'tensorboard' writes its event files."
+        "tensorboard", "'tensorboard' writes event files to the run's folder."
     )
-    seed: int = option(0, "Of the model and of the sequences' order.", least=0, below=2**31)
+    seed: int = option(
+        0, "Seed of the model and of the order of the sequences.", least=0, below=2**31
+    )
 
     def __post_init__(self) -> None:
         require_fields(self)

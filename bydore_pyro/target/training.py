@@ -163,11 +163,9 @@ def _check_folder(out: Path, resume: bool) -> None:
     """
     if resume:
         if not (out / "config.json").is_file():
-            raise RunFolderError(f"Expected a training to go on with in {out}, found none")
+            raise RunFolderError(f"Expected an unfinished training in {out}, found none")
         if (out / MODEL).is_dir() and (out / METRICS).is_file():
-            raise RunFolderError(
-                f"Expected a training to go on with, found a finished one in {out}"
-            )
+            raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
         return
     for name in (MODEL, CHECKPOINTS, METRICS, "schedule.json", "manifest.json", "tensorboard"):
         if (out / name).exists():

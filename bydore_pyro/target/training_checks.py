@@ -74,8 +74,8 @@ def check_schedule(schedule: MixtureSchedule, store: TokenStore, *, other_tokeni
     for mixture in schedule.mixtures:
         if mixture.tokenizer not in (None, own) and not other_tokenizer:
             raise DataError(
-                f"Expected weights for the tokenizer of {store.folder} ({own[:12]}), found them "
-                f"for another ({mixture.tokenizer[:12]}): --other_tokenizer takes them as they are"
+                f"Expected weights for the tokenizer of {store.folder} ({own[:12]}), found weights "
+                f"for another ({mixture.tokenizer[:12]}): --other_tokenizer accepts them unchanged"
             )
         mixture.check(store.names, own, "the mixture")
 

@@ -54,7 +54,7 @@ def check_belongs(
         else:
             raise RunFolderError(
                 f"Expected {name} {before!s:.60}, with which {path} was saved, found {now!s:.60}: "
-                "a run goes on with what it was begun with"
+                "a run continues only with what it was started with"
             )
 
 

@@ -34,6 +34,13 @@ __all__ = [
 T = TypeVar("T")
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Adds an option's default to its help, if it has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, []) else super()._get_help_string(action)
+
+
 def parse_options(
     arguments: Sequence[str],
     name: str,
@@ -55,9 +62,9 @@ def parse_options(
         presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
             `--option=value`). They apply as far as the command has such options; an option that is
             given wins.
-        common: Options that `--help` lists; all when None.
-        more: Options that `--help-all` lists too. What is in neither can stand in a file that
-            `--config` names, not on the command line.
+                common: Options that `--help` lists; all when None.
+        more: Options that `--help-all` lists too. Options in neither can be set only in a file
+            given by `--config`.
 
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
@@ -67,6 +74,8 @@ def parse_options(
     class Parser(HfArgumentParser):
         def add_argument(self, *names: str, **words: Any) -> argparse.Action:
             words.pop("range", None)  # a field's metadata; argparse knows no ranges
+            if words.get("action") == "store_false":
+                words["help"] = f"Turn off --{words['dest']}."
             return super().add_argument(*names, **words)
 
         def error(self, message: str) -> NoReturn:
@@ -77,15 +86,15 @@ def parse_options(
         tuple(configurations.values()),
         prog=name,
         description=about,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     parser.add_argument(
         "--config",
         metavar="FILE",
         default=argparse.SUPPRESS,
-        help="JSON or YAML file of options by their names, such as a run's config.json; what the "
-        "command line gives wins.",
+        help="JSON or YAML file of options by name, such as a run's config.json. Options on the "
+        "command line override it.",
     )
     known = {option.dest for option in parser._actions}
     if common is not None:
@@ -121,10 +130,11 @@ def _offer(
             option.help = argparse.SUPPRESS
         found = sorted(given.intersection(option.option_strings))
         if found and option.dest not in {*common, *more}:
-            parser.error(f"Expected {found[0]} in a file that --config names, found it here")
+            where = "in a file given by --config, found it on the command line"
+            parser.error(f"Expected {found[0]} {where}")
     parser.epilog = (
-        "--help-all lists more options. Settings of the proxy, the guide and the methods that are "
-        "seldom changed stand in a file that --config names."
+        "--help-all lists more options. Rarely changed settings of the proxy, the guide and the "
+        "methods can only be set in a file, given by --config."
     )
     if wants_all:
         parser.print_help()
@@ -160,8 +170,8 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
         return None
     if len(given) != 2 or given[0] != "--resume" or not given[1]:
         raise ValueError(
-            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run goes "
-            "on with the options that it was begun with"
+            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run "
+            "continues with the options that it was started with"
         )
     return Path(given[1])
 

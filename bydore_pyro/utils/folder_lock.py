@@ -60,7 +60,7 @@ class FolderLock:
                 handle = lock_if_free(path, make=True)
         if handle is None:
             raise RunFolderError(
-                f"Expected a folder that no other process writes to, found one at work in {path}"
+                f"Expected a folder that no other process writes to, found one writing to {path}"
             )
         self._handle = handle
         self._end = weakref.finalize(self, _release, os.getpid(), handle, made)
@@ -78,8 +78,8 @@ class FolderLock:
         """
         if self.is_lost:
             raise RunFolderError(
-                f"Expected the folder {self.path} to stay, found that it was deleted, moved or "
-                "replaced meanwhile: nothing more is written"
+                f"Expected the folder {self.path} to stay in place, found it deleted, moved or "
+                "replaced: nothing more is written"
             )
 
     def __enter__(self) -> FolderLock:

@@ -275,7 +275,7 @@ def test_the_mixture_of_matching_is_the_most_likely_one(matched: MatchingSearch)
 def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None:
     state = state_of(corpus, MATCHING)
     search_step(state)
-    with pytest.raises(DataError, match="a round that was measured"):
+    with pytest.raises(DataError, match="at least one measured round"):
         posterior_of(state)
     with pytest.raises(DataError, match="Expected a posterior"):
         search_guide_fit(state)

@@ -132,7 +132,7 @@ def test_domains_that_bring_nothing_stay_at_their_bounds() -> None:
 
 
 def test_laws_that_do_not_fall_have_no_optimum() -> None:
-    with pytest.raises(DataError, match="a domain whose tokens lower the loss, found none"):
+    with pytest.raises(DataError, match="one domain whose tokens lower the loss, found none"):
         optimal_counts(law_for(1.0, 1.0))
 
 

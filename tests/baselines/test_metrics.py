@@ -49,7 +49,7 @@ def test_the_mean_is_a_target_more() -> None:
     assert name == "weighted mean of 2 metrics"
     np.testing.assert_allclose(table.losses_of(name), [2.75, 6.75])
     assert with_mean(TABLE, {"code_1": 1.0}) == (TABLE, "code_1")
-    with pytest.raises(DataError, match="no metric of the name 'weighted mean of 2 metrics'"):
+    with pytest.raises(DataError, match="no metric named 'weighted mean of 2 metrics'"):
         with_mean(table, {"code_1": 0.25, "code_2": 0.75})
 
 

@@ -146,7 +146,7 @@ def test_priors_of_tables(tmp_path: Path) -> None:
     total = sum(shares.values())
     np.testing.assert_allclose(prior, [shares[name] / total for name in table.domains], atol=1e-6)
     (tmp_path / "prior.json").write_text('{"law": 1}')
-    with pytest.raises(DataError, match="Expected the domains of the runs in"):
+    with pytest.raises(DataError, match="Expected the same domains in"):
         prior_of(table, str(tmp_path / "prior.json"))
 
 

@@ -107,9 +107,9 @@ def test_too_little_text_and_bad_plans_are_refused(corpus: TokenStore, tmp_path:
     for domains, told in ((["birds"], r"birds: \("), (["x"], "x: no such"), (["a", "a"], "once")):
         with pytest.raises(DataError, match=told):
             measure_readings(problem, ReadingsConfig(), domains)
-    with pytest.raises(DataError, match="Expected --steps >= 16, one for each"):
+    with pytest.raises(DataError, match="Expected --steps >= 16, at least one"):
         measure_readings(make_problem(corpus, tmp_path, steps=15), ReadingsConfig())
     for wrong in ([1, 2, 4], [2, 4, 8, 16], [1, 4, 2, 8], []):
-        with pytest.raises(ValueError, match="at least four readings, rising from 1"):
+        with pytest.raises(ValueError, match="at least four readings that increase from 1"):
             ReadingsConfig(readings=wrong)
     assert not list(tmp_path.iterdir())

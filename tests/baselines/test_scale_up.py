@@ -50,5 +50,5 @@ def test_mistakes() -> None:
     weights, losses = large(3, seed=0)
     with pytest.raises(DataError, match="at least 4 large runs, found 3"):
         scale_up(Known(), weights, losses)
-    with pytest.raises(DataError, match="tells apart"):
+    with pytest.raises(DataError, match="different predicted losses"):
         scale_up(Known(), np.tile(weights[:1], (5, 1)), np.arange(5.0))

@@ -175,12 +175,12 @@ def test_what_is_done_is_kept_and_gone_on_with(
     # The same command does not begin anew over it.
     with pytest.raises(SystemExit):
         evaluate_command([*given, str(out)])
-    assert f"--resume {unfinished} goes on" in capsys.readouterr().err
+    assert f"continue with --resume {unfinished}" in capsys.readouterr().err
     for changes, message in (
-        ({"model_sha256": "other"}, "the model_sha256 that"),
-        ({"versions": {}}, "the versions that"),
-        ({"config": {"tusks": []}}, "a stopped evaluation left"),
-        ({"tasks": {"COPA": 3}}, "a stopped evaluation left"),
+        ({"model_sha256": "other"}, "the model_sha256 recorded"),
+        ({"versions": {}}, "the versions recorded"),
+        ({"config": {"tusks": []}}, "the scores of a stopped"),
+        ({"tasks": {"COPA": 3}}, "the scores of a stopped"),
     ):
         other = tmp_path / "other.json"
         other.write_text(json.dumps({**kept, **changes}))

@@ -169,7 +169,7 @@ def test_another_tokenizer(
     (tmp_path / "bare.json").write_text(json.dumps(WEIGHTS))
     bare, said = exported(capsys, tmp_path / "bare.json", *to[1:], *convert)
     assert bare == text
-    assert "does not name its tokenizer; the store's is taken for it" in said
+    assert "does not name its tokenizer; the store's is assumed" in said
     _, said = exported(capsys, tmp_path / "bare.json", *to[1:], folder)
     assert "of a tokenizer that it does not name, not of those of" in said
     own = Mixture(names=("birds",), weights=(1.0,), tokenizer="0" * 64)

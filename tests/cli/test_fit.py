@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import write_domains
 
 from bydore_pyro.baselines.autoscale import probe_counts
 from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
@@ -16,12 +15,6 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run_record import read_run
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.utils.command_line import resumed_options
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fit")
-    return write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
 
 
 def arguments(text: Path, out: Path, method: str, *more: str) -> list[str]:
@@ -237,7 +230,7 @@ def test_tables_of_runs_need_no_training(
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (
             ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
-            "autoscale, mde, mixmin with proxies_repeat, whose proxies are trained here, found 'do",
+            "trains proxies here (regmix, autoscale, mde, mixmin), found 'do",
         ),
     ],
 )

@@ -188,7 +188,7 @@ def test_options_of_tables_stand_with_tables(
 ) -> None:
     with pytest.raises(SystemExit):
         fit_command(["--method", "regmix", option, "x"])
-    assert f"Expected {option} with --runs, found it alone" in capsys.readouterr().err
+    assert f"Expected {option} with --runs, found it without" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         fit_command(["--method", "autoscale", "--runs", "x", "--target", "y", option, "x"])
     assert "with --method regmix, found autoscale" in capsys.readouterr().err

@@ -47,11 +47,11 @@ def test_it_leaves_the_constant_and_what_it_cost_and_goes_on(
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--readings", "2", "4"], "Expected at least four readings, rising from 1"),
+        (["--readings", "2", "4"], "Expected at least four readings that increase from 1"),
         (["--domains", "a", "nowhere"], "found 'nowhere'"),
-        (["--steps", "4"], "Expected --steps >= 8, one for each of the readings, found 4"),
-        (["--steps", "80000"], "which 80000 steps do not read twice"),
-        (["--validation", "a"], "Expected --validation in a file that --config names"),
+        (["--steps", "4"], "Expected --steps >= 8, at least one step per reading, found 4"),
+        (["--steps", "80000"], "so that 80000 steps repeat none"),
+        (["--validation", "a"], "Expected --validation in a file given by --config"),
     ],
 )
 def test_mistakes(

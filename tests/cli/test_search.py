@@ -8,21 +8,14 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
-from tiny import write_domains
 
 from bydore_pyro.cli import fit, search
 from bydore_pyro.cli.fit import FitOptions
 from bydore_pyro.cli.search import RepetitionConfig, SearchOptions, search_command
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=20)
-    return tmp_path / "text"
-
-
-def test_bad_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--smoke", "--data", str(folder), "--validation", "a"]
+def test_bad_searches(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--smoke", "--data", str(store), "--validation", "a"]
     for wrong, message in (
         (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),

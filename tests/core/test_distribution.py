@@ -294,15 +294,15 @@ def test_divergence_of_rates_far_from_one() -> None:
     """K = 2, a mean concentration of 3e-4: against a sum over the logit on a fine grid."""
     torch.manual_seed(0)
     a, b = torch.full((2,), 3.0).double(), torch.full((2,), 100.0).double()
-    x = torch.sinh(torch.linspace(-14, 14, 6001, dtype=torch.float64))
+    x = torch.sinh(torch.linspace(-14, 14, 2001, dtype=torch.float64))
     step = torch.gradient(x)[0]
     log_w = torch.stack([x, torch.zeros_like(x)], -1).log_softmax(-1)
     log_q = log_density(log_w, a, b)
     exact = ((log_q + log_w.sum(-1)).exp() * log_q * step).sum().item()
     q = GammaDirichlet(a, b)
-    assert q.kl_to_dirichlet(torch.ones(2), 20_000).item() == pytest.approx(exact, rel=0.05)
-    assert q.kl_to_dirichlet(torch.ones(2), 4000, 0.1).item() < 0.5 * exact
-    assert q.kl_bound_to_dirichlet(torch.ones(2), 20_000).item() > exact
+    assert q.kl_to_dirichlet(torch.ones(2), 5000).item() == pytest.approx(exact, rel=0.05)
+    assert q.kl_to_dirichlet(torch.ones(2), 1000, 0.1).item() < 0.5 * exact
+    assert q.kl_bound_to_dirichlet(torch.ones(2), 200_000).item() > exact
 
 
 def test_there_is_no_second_derivative() -> None:

@@ -82,7 +82,7 @@ def test_three_domains_have_the_moments_of_integration() -> None:
     assert found.settled
     assert found.steps == len(found.losses) < 700
     assert found.standard_error < 0.15
-    mean, deviation = exact_moments(linear, precision, nodes=600)
+    mean, deviation = exact_moments(linear, precision)
     q, scale = guide.posterior(signals_of(3)), guide.scale_posterior()
     torch.testing.assert_close(q.mean, mean[:3], atol=0.02, rtol=0)
     torch.testing.assert_close(q.stddev, deviation[:3], atol=0, rtol=0.25)
@@ -160,8 +160,9 @@ def test_linear_evidence_is_served_too() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch's tracer
-@pytest.mark.parametrize(("domains", "alike"), [(3, 0), (13, 1)])
-def test_guide_and_corrected_draws_agree_with_nuts(domains: int, alike: int) -> None:
+def test_guide_and_corrected_draws_agree_with_nuts() -> None:
+    """As many domains as a case has; fewer are held against integration."""
+    domains, alike = 13, 1
     linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=3)
     guide, signals = network_guide(domains), signals_of(domains)
     arguments = (signals, linear, 1.0, precision)
@@ -218,7 +219,7 @@ def test_effective_shares_have_the_moments_of_nuts() -> None:
     assert drawn.corrected
     assert set(drawn.sites) == {"weights"}
     pyro.set_rng_seed(0)
-    mcmc = MCMC(NUTS(mixture_model), num_samples=800, warmup_steps=300, disable_progbar=True)
+    mcmc = MCMC(NUTS(mixture_model), num_samples=400, warmup_steps=150, disable_progbar=True)
     mcmc.run(*arguments)
     exact, mine = mcmc.get_samples()["weights"], drawn.sites["weights"]
     torch.testing.assert_close(mine.mean(0), exact.mean(0), atol=0.01, rtol=0)

@@ -89,10 +89,10 @@ def read_all(path: Path, config: RowConfig) -> list[Row]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_readers(name: str, originals: dict[str, bytes], tmp_path: Path) -> None:
-    """1500 mutations a format; what is read is text, and an error is one line with the file."""
+    """500 mutations a format; what is read is text, and an error is one line with the file."""
     rng, path = random.Random(name), tmp_path / name
     stopped = 0
-    for _ in range(1500):
+    for _ in range(500):
         path.write_bytes(mutated(originals[name], rng))
         if path.stat().st_size == 0:
             continue
@@ -112,15 +112,14 @@ def test_readers(name: str, originals: dict[str, bytes], tmp_path: Path) -> None
             assert all(isinstance(r.text, str) for r in whole)
             assert [r.number for r in whole] == sorted({r.number for r in whole})
             "".join(r.text or "" for r in whole).encode()
-    assert stopped > 50
+    assert stopped > 15
 
 
-@pytest.mark.slow
 def test_stores(originals: dict[str, bytes], tmp_path: Path) -> None:
     """Whole builds: a store whose documents are its index's, or none at all."""
     rng = random.Random(0)
     built = 0
-    for trial in range(150):
+    for trial in range(60):
         folder = tmp_path / str(trial)
         write_lines(folder / "text/sound.jsonl", ROWS)
         name = rng.choice(FILES)
@@ -141,4 +140,4 @@ def test_stores(originals: dict[str, bytes], tmp_path: Path) -> None:
         both = found["train"]["sound"] + found["validation"]["sound"]
         dropped = store.index["domains"]["sound"]
         assert len(both) + dropped["duplicates_dropped"] + dropped["in_validation_dropped"] == 40
-    assert 30 < built < 150
+    assert 12 < built < 60

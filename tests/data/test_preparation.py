@@ -78,7 +78,7 @@ def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(OSError, match="No space left"):
             prepare(small_plan(text), tmp_path / "out")
     other = CorpusConfig(data_seed=1, domain_megabytes=0)
-    with pytest.raises(DataError, match=r"\.out\.partial was begun with, found others \(corpus\)"):
+    with pytest.raises(DataError, match=r"\.out\.partial was started, found others \(corpus\)"):
         prepare(small_plan(text, other), tmp_path / "out")
     (text / "law.jsonl").write_text('{"text": "another"}')
     with pytest.raises(DataError, match=r"found others \(files\)"):
@@ -186,7 +186,7 @@ def test_one_process_builds_a_store_and_a_second_says_so(tmp_path: Path) -> None
         _, told = second.communicate(timeout=120)
         assert second.returncode == 2
         assert told.splitlines()[-1].startswith(
-            "bydore prepare: error: Expected a folder that no other process writes to, found one at"
+            "bydore prepare: error: Expected a folder that no other process writes to, found one"
         )
     assert not building_place(out).exists(), "what was made for the lock alone goes with it"
     assert prepare(small_plan(text), out).names
@@ -220,7 +220,7 @@ def test_a_store_whose_folder_is_deleted_while_it_is_built(
         before(build)
 
     monkeypatch.setattr(Build, "write_files", deleted)
-    with pytest.raises(RunFolderError, match="partial to stay, found that it was deleted"):
+    with pytest.raises(RunFolderError, match="partial to stay in place, found it deleted"):
         prepare(small_plan(text), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -244,6 +244,8 @@ def test_a_source_that_changes_while_it_is_read_is_noticed(
         before(build, document, number)
 
     monkeypatch.setattr(Build, "_take", take)
-    with pytest.raises(DataError, match=r"law\.jsonl to stay while it is read, found it changed"):
+    with pytest.raises(
+        DataError, match=r"law\.jsonl not to change while it is read, found it changed"
+    ):
         prepare(small_plan(text), tmp_path / "out")
     assert not (tmp_path / "out").exists()

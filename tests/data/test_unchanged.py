@@ -33,7 +33,7 @@ def test_other_content_is_refused(tmp_path: Path, content: bytes | None) -> None
         path.unlink()
     else:
         path.write_bytes(content)
-    with pytest.raises(DataError, match="a to stay while it is read, found"):
+    with pytest.raises(DataError, match="a not to change while it is read, found"):
         watched.require_unchanged()
 
 

@@ -46,7 +46,7 @@ def test_what_is_refused(corpus: TokenStore, tmp_path: Path) -> None:
     assert name_of_validation_file("some/exam.v1.jsonl.gz") == "exam"
     assert name_of_validation_file("birds") is None
     rows = [{"text": text} for text in QUESTIONS]
-    with pytest.raises(DataError, match=r"another name than a domain of the data .*birds"):
+    with pytest.raises(DataError, match=r"not named like a domain of the data .*birds"):
         with_validation_file(corpus, write_lines(tmp_path / "birds.jsonl", rows))
     with pytest.raises(DataError, match="Expected text in the validation file, found none in"):
         with_validation_file(corpus, write_lines(tmp_path / "none.jsonl", [{"text": ""}]))

@@ -166,7 +166,7 @@ def test_tasks_that_were_scored_are_not_scored_again(
     assert resumed == whole
     assert [line.partition(":")[0] for line in told] == ["SciQ"]
     write_benchmark(data, "piqa", count=9)
-    with pytest.raises(DataError, match=r"PIQA with the data that it was scored on .* anew"):
+    with pytest.raises(DataError, match=r"PIQA with the data that it was scored on .* new eval"):
         evaluate_model(model, config, character_tokenizer(), kept=kept)
 
 

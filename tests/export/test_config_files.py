@@ -139,7 +139,7 @@ def test_regmix_comes_back(tmp_path: Path) -> None:
 def test_regmix_tells_domains_apart_by_prefix() -> None:
     shares = [Share(name=name, weight=0.5) for name in ("law", "law_books")]
     assert fnmatch("train_law_books_1.bin", "train_law*")
-    with pytest.raises(DataError, match="'train_law' which begins 'train_law_books'"):
+    with pytest.raises(DataError, match="'train_law', which also matches 'train_law_books'"):
         for_regmix(shares, "sequences")
     ended = [Share(name=s.name, weight=s.weight, path=f"train_{s.name}-") for s in shares]
     assert [*yaml.safe_load(for_regmix(ended, "sequences"))["train"]] == [

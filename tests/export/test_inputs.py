@@ -38,7 +38,7 @@ def test_pruned_domains_are_left_out_by_name(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"data": ""}, "a value for --data"),
-        ({"convert_tokens": True}, "with --convert_tokens, found only itself"),
+        ({"convert_tokens": True}, "with --convert_tokens, found neither"),
         ({"convert_tokens": True, "data": "x"}, "found only --data"),
         ({"convert_tokens": True, "tokenizer": "x"}, "found only --tokenizer"),
     ],

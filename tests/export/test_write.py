@@ -113,7 +113,9 @@ def test_documents_are_told_of() -> None:
 def test_what_is_missing_is_asked_for() -> None:
     with pytest.raises(DataError, match="Expected --prefix for megatron, a folder or a template"):
         export(MIXTURE, ExportConfig(to="megatron"))
-    with pytest.raises(DataError, match="as datasets draws documents, found none: give --data"):
+    with pytest.raises(
+        DataError, match="because datasets draws documents, found none: give --data"
+    ):
         export(MIXTURE, ExportConfig(to="datasets"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,8 @@ from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.unfinished import kept_on_signal, proxy_content, restore_proxy
 from bydore_pyro.utils.interrupts import Interrupted
 
+pytestmark = pytest.mark.usefixtures("_heard")
 STEPS = 8
-
-
-@pytest.fixture(autouse=True)
-def _heard() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 def begun(corpus: TokenStore) -> tuple[Proxy, Domains]:

@@ -67,5 +67,5 @@ def test_what_is_no_finished_run(tmp_path: Path) -> None:
         ('{"search": 1}', "no cost"),
     ):
         (run / "metrics.json").write_text(damaged)
-        with pytest.raises(RunFolderError, match=rf"Expected a whole run .* found {reason}"):
+        with pytest.raises(RunFolderError, match=rf"Expected a complete run .* found {reason}"):
             report_text(run)

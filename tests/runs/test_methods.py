@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny import steps_spent, write_domains
+from tiny import steps_spent
 
 from bydore_pyro.cli.fit import SMALL
 from bydore_pyro.data.store import TokenStore
@@ -21,12 +21,6 @@ from bydore_pyro.runs.methods import (
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError, NonFiniteError
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("methods")
-    return write_domains(folder / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=30)
 
 
 def options_for(text: Path, *more: str) -> MethodOptions:

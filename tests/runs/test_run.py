@@ -6,15 +6,16 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import xarray
+from quick import QUICK
 from tiny import folder_content
 
 import bydore_pyro.search.search
@@ -32,12 +33,21 @@ from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 from bydore_pyro.utils.tensor_tree import write_tree
 
-KILLS = 20
-
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:
     given = ["search", "--smoke", "--data", str(store), "--validation", "a", "--out", str(out)]
     return [*given, "--checkpoint_every", "1", *more]
+
+
+@pytest.fixture(scope="module")
+def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search that nothing disturbed."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in QUICK:
+            patch.setattr(module, name, value)
+        main(arguments(store, out))
+    return out
 
 
 def results(folder: Path) -> dict[str, object]:
@@ -63,59 +73,65 @@ def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
             assert value == right[name], name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("evidence", ["matching", "linear"])
-def test_killed_twenty_times(store: Path, tmp_path: Path, evidence: str) -> None:
-    """`kill -9` at 20 random moments, each time resumed: bit-identical to a run left alone."""
-    settings = tmp_path / "settings.yaml"
-    settings.write_text("guide_warmup: 10\n")
-    steps = ("--evidence", evidence, "--steps", "60", "--config", str(settings))
-    main(arguments(store, tmp_path / "whole", *steps))
-    program = tmp_path / "program.py"
-    # Forked, so that the imports are paid once; it kills itself where it is told to.
-    program.write_text(
-        """
-import os, signal, sys, threading, time
+# Forked, so that the imports are paid once; it kills itself where it is told to.
+KILLED = """
+import json, os, signal, sys, threading, time
 from bydore_pyro.cli.main import main
 from quick import be_quick
 import bydore_pyro.runs.run, bydore_pyro.analysis.plots, arviz, transformers, h5netcdf  # noqa
 
 be_quick()  # as in all tests
-arguments, out, moments = sys.argv[3:], sys.argv[2], [float(x) for x in sys.argv[1].split(",")]
-for number, moment in enumerate([*moments, None]):
-    child = os.fork()
-    if child == 0:
-        if moment is not None:
-            def kill():
-                while not os.path.exists(out + "/config.json"):
-                    time.sleep(0.001)
-                time.sleep(moment)
-                os.kill(os.getpid(), signal.SIGKILL)
-            threading.Thread(target=kill, daemon=True).start()
-        begun = os.path.exists(out + "/config.json")
-        main(["search", "--resume", out] if begun else arguments)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    print(os.waitstatus_to_exitcode(status), flush=True)
+moments, searches = map(json.loads, sys.argv[1:])
+for out, arguments in searches.items():
+    for moment in [*moments, None]:
+        child = os.fork()
+        if child == 0:
+            if moment is not None:
+                def kill():
+                    while not os.path.exists(out + "/config.json"):
+                        time.sleep(0.001)
+                    end = time.process_time() + moment  # not of a clock that runs while it waits
+                    while time.process_time() < end:
+                        time.sleep(0.001)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                threading.Thread(target=kill, daemon=True).start()
+            begun = os.path.exists(out + "/config.json")
+            main(["search", "--resume", out] if begun else arguments)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 """
-    )
+
+
+@pytest.mark.slow
+def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
+    """`kill -9` at ten random moments of a search of each kind, each time resumed: bit-identical to
+    one left alone."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("guide_warmup: 10\n")
+    kinds = {
+        kind: ("--evidence", kind, "--steps", steps, "--config", str(settings))
+        for kind, steps in (("matching", "40"), ("linear", "24"))
+    }
+    killed = {tmp_path / kind: arguments(store, tmp_path / kind, *kinds[kind]) for kind in kinds}
     rng = random.Random(0)
-    moments = [rng.uniform(0.05, 0.9) for _ in range(KILLS)]
-    out = tmp_path / "killed"
-    run = [sys.executable, str(program), ",".join(map(str, moments)), str(out)]
+    moments = [rng.uniform(0.05, 0.9) for _ in range(10)]
+    given = (json.dumps(moments), json.dumps({str(out): words for out, words in killed.items()}))
     done = subprocess.run(
-        [*run, *arguments(store, out, *steps)],
+        [sys.executable, "-c", KILLED, *given],
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     codes = [int(line) for line in done.stdout.splitlines() if line.lstrip("-").isdigit()]
-    assert codes[-1] == 0, done.stderr[-2000:]
-    assert codes.count(-signal.SIGKILL) >= 10, codes
     assert set(codes) <= {0, -signal.SIGKILL}, done.stderr[-2000:]
     assert "going on from" in done.stderr
-    assert_same(results(tmp_path / "whole"), results(out))
-    assert not list(out.rglob(".*")), "nothing half-written is left"
+    for own, out in zip((codes[:11], codes[11:]), killed, strict=True):
+        assert own[-1] == 0, done.stderr[-2000:]
+        assert own.count(-signal.SIGKILL) >= 5, own
+        main(arguments(store, tmp_path / "whole" / out.name, *kinds[out.name]))
+        assert_same(results(tmp_path / "whole" / out.name), results(out))
+        assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
 def broken_off(
@@ -135,16 +151,6 @@ def broken_off(
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
     return exit_.value.code
-
-
-@pytest.fixture
-def _heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test run in the background may have been started with the signals ignored."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 def signalled(
@@ -183,11 +189,12 @@ def signalled(
     [
         ("linear", 3, signal.SIGTERM, 143, "interrupted by SIGTERM"),
         ("matching", 1, signal.SIGHUP, 129, "interrupted by SIGHUP"),
-        ("matching", 3, signal.SIGINT, 130, "interrupted"),
+        ("matching", 2, signal.SIGINT, 130, "interrupted"),
     ],
 )
 def test_a_signal_saves_once_and_says_where(
     store: Path,
+    whole: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -198,9 +205,9 @@ def test_a_signal_saves_once_and_says_where(
     last: str,
 ) -> None:
     """Within any step, before the first checkpoint, again and again: nothing is lost."""
-    kind = ("--evidence", evidence, "--steps", "10", "--checkpoint_every", "50")
-    main(arguments(store, tmp_path / "whole", *kind))
-    out = tmp_path / "out"
+    kind, out = ("--evidence", evidence, "--checkpoint_every", "50"), tmp_path / "out"
+    if evidence == "linear":
+        main(arguments(store, whole := tmp_path / "whole", *kind))
     assert signalled(arguments(store, out, *kind), step, number, monkeypatch) == code
     saved = out / "checkpoints" / f"step-{step:06d}"
     assert max(saved.parent.iterdir()) == saved
@@ -214,7 +221,7 @@ def test_a_signal_saves_once_and_says_where(
     main(["search", "--resume", str(out)])
     assert f"going on from {saved}" in capfd.readouterr().err
     assert is_finished(out)
-    assert_same(results(tmp_path / "whole"), results(out))
+    assert_same(results(whole), results(out))
 
 
 def test_a_kill_within_a_round_loses_that_round_alone(
@@ -290,6 +297,7 @@ def test_the_options_of_a_seed_are_those_of_all(
 
 def test_a_full_disk_leaves_the_last_checkpoint(
     store: Path,
+    whole: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -301,32 +309,29 @@ def test_a_full_disk_leaves_the_last_checkpoint(
     assert last == f"bydore search: error: No space left on device: {out}"
     main(["search", "--resume", str(out)])
     assert "going on from" in capsys.readouterr().err
-    main(arguments(store, tmp_path / "whole"))
-    assert_same(results(tmp_path / "whole"), results(out))
+    assert_same(results(whole), results(out))
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(arguments(store, tmp_path / "whole"))
-    before = results(tmp_path / "whole")
-    newest = sorted((tmp_path / "whole" / "checkpoints").iterdir())[-1]
+    out = shutil.copytree(whole, tmp_path / "out")
+    newest = sorted((out / "checkpoints").iterdir())[-1]
     (newest / "tree.json").write_text("{")
-    main(["search", "--resume", str(tmp_path / "whole")])
+    main(["search", "--resume", str(out)])
     stderr = capsys.readouterr().err
     assert f"checkpoint {newest} is refused and set aside as refused-{newest.name}: " in stderr
     assert "going on from" in stderr
-    assert_same(before, results(tmp_path / "whole"))
+    assert_same(results(whole), results(out))
 
 
 def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refused ones, of later steps, do not count among the kept."""
-    out = tmp_path / "out"
-    main(arguments(store, out))
+    out = shutil.copytree(whole, tmp_path / "out")
     checkpoints = out / "checkpoints"
-    whole, last = results(out), sorted(path.name for path in checkpoints.iterdir())
+    last = sorted(path.name for path in checkpoints.iterdir())
     for name in last:  # a stored position, which gave another mixture without a word
         text = (checkpoints / name / "tree.json").read_text()
         changed = re.sub(r'(?<=\["train", "a", )\d+', lambda m: str(int(m[0]) + 1), text)
@@ -336,7 +341,7 @@ def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
     assert "no sound checkpoint: beginning anew" in capsys.readouterr().err
     found = sorted(path.name for path in checkpoints.iterdir())
     assert found == [*(f"refused-{name}" for name in last), *last]
-    assert_same(whole, results(out))
+    assert_same(results(whole), results(out))
 
 
 def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path) -> None:
@@ -354,10 +359,9 @@ def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path
 
 
 def test_a_run_goes_on_with_its_own_data(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    main(arguments(store, out))
+    out = shutil.copytree(whole, tmp_path / "out")
     content = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps({**content, "sha256": "0" * 64}))
     untouched = folder_content(out)

@@ -47,6 +47,12 @@ def state_of(corpus: TokenStore, config: SearchConfig, seed: int = 0) -> SearchS
     return init_search(domains, Proxy(Bigram(corpus.vocabulary), ProxyConfig()), config, seed=seed)
 
 
+def run_and_save(state: SearchState, folder: Path) -> list[Path]:
+    """Runs a search to its end; returns the checkpoints of its steps, each in a folder."""
+    steps = enumerate(run_search(state), 1)
+    return [save_checkpoint(state, folder / str(step)) for step, _ in steps]
+
+
 def assert_same(left: SearchState, right: SearchState) -> None:
     for a, b in zip(left.records, right.records, strict=True):
         for field in dataclasses.fields(a):
@@ -74,15 +80,11 @@ def test_resumed_at_any_step_the_end_is_the_same(
 ) -> None:
     config = dataclasses.replace(CONFIG, **options)
     whole = state_of(corpus, config)
-    list(run_search(whole))
+    saved = run_and_save(whole, tmp_path)
     for stop in (1, 3, 4, 9, 14):
-        first = state_of(corpus, config)
-        for _ in range(stop):
-            search_step(first)
-        path = save_checkpoint(first, tmp_path / str(stop))
         torch.manual_seed(stop)  # what the process drew since does not matter
         resumed = state_of(corpus, config, seed=99)
-        assert load_checkpoint(resumed, tmp_path / str(stop), print) == path
+        assert load_checkpoint(resumed, tmp_path / str(stop), print) == saved[stop - 1]
         assert len(resumed.records) == stop
         list(run_search(resumed))
         assert_same(whole, resumed)
@@ -97,18 +99,14 @@ def test_matching_goes_on_after_any_step(
     config = dataclasses.replace(MATCHING, learner=learner)
     assert config.measured_steps == (2, 4, 6)
     whole = state_of(corpus, config)
-    list(run_search(whole))
+    saved = run_and_save(whole, tmp_path)
     assert isinstance(whole, MatchingSearch)
     assert whole.check is not None
     for stop in range(1, 7):
-        first = state_of(corpus, config)
-        for _ in range(stop):
-            search_step(first)
-        path = save_checkpoint(first, tmp_path / str(stop))
         torch.manual_seed(stop)
         resumed = state_of(corpus, config)
         assert isinstance(resumed, MatchingSearch)
-        assert load_checkpoint(resumed, tmp_path / str(stop), print) == path
+        assert load_checkpoint(resumed, tmp_path / str(stop), print) == saved[stop - 1]
         assert len(resumed.rounds) == stop // 2
         list(run_search(resumed))
         assert_same(whole, resumed)

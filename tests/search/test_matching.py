@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -51,13 +52,19 @@ def finished(config: SearchConfig = CONFIG, *more: object, **options: object) ->
     return state
 
 
+@functools.cache
+def usual() -> MatchingSearch:
+    """One for all tests that only look at it."""
+    return finished()
+
+
 def distance(weights: torch.Tensor | np.ndarray) -> float:
     return 0.5 * float(np.abs(np.asarray(weights) - TRUTH).sum())
 
 
 def test_the_planted_mixture_is_found() -> None:
     """Two of four kinds of tokens make up the validation text."""
-    state = finished()
+    state = usual()
     assert distance(state.matching.weights) < 0.08, state.matching.weights
     assert state.matching.scale == pytest.approx(1, abs=0.15)
     assert state.matching.unexplained < 0.1
@@ -214,7 +221,7 @@ def test_no_check_is_made_where_none_is_asked_for() -> None:
 
 
 def test_what_was_measured_is_charged() -> None:
-    state = finished()
+    state = usual()
     counted = sum(int(one.sequences.sum()) for one in state.rounds) + 2 * 200
     assert state.proxy.cost.tokens["gradients"] == 32 * counted
     assert state.proxy.cost.tokens["train"] == 32 * 8 * 6

@@ -116,7 +116,7 @@ def test_impossible_runs_are_named(found: MatchingSearch, corpus: TokenStore) ->
         weights_for_run(found, 0)
     state = state_of(corpus, MATCHING)
     search_step(state)
-    with pytest.raises(ValueError, match="a round that was measured"):
+    with pytest.raises(ValueError, match="at least one measured round"):
         weights_for_run(state, 1e6)
 
 

@@ -25,35 +25,22 @@ def test_the_options_decide_which_search_it_is(corpus: TokenStore) -> None:
 
 @KINDS
 def test_same_seed_same_weights_bit_for_bit(corpus: TokenStore, config: SearchConfig) -> None:
-    runs = []
-    for _ in range(2):
-        torch.rand(3)  # what others do to the global generator does not matter
-        state = state_of(corpus, config)
-        list(run_search(state))
-        runs.append(state)
-    for left, right in zip(runs[0].records, runs[1].records, strict=True):
-        for field in dataclasses.fields(left):
-            np.testing.assert_array_equal(getattr(left, field.name), getattr(right, field.name))
-    other = state_of(corpus, config, seed=1)
-    list(run_search(other))
-    assert not np.array_equal(means(other), means(runs[0]))
-
-
-@KINDS
-def test_two_searches_of_one_process_share_nothing(
-    corpus: TokenStore, config: SearchConfig
-) -> None:
+    """Also in turns with another search of the process, with which it shares nothing."""
     alone = state_of(corpus, config)
     list(run_search(alone))
-    left, right = state_of(corpus, config), state_of(corpus, config, seed=1)
+    torch.rand(3)  # what others do to the global generator does not matter
+    again, other = state_of(corpus, config), state_of(corpus, config, seed=1)
     keys = list(pyro.get_param_store().keys())
     before = torch.get_rng_state()
     for _ in range(config.trained_steps):
-        search_step(left)
-        search_step(right)
+        search_step(again)
+        search_step(other)
     assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
-    np.testing.assert_array_equal(means(left), means(alone))
     assert list(pyro.get_param_store().keys()) == keys
+    for left, right in zip(alone.records, again.records, strict=True):
+        for field in dataclasses.fields(left):
+            np.testing.assert_array_equal(getattr(left, field.name), getattr(right, field.name))
+    assert not np.array_equal(means(other), means(alone))
 
 
 @KINDS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from target_runs import mixture_for, tiny_config
+from target_runs import Runs, mixture_for, tiny_config
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
@@ -115,21 +115,11 @@ def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -
             last_checkpoint(checkpoint.parent, json.loads(json.dumps(changed)), print)
 
 
-class Runs:
-    """What unpickling it does."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple:
-        return (open, (str(self.path), "w"))
-
-
 def test_nothing_but_tensors_is_unpickled(tmp_path: Path) -> None:
     file, ran = tmp_path / "optimizer.pt", tmp_path / "ran"
     torch.save({"state": Runs(ran)}, file)
     with (
-        pytest.raises(RunFolderError, match="Expected a sound checkpoint-4, found: Weights only"),
+        pytest.raises(RunFolderError, match="Expected a valid checkpoint-4, found: Weights only"),
         tensors_only(Path("checkpoint-4")),
     ):
         torch.load(file, weights_only=False)  # even so

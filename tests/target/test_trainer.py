@@ -130,7 +130,9 @@ def test_files_that_do_not_stay_stop_a_training(corpus: TokenStore, tmp_path: Pa
     own.on_step_end(None, None, TrainerControl())  # type: ignore[arg-type]
     for name in ("should_save", "should_training_stop"):
         control = TrainerControl(**{name: True})
-        with pytest.raises(DataError, match=r"birds\.bin to stay while it is read, found: No such"):
+        with pytest.raises(
+            DataError, match=r"birds\.bin not to change while it is read, found: No such"
+        ):
             own.on_step_end(None, None, control)  # type: ignore[arg-type]
     folder.path.rmdir()
     with pytest.raises(RunFolderError, match="run to stay"):

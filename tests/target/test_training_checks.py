@@ -55,7 +55,7 @@ def test_mixture_and_text_go_together(corpus: TokenStore) -> None:
     unknown = MixtureSchedule.constant(dataclasses.replace(own, tokenizer=None))
     check_schedule(unknown, corpus, other_tokenizer=False)
     other = MixtureSchedule.constant(dataclasses.replace(own, tokenizer="f" * 64))
-    with pytest.raises(DataError, match=r"found them for another .* --other_tokenizer takes them"):
+    with pytest.raises(DataError, match=r"found weights for another .* --other_tokenizer accepts"):
         check_schedule(other, corpus, other_tokenizer=False)
     with pytest.warns(UserWarning, match="tokens of another tokenizer"):
         check_schedule(other, corpus, other_tokenizer=True)

@@ -144,7 +144,7 @@ def test_what_is_seldom_changed_stands_in_a_file(
             offered(*given)
         assert ended.value.code == 2
         told = capsys.readouterr().err
-        assert "Expected --quick in a file that --config names" in told
+        assert "Expected --quick in a file given by --config" in told
     (tmp_path / "options.yaml").write_text("quick: true\n")
     assert offered("--config", str(tmp_path / "options.yaml")).part.quick
 

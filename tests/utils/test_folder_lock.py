@@ -32,7 +32,7 @@ def test_a_lock_is_there_until_it_is_released(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "run"
     with FolderLock(path) as lock:
         assert not is_free(path)
-        with pytest.raises(RunFolderError, match="no other process writes to, found one at work"):
+        with pytest.raises(RunFolderError, match="no other process writes to, found one writing"):
             FolderLock(path)
         assert not lock.is_lost
     assert list(tmp_path.iterdir()) == [], "what was made for it goes with it"
@@ -45,7 +45,7 @@ def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
     with FolderLock(tmp_path / "a") as lock:
         (tmp_path / "a").rename(tmp_path / "b")
         assert lock.is_lost
-        with pytest.raises(RunFolderError, match="a to stay, found that it was deleted, moved"):
+        with pytest.raises(RunFolderError, match="a to stay in place, found it deleted, moved"):
             lock.require()
         assert not is_free(tmp_path / "b")
         assert is_free(tmp_path)

@@ -81,8 +81,8 @@ def test_a_run_has_one_writer(tmp_path: Path, resume: tuple[str, ...]) -> None:
         assert first.stdout.readline() == "begun\n"
         _, told = another(path, *resume).communicate(timeout=60)
         assert told.splitlines() == [
-            "bydore test: error: Expected a folder that no other process writes to, found one at "
-            f"work in {path}"
+            "bydore test: error: Expected a folder that no other process writes to, found one "
+            f"writing to {path}"
         ]
         first.kill()
         first.wait()
@@ -114,7 +114,7 @@ def test_a_folder_that_is_deleted_amid_a_run_is_not_made_again(
         folder.path.mkdir()
     assert folder.is_lost
     for write in (folder.require, lambda: folder.write_json("metrics.json", {})):
-        with pytest.raises(RunFolderError, match="run to stay, found that it was deleted"):
+        with pytest.raises(RunFolderError, match="run to stay in place, found it deleted"):
             write()
     assert list(tmp_path.iterdir()) == ([folder.path] if replaced else [])
     assert list(tmp_path.glob("run/*")) == []

@@ -1,0 +1,26 @@
+"""Programs in this process, which saves the imports, and in two others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def on_two_processes(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a script, given with its arguments, in two processes that work together."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [sys.executable, *launcher, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
