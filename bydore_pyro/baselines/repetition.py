@@ -197,7 +197,7 @@ def fit_repetition(readings: pandas.DataFrame) -> RepetitionLaw:
     squares, values, known, best_epochs, parameters = {}, {}, {}, {}, 1
     for domain, own in readings.groupby("domain", sort=False):
         name = str(domain)
-        text, epochs, losses = (own[column].to_numpy() for column in COLUMNS[1:])
+        text, epochs, losses = (np.array(own[column], float) for column in COLUMNS[1:])
         sizes = np.unique(text[epochs == 1])
         tokens = text * _effective(epochs, CONSTANTS)  # (R, n)
         basis = _spline(sizes, tokens)  # (R, n, m)

@@ -163,7 +163,8 @@ def yaml_or_json(text: str) -> Any:
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            unique_keys([(key.value, None) for key, _ in node.value])
+            words = (key for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            unique_keys([(key.value, None) for key in words])
             return super().construct_mapping(node, deep)
 
     try:
