@@ -164,7 +164,7 @@ def stopped_trees(
     stopping = lightgbm.Dataset(*others, reference=training)
     stop = lightgbm.early_stopping(PATIENCE_ROUNDS, verbose=False)
     trees = lightgbm.train(LIGHTGBM, training, TREES, valid_sets=[stopping], callbacks=[stop])
-    return PointRegression(kind="lightgbm", estimator=trees, domains=runs[0].shape[1])
+    return PointRegression(kind="lightgbm", estimator=trees)
 
 
 def fit_all(

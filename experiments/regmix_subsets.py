@@ -56,7 +56,7 @@ def coverage(
     """
     config = RegMixConfig(regmix_regression="gaussian_process", regmix_draws=draws)
     of_all = _process(table, target)
-    every = fit_runs(table, target, prior, config, regressed=of_all).details["simulated_optimum"]
+    every = fit_runs(table, target, prior, config, of_all).details["simulated_optimum"]
     optimum = np.array([every[name] for name in table.domains])
     found = []
     with tqdm(total=subsets * len(sizes), desc="subsets", unit="fit", mininterval=0.5) as bar:
@@ -71,11 +71,7 @@ def coverage(
                     targets=table.targets,
                     losses=table.losses[rows],
                 )
-                fit = fit_runs(
-                    *(part, target, prior, config),
-                    fewer_than_domains=True,
-                    regressed=_process(part, target),
-                )
+                fit = fit_runs(part, target, prior, config, _process(part, target))
                 intervals.append(fit.mixture.hdi)
                 bar.update()
             ends = np.array(intervals)  # (R, K, 2)

@@ -30,7 +30,6 @@ def laws_of(gamma: list[float], alpha: list[float], base: list[float]) -> PowerL
         alpha=a,
         constant=1 - (1 + a) ** -g,
         fits=("exact",) * len(g),
-        misfit=np.zeros(len(g)),
     )
 
 

@@ -20,7 +20,7 @@ from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
-from bydore_pyro.proxy.proxy import ProxyConfig
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
 ALPHABETS = {"birds": "abcdefgh", "digits": "0123456789", "greek": "αβγδεζηθ", "upper": "QRSTUVWX"}
 
@@ -145,6 +145,13 @@ def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:
         "runs": runs,
     }
     return Problem(**{**given, **fields})
+
+
+def steps_spent(problem: Problem) -> float:
+    """What a problem's methods have cost, in training steps of its proxy."""
+    proxy = Proxy(problem.build(0), problem.proxy)
+    step = 3 * problem.batch_sequences * proxy.flops_per_sequence(problem.sequence_length)
+    return problem.cost.report()["flops"] / step
 
 
 def write_byte_tokenizer(folder: Path) -> Path:

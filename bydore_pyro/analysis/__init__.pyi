@@ -7,7 +7,7 @@ from .diagnostics import posterior_of as posterior_of
 from .diagnostics import rounds_of as rounds_of
 from .diagnostics import search_guide_fit as search_guide_fit
 from .diagnostics import trajectory_of as trajectory_of
-from .length_plots import plot_lengths as plot_lengths
+from .plots import plot_lengths as plot_lengths
 from .plots import plot_posterior as plot_posterior
 from .plots import plot_repetition as plot_repetition
 from .plots import plot_trajectory as plot_trajectory

@@ -270,22 +270,16 @@ def rounds_of(state: MatchingSearch) -> xarray.Dataset:
 
 
 def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> GuideFit:
-    """Weighs the last guide of a search by its model; `num_samples` is as for `guide_fit`.
+    """Weighs the last guide of a search by linear evidence by its model.
 
-    By linear evidence, the model's ``g`` and ``lam`` are the means over the averaged window. In the
-    search ``g`` answers to the weights, which the frozen model cannot know.
+    The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
+    answers to the weights, which the frozen model cannot know. `num_samples` is as for `guide_fit`.
 
     Raises:
-        DataError: When the search has no step, or did not learn a posterior.
+        DataError: When the search has no step, or did not learn a posterior by linear evidence.
     """
     window = _window(state)
     learner = getattr(state, "learner", None)
-    if isinstance(learner, MatchingPosterior) and isinstance(state, MatchingSearch):
-        if state.signals is None:
-            raise DataError("Expected a search with at least one measured round, found none")
-        found = state.matching
-        of_all = (state.signals.double(), found.linear, 1.0, found.precision)
-        return guide_fit(mixture_model, learner.guide, *of_all, num_samples=num_samples)
     if not isinstance(learner, BayesianLearner) or not isinstance(state, LinearSearch):
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))

@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bydore_pyro.analysis.colours import domain_colours
-from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.utils import plot_forest
 
 if TYPE_CHECKING:
     import arviz
+    import pandas
     import xarray
     from matplotlib.figure import Figure
 
-    from bydore_pyro.baselines import Readings, RepetitionLaw
+    from bydore_pyro.baselines import RepetitionLaw
 
 __all__ = [
     "plain",
+    "plot_lengths",
     "plot_posterior",
     "plot_repetition",
     "plot_trajectory",
 ]
+
+MOST_BANDS = 4  # intervals of the largest weights over lengths; more would hide one another
 
 
 def plot_posterior(
@@ -73,7 +77,7 @@ def plot_posterior(
     return figure
 
 
-def plot_repetition(readings: Readings, law: RepetitionLaw) -> Figure:
+def plot_repetition(readings: pandas.DataFrame, law: RepetitionLaw) -> Figure:
     """Draws losses over tokens read, of text that is all different and of text read again.
 
     Args:
@@ -82,16 +86,16 @@ def plot_repetition(readings: Readings, law: RepetitionLaw) -> Figure:
     """
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(readings.domains))
+    names = [*dict.fromkeys(readings["domain"])]
     colours = domain_colours(names)
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     for name in names:
-        own = np.array(readings.domains) == name
-        text, epochs = readings.text[own], readings.epochs[own]
+        own = readings[readings["domain"] == name]
+        text, epochs, losses = (own[column].to_numpy() for column in ("text", "epochs", "loss"))
         unit, read = text.min(), text * epochs
         again = text < read
-        axes.plot(read[~again], readings.losses[own][~again], "o", mfc="none", color=colours[name])
-        axes.plot(read[again], readings.losses[own][again], "x", color=colours[name])
+        axes.plot(read[~again], losses[~again], "o", mfc="none", color=colours[name])
+        axes.plot(read[again], losses[again], "x", color=colours[name])
         longest = np.geomspace(unit, read.max(), 100)
         fresh = law.loss(name, longest, np.ones(100))
         repeated = law.loss(name, np.full(100, unit), longest / unit)
@@ -167,6 +171,53 @@ def plot_trajectory(
     axes.set_title("Weights: E_q[w] and one standard deviation of q", fontsize=11)
     title = "mean, last round" if rounds else "averaged weight"
     figure.legend(loc="outside right upper", frameon=False, fontsize=9, title=title)
+    return figure
+
+
+def plot_lengths(runs: Sequence[tuple[float, Mixture, Mapping[str, float]]]) -> Figure:
+    """Draws weights, and epochs beside them, over the lengths of runs.
+
+    The largest weights have their intervals around them.
+
+    Args:
+        runs: For each length its tokens, the mixture for it, and how often it reads each domain.
+    """
+    import matplotlib.pyplot as plt
+
+    runs = sorted(runs, key=lambda run: run[0])
+    names = runs[0][1].names
+    tokens = np.array([length for length, _, _ in runs])
+    weights = np.array([mixture.weights for _, mixture, _ in runs])  # (L, K)
+    epochs = np.array([[read[name] for name in names] for _, _, read in runs])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
+    colours = domain_colours(names)
+    for place, k in enumerate(np.argsort(-weights.max(0))):
+        name = names[k]
+        left.plot(tokens, weights[:, k], "o-", color=colours[name], markersize=4, label=plain(name))
+        ends = [mixture.hdi[k] for _, mixture, _ in runs if mixture.hdi is not None]
+        if place < MOST_BANDS and len(ends) == len(runs):
+            low, high = np.array(ends).T
+            left.fill_between(tokens, low, high, color=colours[name], alpha=0.12, linewidth=0)
+        read = np.where(epochs[:, k] > 0, epochs[:, k], np.nan)
+        right.plot(tokens, read, "o-", color=colours[name], markersize=4)
+    for times in (1, 4):
+        right.axhline(times, color="0.6", linestyle=":", zorder=0)
+        right.annotate(
+            "read once" if times == 1 else "4 times", (0, times), color="0.4", fontsize=9,
+            xycoords=("axes fraction", "data"), xytext=(4, 3), textcoords="offset points",
+        )  # fmt: skip
+    right.set_yscale("log")
+    bottom, top = right.get_ylim()
+    right.set_ylim(max(bottom, 1e-3), max(top, 8))
+    titles = "Weights, the largest with their intervals", "Epochs of each domain"
+    for axes, title in zip((left, right), titles, strict=True):
+        axes.set_xscale("log")
+        axes.set_xlabel("length of the run (tokens)")
+        axes.set_title(title, fontsize=11)
+    left.set_ylabel("weight (share of training tokens)")
+    left.set_ylim(bottom=0)
+    right.set_ylabel("times that the run reads the domain")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     return figure
 
 

@@ -124,12 +124,7 @@ def next_mixtures(
         candidates: Mixtures ``(S, K)``.
         count: How many are chosen, in [1, S].
         progress: Is called after each choice.
-
-    Raises:
-        ValueError: When the count is out of range.
     """
-    if not 1 <= count <= len(candidates):
-        raise ValueError(f"Expected count in [1, {len(candidates)}], actual {count}")
     noise = [member.noise for member in model.members]
     best = [float(member.predict(measured).min()) for member in model.members]
     below_noise, level = 0.0, model.noise

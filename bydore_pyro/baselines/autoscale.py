@@ -3,8 +3,8 @@
 Around one base mixture, ``2 K`` more models are trained, each with one domain's tokens cut or
 grown and all else as it was. Every domain's law (see `power_laws`) follows from its three runs, and
 the mixture that minimises their sum under a budget from the laws (`optimal_counts`). Two such
-optima, at two small budgets, are extrapolated to the budget wanted (`extrapolate`). All but
-`fit_autoscale` are functions of tables; nothing is trained.
+optima, at two small budgets, are extrapolated to the budget wanted (`extrapolate`). `fit_table`
+finds the design in a table of finished runs instead; one table is one budget.
 
 References:
     Kang et al., AutoScale, arXiv 2407.20177.
@@ -12,24 +12,30 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
 
 from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
-from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.problem import Fit, Problem, by_name
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = [
     "AutoScaleConfig",
-    "OptimalCounts",
+    "counts_of",
     "extrapolate",
     "fit_autoscale",
+    "fit_table",
     "optimal_counts",
     "probe_counts",
 ]
+
+UNCHANGED = 0.01  # how far, relatively, the counts of the other domains may be from the base
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,24 +61,6 @@ class AutoScaleConfig:
         require_fields(self)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OptimalCounts:
-    """The best use of a budget.
-
-    Args:
-        counts: Tokens of each domain ``(K,)``; they sum to the budget.
-        pinned: Which domains are at their lower bound ``(K,)``.
-    """
-
-    counts: np.ndarray
-    pinned: np.ndarray
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The counts as shares ``(K,)``."""
-        return self.counts / self.counts.sum()
-
-
 def probe_counts(base: np.ndarray, cut: float = 1 / 3, grow: float = 3.0) -> np.ndarray:
     """Returns how many tokens of each domain each run is trained on.
 
@@ -90,7 +78,7 @@ def probe_counts(base: np.ndarray, cut: float = 1 / 3, grow: float = 3.0) -> np.
     return factors * base  # (2 K + 1, K)
 
 
-def optimal_counts(laws: PowerLaws) -> OptimalCounts:
+def optimal_counts(laws: PowerLaws) -> np.ndarray:
     """Shares out the base run's tokens: minimises ``sum_i (n_i / base_i + alpha_i)^-gamma_i``.
 
     No domain gets fewer tokens than its law was fitted to, below which the law is a guess (the
@@ -101,6 +89,9 @@ def optimal_counts(laws: PowerLaws) -> OptimalCounts:
 
     Args:
         laws: The domains' laws. Those of gamma 0 stay at their lower bounds.
+
+    Returns:
+        Tokens of each domain ``(K,)``, which sum to the budget.
 
     Raises:
         DataError: When no domain's tokens lower the loss.
@@ -127,9 +118,9 @@ def optimal_counts(laws: PowerLaws) -> OptimalCounts:
     little = float(log_gain(lower[useful] + room).max()) - 1e-6
     root = optimize.brentq(lambda m: counts_at(m).sum() - budget, little, much, xtol=1e-13)
     counts = counts_at(root)
-    pinned = counts <= lower
-    counts[~pinned] += (budget - counts.sum()) * counts[~pinned] / counts[~pinned].sum()
-    return OptimalCounts(counts=counts, pinned=pinned)
+    free = counts > lower
+    counts[free] += (budget - counts.sum()) * counts[free] / counts[free].sum()
+    return counts
 
 
 def extrapolate(first: np.ndarray, second: np.ndarray, budget: float) -> np.ndarray:
@@ -145,14 +136,18 @@ def extrapolate(first: np.ndarray, second: np.ndarray, budget: float) -> np.ndar
 
     Returns:
         Weights ``(K,)``, summing to 1.
-
-    Raises:
-        ValueError: When the budgets do not grow.
     """
-    if not 0 < first.sum() < second.sum():
-        raise ValueError(f"Expected budgets that grow, actual {first.sum()}, {second.sum()}")
     log_counts, log_growth = np.log(second), np.log(second / first)
-    log_weights = log_counts + _steps_to(budget, log_counts, log_growth) * log_growth
+
+    def excess(steps: float) -> float:
+        return float(np.logaddexp.reduce(log_counts + steps * log_growth) - np.log(budget))
+
+    # The sum is convex in s and larger at 0 than at -1, so it rises from 0 on.
+    most = 1.0
+    while excess(most) < 0:
+        most *= 2
+    steps = 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-14))
+    log_weights = log_counts + steps * log_growth
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
 
@@ -181,7 +176,7 @@ def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
             problem,
             [
                 PlannedRun(
-                    weights=dict(zip(problem.names, (row / row.sum()).tolist(), strict=True)),
+                    weights=by_name(problem.names, row / row.sum()),
                     steps=max(1, round(row.sum() / problem.batch_sequences)),
                     seed=problem.seed,
                     text=text,
@@ -194,36 +189,90 @@ def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
         laws.append(fit_power_laws(probes, losses))
         optima.append(optimal_counts(laws[-1]))
     tokens = problem.steps * problem.batch_sequences
-    first, second = (optimum.counts for optimum in optima)
-    weights = extrapolate(first, second, budget=max(tokens, second.sum()))
-    fits = [dict(zip(problem.names, law.fits, strict=True)) for law in laws]
+    weights = extrapolate(optima[0], optima[1], max(tokens, optima[1].sum()))
+    shares = [counts / counts.sum() for counts in optima]
     return Fit(
         mixture=problem.mixture(weights),
         details={
             "steps_of_the_base_runs": [small, small * growth],
-            "fits": fits,
-            "optimal_weights": [
-                dict(zip(problem.names, optimum.weights.tolist(), strict=True))
-                for optimum in optima
-            ],
-            "pinned": [
-                [n for n, pin in zip(problem.names, optimum.pinned, strict=True) if pin]
-                for optimum in optima
-            ],
+            "fits": [dict(zip(problem.names, law.fits, strict=True)) for law in laws],
+            "optimal_weights": [by_name(problem.names, weights) for weights in shares],
+            "pinned": [_pinned(problem.names, *of) for of in zip(optima, laws, strict=True)],
         },
     )
 
 
-def _steps_to(budget: float, log_counts: np.ndarray, log_growth: np.ndarray) -> float:
-    """Returns s with ``sum_i exp(log_counts_i + s log_growth_i) = budget``."""
+def _pinned(names: Sequence[str], counts: np.ndarray, laws: PowerLaws) -> list[str]:
+    """Returns the domains that an optimum leaves at their lower bounds."""
+    return [n for n, at_bound in zip(names, counts <= laws.smallest, strict=True) if at_bound]
 
-    def excess(steps: float) -> float:
-        return float(np.logaddexp.reduce(log_counts + steps * log_growth) - np.log(budget))
 
-    if not np.exp(np.logaddexp.reduce(log_counts)) * (1 - 1e-12) <= budget < np.inf:
-        raise ValueError(f"Expected a finite budget >= that of the second optimum, actual {budget}")
-    # The sum is convex in s and larger at 0 than at -1, so it rises from 0 on.
-    most = 1.0
-    while excess(most) < 0:
-        most *= 2
-    return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, most, xtol=1e-14))
+def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Finds AutoScale's design in the shares of finished runs, in any order.
+
+    One run is the base; of each domain, one run has less and one has more, and all others' tokens
+    are the base's, so that shares tell the tokens of every run in units of the base's.
+
+    Args:
+        weights: Shares of the runs ``(2 K + 1, K)``, ``K >= 3``: of two domains shares do not tell
+            whether one was cut or the other grown.
+
+    Returns:
+        The tokens ``(2 K + 1, K)`` in the order of `probe_counts`, the base's summing to 1; and the
+        rows' places in `weights`.
+
+    Raises:
+        DataError: When the runs are no such design.
+    """
+    runs, count = weights.shape
+    told = (
+        "Expected AutoScale's runs: a base run with weight on every domain, and for each of at "
+        "least three domains a run with less of it and a run with more of it, "
+    )
+    if count < 3 or runs != 2 * count + 1:
+        raise DataError(f"{told}found {runs} runs of {count} domains")
+    for base in np.flatnonzero((weights > 0).all(1)):
+        ratios = weights / weights[base]
+        factors = ratios / np.maximum(np.median(ratios, axis=1, keepdims=True), 1e-300)
+        changed = np.abs(factors - 1) > UNCHANGED
+        others = np.delete(np.arange(runs), base)
+        if (changed.sum(1) != (np.arange(runs) != base)).any():
+            continue
+        domain, more = changed.argmax(1), factors.max(1) > 1 + UNCHANGED
+        order = [base, *sorted(others, key=lambda row: (more[row], domain[row]))]
+        expected = [*range(count)] * 2
+        found = [int(domain[row]) for row in order[1:]]
+        if found == expected and (more[order[1:]] == np.repeat([False, True], count)).all():
+            exact = np.where(changed, factors, 1.0)
+            return (exact * weights[base] / weights[base].sum())[order], np.array(order)
+    raise DataError(f"{told}found runs that differ in other ways")
+
+
+def fit_table(table: RunsTable, target: str) -> Fit:
+    """Finds the optimum of the budget of AutoScale's base run from finished runs; trains nothing.
+
+    What is left of a cut domain, and the factor of a grown one, are the table's own. One table is
+    one budget, so nothing is extrapolated.
+
+    Raises:
+        DataError: When there is no such target, the runs are not AutoScale's, or no domain's tokens
+            lower the loss.
+    """
+    losses = table.losses_of(target)
+    counts, order = counts_of(table.weights)
+    if (losses <= 0).any():
+        raise DataError(f"Expected losses > 0 of {target}, found {losses.min():g}")
+    laws = fit_power_laws(counts, losses[order])
+    optimum, names = optimal_counts(laws), table.domains
+    cut, grown = (np.diag(part) for part in np.split(counts[1:] / counts[0], 2))
+    return Fit(
+        mixture=Mixture(names=names, weights=tuple((optimum / optimum.sum()).tolist())),
+        details={
+            "runs": len(table.runs),
+            "target": target,
+            "cut": by_name(names, cut),
+            "grown": by_name(names, grown),
+            "fits": dict(zip(names, laws.fits, strict=True)),
+            "pinned": _pinned(names, optimum, laws),
+        },
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.baselines.csv_table import CsvTable
-from bydore_pyro.baselines.proposal import distance_to_runs, gain_over
+from bydore_pyro.baselines.proposal import gain_over, nearest_run
 from bydore_pyro.baselines.regression import Regression, interval_of_run
 from bydore_pyro.baselines.runs_table import on_simplex
 from bydore_pyro.baselines.scale_up import ScaledUp
@@ -77,6 +77,6 @@ def score_mixtures(
         )
         known = [end if np.isfinite(end) else None for end in ends[place].tolist()]
         values = (rank + 1, names[place], float(predicted[place]), *known, better,
-                  distance_to_runs(one, runs).nearest)  # fmt: skip
+                  nearest_run(one, runs)[1])  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows

@@ -45,7 +45,6 @@ class CrossValidated:
 
     Args:
         kind: The regression.
-        predicted: Of every run by a fit without it ``(N,)``.
         spearman_x100: Rank correlation with what was measured, times 100; higher is better.
         rmse: Root of the mean squared error, in the losses' unit.
         coverage: Share of the runs inside their 94 % intervals, whose width comes from the other
@@ -56,7 +55,6 @@ class CrossValidated:
     """
 
     kind: Kind
-    predicted: np.ndarray
     spearman_x100: float
     rmse: float
     coverage: float
@@ -65,8 +63,7 @@ class CrossValidated:
 
     def row(self) -> dict[str, Any]:
         """Returns the figures as plain values."""
-        names = ("spearman_x100", "rmse", "coverage", "width", "seconds")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if name != "kind"}
 
 
 def cross_validate(
@@ -74,7 +71,6 @@ def cross_validate(
     weights: np.ndarray,
     losses: np.ndarray,
     *,
-    seed: int = 0,
     fit: Callable[..., AnyRegression] = fit_regression,
     progress: Callable[[], object] = int,
 ) -> CrossValidated:
@@ -84,7 +80,6 @@ def cross_validate(
         kind: The regression.
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N,)``.
-        seed: Of the folds.
         fit: Fits a kind to weights and losses.
         progress: Is called after each fold.
 
@@ -94,7 +89,7 @@ def cross_validate(
     if len(losses) < FEWEST_RUNS:
         raise DataError(f"Expected at least {FEWEST_RUNS} runs to cross-validate, found "
                         f"{len(losses)}")  # fmt: skip
-    folds = _folds(weights, seed)
+    folds = _folds(weights)
     predicted, deviation = np.empty(len(losses)), np.ones(len(losses))
     start = time.perf_counter()
     for fold in range(FOLDS):
@@ -109,7 +104,6 @@ def cross_validate(
     inside = [errors[folds == f] <= _quantile(errors[folds != f]) for f in range(FOLDS)]
     return CrossValidated(
         kind=kind,
-        predicted=predicted,
         spearman_x100=spearman_x100(predicted, losses) or 0.0,
         rmse=float(np.sqrt(np.mean((predicted - losses) ** 2))),
         coverage=float(np.concatenate(inside).mean()),
@@ -149,11 +143,11 @@ def calibrated(model: AnyRegression, by: CrossValidated) -> AnyRegression:
     return dataclasses.replace(model, width=by.width)
 
 
-def _folds(weights: np.ndarray, seed: int) -> np.ndarray:
+def _folds(weights: np.ndarray) -> np.ndarray:
     """Returns each run's fold ``(N,)``; runs on one mixture share theirs."""
     _, group = np.unique(weights, axis=0, return_inverse=True)
     group = group.ravel()
-    order = np.random.default_rng(seed).permutation(group.max() + 1)
+    order = np.random.default_rng(0).permutation(group.max() + 1)
     return (np.argsort(order) % FOLDS)[group]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.problem import Fit, Problem, by_name
 from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
 from bydore_pyro.search import exponentiated_step
@@ -103,7 +103,7 @@ def fit_doremi(problem: Problem, config: DoReMiConfig) -> Fit:
     from tqdm import tqdm
 
     steps = problem.steps_for("doremi", COST, -(COST - 1) * problem.evaluation_steps())
-    base = dict(zip(problem.names, problem.token_shares.tolist(), strict=True))
+    base = by_name(problem.names, problem.token_shares)
     planned = PlannedRun(weights=base, steps=steps, seed=problem.seed, keep_model=True)
     (finished,) = train_runs(problem, [planned], "doremi: reference")
     parallel = Parallel(cpu=problem.device.type == "cpu")
@@ -135,7 +135,7 @@ def fit_doremi(problem: Problem, config: DoReMiConfig) -> Fit:
         trajectory=path,
         details={
             "steps": steps,
-            "last_weights": dict(zip(problem.names, path[-1].tolist(), strict=True)),
+            "last_weights": by_name(problem.names, path[-1]),
             "reference_losses": dict(finished.losses),
         },
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from bydore_pyro.baselines.kernels import kernel_draws as draw_kernels
 from bydore_pyro.baselines.kernels import quick_process
-from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
+from bydore_pyro.baselines.regression_input import require_runs
 from bydore_pyro.utils import require
 
 __all__ = ["KERNEL_DRAWS", "GaussianProcess", "fit_gaussian_process"]
@@ -40,7 +40,6 @@ class GaussianProcess:
             most likely kernel.
         centre: Mean of the losses that it was fitted to.
         scale: Their standard deviation.
-        domains: Number ``K`` of weights that it takes.
         others: The same with kernels drawn from their posterior. All that is predicted is the
             equal mixture of theirs; of `estimator` alone where there are none.
         notes: What the search for the kernel's parameters could not settle; () where all is well.
@@ -50,7 +49,6 @@ class GaussianProcess:
     estimator: Any
     centre: float
     scale: float
-    domains: int
     others: tuple[Any, ...] = ()
     notes: tuple[str, ...] = ()
     width: float = 1.0
@@ -87,7 +85,7 @@ class GaussianProcess:
         Every kernel gets its share of the draws. The covariance of all ``S`` mixtures is held in
         memory, 8 S^2 bytes, several times.
         """
-        inputs = _log_weights(checked_mixtures(weights, self.domains))
+        inputs = _log_weights(weights)
         shares = np.diff(np.linspace(0, draws, len(self._used) + 1).astype(int))
         drawn = [
             _sample(
@@ -100,7 +98,7 @@ class GaussianProcess:
 
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns mean and standard deviation of the mixtures' losses, without a run's noise."""
-        inputs = _log_weights(checked_mixtures(weights, self.domains))
+        inputs = _log_weights(weights)
         each = [_moments(one, inputs) for one in self._used]
         means, variances = (np.stack(values) for values in zip(*each, strict=True))
         spread = variances.mean(0) + means.var(0)  # within the kernels and between them
@@ -109,7 +107,7 @@ class GaussianProcess:
     def believing(self, weights: np.ndarray) -> GaussianProcess:
         """Returns what would be known if a run on each mixture ``(n, K)`` measured the loss that
         is expected: the same kernels and means, but less doubt near these mixtures."""
-        inputs = _log_weights(checked_mixtures(weights, self.domains))
+        inputs = _log_weights(weights)
         each = tuple(_believing(one, inputs) for one in self._used)
         return dataclasses.replace(self, estimator=each[0], others=each if self.others else ())
 
@@ -176,14 +174,10 @@ def fit_gaussian_process(
             are few runs for a domain.
 
     Raises:
-        ValueError: When a shape or number is not valid, or scikit-learn is not installed.
-        DataError: When there are fewer than 2 runs, or all have one loss.
+        DataError: When there are fewer than 2 runs, all have one loss, or scikit-learn is not
+            installed.
     """
-    if length_scales not in ("per_domain", "shared"):
-        raise ValueError(f"Expected per_domain or shared length scales, actual {length_scales!r}")
-    if kernel_draws < 0:
-        raise ValueError(f"Expected kernel_draws >= 0, actual {kernel_draws}")
-    weights, losses = checked_runs(weights, losses)
+    require_runs(losses)
     kernels = require("sklearn.gaussian_process.kernels", "baselines")
     centre, scale, domains = float(losses.mean()), float(losses.std()), weights.shape[1]
     inputs, outputs = _log_weights(weights), (losses - centre) / scale
@@ -200,7 +194,6 @@ def fit_gaussian_process(
         estimator=estimator,
         centre=centre,
         scale=scale,
-        domains=domains,
         others=draw_kernels(estimator, kernel_draws),
         notes=tuple(notes),
     )

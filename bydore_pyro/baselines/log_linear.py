@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
+from bydore_pyro.baselines.regression_input import require_runs
 from bydore_pyro.mixture import within_caps
 from bydore_pyro.utils import DataError
 
@@ -36,20 +36,13 @@ class LogLinear:
         parameters: c and the slopes t ``(1 + K,)``.
         covariance: Of the parameters, a Laplace approximation ``(1 + K, 1 + K)``.
         noise: Standard deviation of one run's loss about the law, in the losses' unit.
-        shrinkage: Which of `SHRINKAGE` was found best.
         width: Factor of `standard_deviation` and of the intervals, which cross-validation finds.
     """
 
     parameters: np.ndarray
     covariance: np.ndarray
     noise: float
-    shrinkage: float
     width: float = 1.0
-
-    @property
-    def domains(self) -> int:
-        """Number ``K`` of weights that it takes."""
-        return len(self.parameters) - 1
 
     @property
     def members(self) -> tuple[LogLinear, ...]:
@@ -58,11 +51,10 @@ class LogLinear:
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
-        return _law(self.parameters, checked_mixtures(weights, self.domains))
+        return _law(self.parameters, weights)
 
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns mean and standard deviation of the mixtures' losses, without a run's noise."""
-        weights = checked_mixtures(weights, self.domains)
         gradient = _gradient(self.parameters, weights)  # (S, 1 + K)
         variance = ((gradient @ self.covariance) * gradient).sum(1)
         return _law(self.parameters, weights), np.sqrt(np.maximum(variance, 0))
@@ -73,7 +65,6 @@ class LogLinear:
 
     def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
         """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``."""
-        weights = checked_mixtures(weights, self.domains)
         values, vectors = np.linalg.eigh(self.covariance)
         standard = np.random.default_rng(seed).standard_normal((draws, len(values)))
         drawn = self.parameters + (standard * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -90,15 +81,7 @@ class LogLinear:
             natural: Shares ``(K,)``, summing to 1.
             kl: Losses a nat, > 0; without it one domain would take all.
             caps: Largest weights ``(K,)``, adding up to 1 or more; none if not given.
-
-        Raises:
-            ValueError: When `kl` is not positive.
-            DataError: When the caps leave no mixture.
         """
-        if not kl > 0:
-            raise ValueError(f"Expected kl > 0, actual {kl}")
-        if caps is not None and caps.sum() < 1:
-            raise DataError(f"Expected caps that add up to 1 or more, found {caps.sum():.3f}")
         slopes = self.parameters[1:]
 
         def weights(log_s: float) -> np.ndarray:
@@ -136,10 +119,9 @@ def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
         losses: Of the runs ``(N,)``, > 0.
 
     Raises:
-        ValueError: When a shape or number is not valid.
         DataError: When there are fewer than 2 runs, all have one loss, or a loss is not positive.
     """
-    weights, losses = checked_runs(weights, losses)
+    require_runs(losses)
     if losses.min() <= 0:
         raise DataError(f"Expected losses > 0 for the log-linear law, found {losses.min():g}")
     tried: list[tuple[LogLinear, float]] = []
@@ -202,10 +184,6 @@ def _at(
     residual = _law(parameters, weights) - losses
     free = max(len(losses) - leverage.sum(), 1.0)
     noise = float(np.sqrt((residual**2).sum() / free))
-    found = LogLinear(
-        parameters=parameters,
-        covariance=inverse * (noise / scale) ** 2,
-        noise=noise,
-        shrinkage=shrinkage,
-    )
+    covariance = inverse * (noise / scale) ** 2
+    found = LogLinear(parameters=parameters, covariance=covariance, noise=noise)
     return found, float(np.mean((residual / (1 - np.minimum(leverage, 0.99))) ** 2))

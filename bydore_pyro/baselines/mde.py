@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proxy_runs import FinishedRun, PlannedRun, train_runs
+from bydore_pyro.baselines.proxy_runs import expert_losses, target_shares, train_mixtures
 from bydore_pyro.utils import option, require, require_fields
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
@@ -85,33 +85,12 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     regression = require("sklearn.linear_model", "baselines").LinearRegression()
     count = len(problem.names)
     steps = problem.steps_for("mde", count + config.mde_proxies)
-    text = problem.text_for(steps)
     rng = np.random.default_rng([problem.seed, 4])
     drawn = draw_mixtures(config.mde_proxies, count, rng)
-    experts = train_runs(
-        problem,
-        [
-            PlannedRun(
-                weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True, text=text
-            )
-            for name in problem.names
-        ],
-        "mde: experts",
-    )
-    proxies = train_runs(
-        problem,
-        [
-            PlannedRun(
-                weights=dict(zip(problem.names, row.tolist(), strict=True)),
-                steps=steps,
-                seed=problem.seed,
-                text=text,
-            )
-            for row in drawn
-        ],
-        "mde: proxies",
-    )
-    token_losses, shares = _target_tokens(problem, experts)
+    found = expert_losses(problem, steps, "mde: experts")
+    proxies = train_mixtures(problem, drawn, steps, "mde: proxies")
+    token_losses = np.concatenate([of.reshape(count, -1) for of in found.values()], 1).astype(float)
+    shares = target_shares(problem.target, {name: of[0].size for name, of in found.items()})
     feature = mixture_of_experts_loss(token_losses, drawn, shares)
     losses = np.array([run.target_loss(problem.target) for run in proxies])
     candidates = draw_mixtures(config.mde_candidates, count, rng)
@@ -128,15 +107,3 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
             "predicted_loss": float(predicted[best].mean()),
         },
     )
-
-
-def _target_tokens(problem: Problem, experts: list[FinishedRun]) -> tuple[np.ndarray, np.ndarray]:
-    """Every expert's losses on the target's tokens ``(K, N)``, and the tokens' shares ``(N,)``."""
-    found = [expert.token_losses() for expert in experts]
-    total = sum(problem.target.values())
-    parts, shares = [], []
-    for name, share in problem.target.items():
-        part = np.stack([losses[name].ravel() for losses in found]).astype(float)
-        parts.append(part)
-        shares.append(np.full(part.shape[1], share / total / part.shape[1]))
-    return np.concatenate(parts, 1), np.concatenate(shares)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.baselines.proxy_runs import expert_losses, target_shares
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["MixMinConfig", "fit_mixmin", "mixmin_loss", "mixmin_weights"]
@@ -76,20 +76,11 @@ def fit_mixmin(problem: Problem, config: MixMinConfig) -> Fit:
         NonFiniteError: When a loss is NaN or infinite.
     """
     steps = problem.steps_for("mixmin", len(problem.names))
-    text = problem.text_for(steps)
-    planned = [
-        PlannedRun(weights={name: 1.0}, steps=steps, seed=problem.seed, keep_tokens=True, text=text)
-        for name in problem.names
-    ]
-    found = [run.token_losses() for run in train_runs(problem, planned, "mixmin: experts")]
-    total = sum(problem.target.values())
-    losses, shares, lengths = [], [], []
-    for name, share in problem.target.items():
-        of_domain = np.stack([expert[name].sum(1) for expert in found]).astype(float)  # (K, n)
-        losses.append(of_domain)
-        shares.append(np.full(of_domain.shape[1], share / total / of_domain.shape[1]))
-        lengths.append(np.full(of_domain.shape[1], float(found[0][name].shape[1])))
-    texts, of_texts = np.concatenate(losses, 1), (np.concatenate(lengths), np.concatenate(shares))
+    found = expert_losses(problem, steps, "mixmin: experts")
+    texts = np.concatenate([of.sum(2) for of in found.values()], 1).astype(float)  # (K, N)
+    lengths = np.full(texts.shape[1], problem.sequence_length - 1.0)
+    shares = target_shares(problem.target, {name: of.shape[1] for name, of in found.items()})
+    of_texts = (lengths, shares)
     weights = mixmin_weights(texts, *of_texts, config.mixmin_rate, config.mixmin_steps)
     return Fit(
         mixture=problem.mixture(weights),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,15 @@ from torch import nn
 
 from bydore_pyro.data import Domains, TokenStore, cut_store
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.proxy import Cost, Proxy, ProxyConfig
+from bydore_pyro.proxy import Cost, ProxyConfig
 from bydore_pyro.utils import DataError
 
-__all__ = ["Fit", "Problem"]
+__all__ = ["Fit", "Problem", "by_name"]
+
+
+def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
+    """Returns an array ``(K,)`` as plain numbers by the domains' names."""
+    return dict(zip(names, values.tolist(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,16 +144,6 @@ class Problem:
         config: Any = getattr(self._model, "config", None)
         return config.to_json_string(use_diff=False) if config is not None else ""
 
-    @cached_property
-    def flops_per_sequence(self) -> float:
-        """FLOPs of a forward pass of the proxy over a sequence."""
-        return Proxy(self._model, self.proxy).flops_per_sequence(self.sequence_length)
-
-    @property
-    def budget_steps(self) -> float:
-        """The budget in training steps of the proxy, of `batch_sequences` each."""
-        return self.budget * self.steps
-
     def evaluation_steps(self) -> float:
         """What one evaluation of a proxy costs, in training steps (three forward passes each)."""
         read = sum(
@@ -171,7 +166,7 @@ class Problem:
         Raises:
             DataError: When the budget does not reach.
         """
-        steps = int((self.budget_steps - other - runs * self.evaluation_steps()) / runs)
+        steps = int((self.budget * self.steps - other - runs * self.evaluation_steps()) / runs)
         if steps < 1:
             need = (runs * (1 + self.evaluation_steps()) + other) / self.steps
             raise DataError(

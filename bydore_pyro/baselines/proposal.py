@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from bydore_pyro.baselines.log_linear import LogLinear, relative_entropy
+from bydore_pyro.baselines.problem import by_name
 from bydore_pyro.baselines.regression import (
     PosteriorRegression,
     Regression,
@@ -23,17 +23,15 @@ from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.utils import DataError, hdi, inference_data
 
 __all__ = [
-    "Distance",
-    "distance_to_runs",
     "few_runs",
     "gain_over",
+    "nearest_run",
     "proposed",
     "with_distance",
     "with_intervals",
 ]
 
 DRAWS, SEED = 4000, 0  # of the difference between two predicted losses
-CHUNK = 256  # mixtures whose distances are held at once
 FAR = 0.94  # of the runs that lie nearer to another: beyond, nothing like the mixture was run
 SURE = 0.97  # the probability of an improvement that is called one
 
@@ -102,10 +100,9 @@ def proposed(
             f"against {predicted['weights'][0]:.4f}."
         )
         mixture = dataclasses.replace(mixture, notes=tuple(notes))
-    names = mixture.names
     details: dict[str, Any] = {
         "weights_are": chosen,
-        "simulated_optimum": dict(zip(names, optimum.weights.tolist(), strict=True)),
+        "simulated_optimum": by_name(mixture.names, optimum.weights),
         "predicted_loss_of_simulated_optimum": optimum.loss,
         "gain_over_prior": gain,
     }
@@ -186,64 +183,13 @@ def gain_over(model: Regression, weights: np.ndarray, other: np.ndarray) -> dict
     return gain | {"standard_deviation": sd, "probability": probability, "sure": sure}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Distance:
-    """How a mixture's nearest run compares with the runs' own nearest ones.
+def nearest_run(mixture: np.ndarray, runs: np.ndarray) -> tuple[int, float]:
+    """Returns which of the runs ``(N, K)`` lies nearest to a mixture ``(K,)``, and how far off.
 
-    Args:
-        nearest: Total variation to the nearest run: the share of tokens that lies elsewhere.
-        run: Its row in the table.
-        typical: Median, over the runs, of the distance to the nearest other mixture.
-        farther_than: Share of the runs that lie nearer to another than this mixture to any.
+    That is the total variation, the share of tokens that lies elsewhere.
     """
-
-    nearest: float
-    run: int
-    typical: float
-    farther_than: float
-
-    @property
-    def far(self) -> bool:
-        """Whether nothing like the mixture was run."""
-        return self.farther_than > FAR
-
-    def words(self, name: str) -> str:
-        """Returns a sentence or two on it.
-
-        Args:
-            name: Of the nearest run.
-        """
-        nearest, typical, farther = (
-            f"{100 * share:.0f} %" for share in (self.nearest, self.typical, self.farther_than)
-        )
-        told = (
-            f"The nearest run ({name}) has {nearest} of its tokens elsewhere; the runs among "
-            f"themselves have {typical} (median)"
-        )
-        if self.far:
-            return (
-                f"{told}, and {farther} of them lie nearer to another: nothing like this mixture "
-                "was run, so what is predicted of it was never checked."
-            )
-        return f"{told}: mixtures like this one were run."
-
-
-def distance_to_runs(mixture: np.ndarray, runs: np.ndarray) -> Distance:
-    """Compares a mixture ``(K,)`` with the mixtures that were run ``(N, K)``."""
-    own = np.abs(runs - mixture).sum(1) / 2
-    distinct = np.unique(runs, axis=0)
-    nearest = np.zeros(len(distinct))
-    for start in range(0, len(distinct), CHUNK):
-        part = distinct[start : start + CHUNK]
-        gaps = np.stack([np.abs(distinct - one).sum(1) / 2 for one in part])
-        gaps[np.arange(len(part)), start + np.arange(len(part))] = np.inf
-        nearest[start : start + CHUNK] = gaps.min(1) if len(distinct) > 1 else 0.0
-    return Distance(
-        nearest=float(own.min()),
-        run=int(own.argmin()),
-        typical=float(np.median(nearest)),
-        farther_than=float((nearest < own.min()).mean()),
-    )
+    distances = np.abs(runs - mixture).sum(1) / 2
+    return int(distances.argmin()), float(distances.min())
 
 
 def with_distance(
@@ -251,21 +197,39 @@ def with_distance(
 ) -> tuple[Mixture, dict[str, Any]]:
     """Returns the mixture, with a note where nothing like it was run, and its distance from runs.
 
+    It is `far` where nearly all runs lie nearer to another mixture that was run than it to any.
+
     Args:
         mixture: The proposal.
         table_runs: Names of the runs ``N``.
         runs: Their weights ``(N, K)``, in the order of the mixture's names.
     """
-    found = distance_to_runs(np.array(mixture.weights), runs)
-    words = found.words(table_runs[found.run])
-    if found.far:
+    place, nearest = nearest_run(np.array(mixture.weights), runs)
+    distinct = np.unique(runs, axis=0)
+    among = np.zeros(len(distinct))  # of each, to the nearest other
+    if len(distinct) > 1:
+        others = (np.delete(distinct, row, axis=0) for row in range(len(distinct)))
+        among[:] = [nearest_run(*of)[1] for of in zip(distinct, others, strict=True)]
+    typical, farther = float(np.median(among)), float((among < nearest).mean())
+    words = (
+        f"The nearest run ({table_runs[place]}) has {100 * nearest:.0f} % of its tokens elsewhere; "
+        f"the runs among themselves have {100 * typical:.0f} % (median)"
+    )
+    far = farther > FAR
+    if far:
+        words += (
+            f", and {100 * farther:.0f} % of them lie nearer to another: nothing like this mixture "
+            "was run, so what is predicted of it was never checked."
+        )
         mixture = dataclasses.replace(mixture, notes=(*mixture.notes, words))
+    else:
+        words += ": mixtures like this one were run."
     return mixture, {
-        "nearest_run": table_runs[found.run],
-        "total_variation": found.nearest,
-        "median_among_runs": found.typical,
-        "farther_than": found.farther_than,
-        "far": found.far,
+        "nearest_run": table_runs[place],
+        "total_variation": nearest,
+        "median_among_runs": typical,
+        "farther_than": farther,
+        "far": far,
         "words": words,
     }
 

@@ -16,12 +16,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.data import SequenceStream
 from bydore_pyro.proxy import Parallel, Proxy, kept_on_signal, train_on_mixture
 from bydore_pyro.utils import DataError, NonFiniteError, RunFolderError, appearing_folder
 
-__all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_runs"]
+__all__ = [
+    "FinishedRun",
+    "PlannedRun",
+    "expert_losses",
+    "held_out_sequences",
+    "load_model",
+    "target_shares",
+    "train_mixtures",
+    "train_runs",
+]
 
 FORMAT = "bydore_pyro.proxy_run/1"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
@@ -114,6 +123,54 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     return finished
 
 
+def train_mixtures(
+    problem: Problem, mixtures: np.ndarray, steps: int, label: str, *, keep_tokens: bool = False
+) -> list[FinishedRun]:
+    """Trains a proxy on each mixture ``(N, K)``, so many steps each; as `train_runs`."""
+    text = problem.text_for(steps)
+    weights = [by_name(problem.names, row) for row in mixtures]
+    planned = [
+        PlannedRun(
+            weights={name: weight for name, weight in row.items() if weight > 0},
+            steps=steps,
+            seed=problem.seed,
+            keep_tokens=keep_tokens,
+            text=text,
+        )
+        for row in weights
+    ]
+    return train_runs(problem, planned, label)
+
+
+def expert_losses(problem: Problem, steps: int, label: str) -> dict[str, np.ndarray]:
+    """Trains an expert on every domain, so many steps each.
+
+    Returns:
+        By domain of the target, the experts' losses of its held-out tokens ``(K, n, T - 1)``, nats.
+
+    Raises:
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    alone = np.eye(len(problem.names))
+    experts = train_mixtures(problem, alone, steps, label, keep_tokens=True)
+    found = [expert.token_losses() for expert in experts]
+    return {name: np.stack([of[name] for of in found]) for name in problem.target}
+
+
+def target_shares(target: Mapping[str, float], counts: Mapping[str, int]) -> np.ndarray:
+    """Returns the share of each text of a target ``(N,)``, summing to 1.
+
+    Args:
+        target: Shares of domains, which their texts divide evenly.
+        counts: How many texts each domain has.
+    """
+    total = sum(target.values())
+    return np.repeat(
+        [share / total / counts[name] for name, share in target.items()],
+        [counts[name] for name in target],
+    )
+
+
 def load_model(
     problem: Problem, run: FinishedRun, seed: int, parallel: Parallel | None = None
 ) -> Proxy:
@@ -159,9 +216,10 @@ def _folder(problem: Problem, run: PlannedRun) -> Path:
     for name in ("liger", "torch_compile"):  # how it is computed, not what
         del proxy[name]
     own = {**dataclasses.asdict(run), "weights": list(run.weights.items())}
-    own |= {"text": None if run.text is None else sorted(run.text.items())}
     if run.text is None:
         del own["text"]  # it is named as before there were cut ones
+    else:
+        own["text"] = sorted(run.text.items())
     identity = {
         "format": FORMAT,
         "corpus": problem.corpus.sha256,
@@ -230,9 +288,7 @@ def _read(folder: Path) -> FinishedRun:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         losses = {name: float(loss) for name, loss in content["losses"].items()}
-        cost = {part: content["cost"][part] for part in PARTS}
-        for spent in cost.values():
-            float(spent["tokens"]) + float(spent["flops"]) + float(spent["seconds"])
+        cost = {part: dict(content["cost"][part]) for part in PARTS}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunFolderError(
             f"Expected a finished proxy, found {path}: {error}; delete {folder} to train it again"

@@ -31,7 +31,7 @@ from bydore_pyro.baselines.cross_validation import (
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.problem import Fit, Problem
 from bydore_pyro.baselines.proposal import few_runs, proposed, with_distance
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.baselines.proxy_runs import train_mixtures
 from bydore_pyro.baselines.regression import AnyRegression, Kind, fit_regression
 from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.baselines.simulated_optimum import (
@@ -135,17 +135,7 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
 
 def _target_losses(problem: Problem, steps: int, mixtures: np.ndarray) -> np.ndarray:
     """Trains a proxy on each mixture ``(n, K)``; returns their losses on the target ``(n,)``."""
-    text = problem.text_for(steps)
-    planned = [
-        PlannedRun(
-            weights={n: w for n, w in zip(problem.names, row.tolist(), strict=True) if w > 0},
-            steps=steps,
-            seed=problem.seed,
-            text=text,
-        )
-        for row in mixtures
-    ]
-    runs = train_runs(problem, planned, "regmix: proxies")
+    runs = train_mixtures(problem, mixtures, steps, "regmix: proxies")
     return np.array([run.target_loss(problem.target) for run in runs])
 
 
@@ -215,13 +205,12 @@ def fit_runs(
     target: str,
     prior: np.ndarray,
     config: RegMixConfig,
+    found: Regressed,
     *,
-    fewer_than_domains: bool = False,
     caps: np.ndarray | None = None,
-    regressed: Regressed | None = None,
     progress: Callable[[], object] = int,
 ) -> Fit:
-    """Regresses the losses of finished runs and simulates the optimum; trains nothing.
+    """Simulates the optimum of a regression of finished runs; trains nothing.
 
     With `adaptive`, the details hold the mixtures to train next.
 
@@ -229,19 +218,15 @@ def fit_runs(
         table: The runs.
         target: The column of losses that is to fall.
         prior: Shares ``(K,)`` in the table's order: the natural mixture.
-        config: The regression.
-        fewer_than_domains: Whether fewer runs than domains are taken, with a note in the mixture.
+        config: The simulation.
+        found: The target's regression.
         caps: Largest weights ``(K,)`` in the table's order, None without limits.
-        regressed: The target's regression, if it is there already.
         progress: Is called as each kernel's optima are found, and for each mixture that is
             proposed.
 
     Raises:
-        DataError: When there is no such target, the runs are too few for the regression, or for
-            the domains, copies of a run have conflicting losses, or the caps leave no mixture.
+        DataError: When the caps leave no mixture.
     """
-    check_runs(table, target, fewer_than_domains)
-    found = regressed or regress_runs(table, target, config.choice)
     model, draws, kl = found.model, config.regmix_draws, config.regmix_kl
     optimum = simulated_optimum(
         model, prior, draws=draws, best=BEST, caps=caps, kl=kl, progress=progress

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.log_linear import LogLinear, fit_log_linear
-from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs
+from bydore_pyro.baselines.regression_input import require_runs
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError, require
 
@@ -58,19 +58,17 @@ class PointRegression:
     Args:
         kind: "linear" or "lightgbm".
         estimator: Of scikit-learn or LightGBM, fitted.
-        domains: Number ``K`` of weights that it takes.
         deviation: Standard deviation of a new run's loss about the prediction, which
             cross-validation finds; None before.
     """
 
     kind: str
     estimator: Any
-    domains: int
     deviation: float | None = None
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, in the runs' unit."""
-        return self.estimator.predict(checked_mixtures(weights, self.domains))
+        return self.estimator.predict(weights)
 
 
 AnyRegression = PointRegression | GaussianProcess | LogLinear
@@ -107,23 +105,17 @@ def fit_regression(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRe
         The fitted regression.
 
     Raises:
-        ValueError: When the kind is unknown, a shape or number is not valid, or the library that
-            fits is not installed.
-        DataError: When there are too few runs, or all have one loss.
+        DataError: When there are too few runs, all have one loss, or the library that fits is not
+            installed.
     """
-    if kind not in get_args(Kind):
-        raise ValueError(f"Expected one of {', '.join(get_args(Kind))}, actual {kind!r}")
-    weights, losses = checked_runs(weights, losses)
+    require_runs(losses)
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":
         return fit_log_linear(weights, losses)
-    domains = weights.shape[1]
     if kind == "linear":
-        estimator = (
-            require("sklearn.linear_model", "baselines").LinearRegression().fit(weights, losses)
-        )
-        return PointRegression(kind=kind, estimator=estimator, domains=domains)
+        linear = require("sklearn.linear_model", "baselines").LinearRegression()
+        return PointRegression(kind=kind, estimator=linear.fit(weights, losses))
     if len(losses) < 2 * MIN_RUNS_IN_LEAF:
         raise DataError(
             f"Expected at least {2 * MIN_RUNS_IN_LEAF} runs for LightGBM, which puts "
@@ -133,4 +125,4 @@ def fit_regression(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRe
     # LightGBM's own interface: the names of its scikit-learn interface change between versions.
     training = lightgbm.Dataset(weights, losses, params=LIGHTGBM)
     estimator = lightgbm.train(LIGHTGBM, training, TREES)
-    return PointRegression(kind=kind, estimator=estimator, domains=domains)
+    return PointRegression(kind=kind, estimator=estimator)

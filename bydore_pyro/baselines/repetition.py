@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,14 +30,12 @@ from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.mixture import HDI_PROBABILITY, effective_shares
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = [
-    "Readings",
-    "ReadingsConfig",
-    "RepetitionLaw",
-    "fit_repetition",
-    "measure_readings",
-]
+if TYPE_CHECKING:
+    import pandas
 
+__all__ = ["ReadingsConfig", "RepetitionLaw", "fit_repetition", "measure_readings", "up_to"]
+
+COLUMNS = ("domain", "text", "epochs", "loss")
 CONSTANTS = np.geomspace(0.05, 200, 420)  # R, in epochs; neighbours differ by 2 %
 FEWEST_HELD_OUT = 16  # sequences
 
@@ -69,35 +68,6 @@ class ReadingsConfig:
                 "Expected at least four readings that increase from 1 to at most 1000, actual "
                 f"{' '.join(map(str, given)) or 'none'}"
             )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Readings:
-    """The losses of ``n`` trainings.
-
-    Args:
-        domains: Whose text it is, and whose held-out text measures ``(n,)``.
-        text: Tokens that are different ``(n,)``.
-        epochs: How often they were read ``(n,)``, >= 1.
-        losses: Nats per token ``(n,)``.
-    """
-
-    domains: Sequence[str]
-    text: np.ndarray
-    epochs: np.ndarray
-    losses: np.ndarray
-
-    def up_to(self, most: int) -> Readings:
-        """Returns the trainings that read no more than `most` times a domain's least text."""
-        names = np.array(self.domains)
-        unit = np.array([self.text[names == name].min() for name in self.domains])
-        kept = self.text * self.epochs <= most * unit * (1 + 1e-9)
-        return Readings(
-            domains=names[kept].tolist(),
-            text=self.text[kept],
-            epochs=self.epochs[kept],
-            losses=self.losses[kept],
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +104,7 @@ class RepetitionLaw:
 
 def measure_readings(
     problem: Problem, config: ReadingsConfig, domains: Sequence[str] | None = None
-) -> Readings:
+) -> pandas.DataFrame:
     """Trains proxies on text read again and on as much that is all different.
 
     Args:
@@ -143,10 +113,16 @@ def measure_readings(
         config: How often what is read.
         domains: On whose text; those of most text when None.
 
+    Returns:
+        A row a training: `domain`, whose text it is and whose held-out text measures; `text`, its
+        tokens that are different; `epochs`, how often they were read, >= 1; `loss`, nats per token.
+
     Raises:
         DataError: When the steps are too few for the readings, or a domain has too little text.
         NonFiniteError: When a loss is NaN or infinite.
     """
+    import pandas
+
     most = config.readings[-1]
     unit = problem.steps // most  # steps of one reading
     if unit < 1:
@@ -169,14 +145,14 @@ def measure_readings(
         ]
         for run, done in zip(planned, train_runs(own, planned, f"readings: {name}"), strict=True):
             text = (run.text or {})[name]
-            rows.append((name, text, run.steps * batch / text, done.losses[name]))
-    columns = list(zip(*rows, strict=True))
-    return Readings(
-        domains=columns[0],
-        text=np.array(columns[1], float),
-        epochs=np.array(columns[2], float),
-        losses=np.array(columns[3], float),
-    )
+            rows.append((name, float(text), run.steps * batch / text, done.losses[name]))
+    return pandas.DataFrame(rows, columns=COLUMNS)
+
+
+def up_to(readings: pandas.DataFrame, most: int) -> pandas.DataFrame:
+    """Returns the trainings that read no more than `most` times a domain's least text."""
+    unit = readings.groupby("domain")["text"].transform("min")
+    return readings[readings["text"] * readings["epochs"] <= most * unit * (1 + 1e-9)]
 
 
 def _checked(
@@ -207,34 +183,33 @@ def _checked(
     return given or sorted(enough, key=lambda n: -len(train[n]))[: config.reading_domains]
 
 
-def fit_repetition(readings: Readings) -> RepetitionLaw:
+def fit_repetition(readings: pandas.DataFrame) -> RepetitionLaw:
     """Fits R and every domain's curve to losses by least squares; R's interval is a profile.
 
     It holds the R whose least squares are at most ``1 + F / (n - p)`` times the best, with F of
     ``(1, n - p)`` degrees of freedom and p parameters. What the law misses counts as noise.
 
-    Raises:
-        ValueError: When a domain has fewer than three sizes read once, or none read again.
+    Args:
+        readings: Of `measure_readings`; of each domain three sizes at least were read once.
     """
     from scipy.stats import f
 
-    domains = np.array(readings.domains)
-    names = list(dict.fromkeys(readings.domains))
-    squares, values, known, parameters = {}, {}, {}, 1
-    for name in names:
-        own = domains == name
-        sizes = np.unique(readings.text[own & (readings.epochs == 1)])
-        if len(sizes) < 3 or not (readings.epochs[own] > 1).any():
-            raise ValueError(f"Expected three sizes of '{name}' read once, and one read again")
-        tokens = readings.text[own] * _effective(readings.epochs[own], CONSTANTS)  # (R, n)
+    squares, values, known, best_epochs, parameters = {}, {}, {}, {}, 1
+    for domain, own in readings.groupby("domain", sort=False):
+        name = str(domain)
+        text, epochs, losses = (np.array(own[column], float) for column in COLUMNS[1:])
+        sizes = np.unique(text[epochs == 1])
+        tokens = text * _effective(epochs, CONSTANTS)  # (R, n)
         basis = _spline(sizes, tokens)  # (R, n, m)
-        values[name] = np.linalg.pinv(basis) @ readings.losses[own]  # (R, m)
-        missed = (basis @ values[name][..., None])[..., 0] - readings.losses[own]
+        values[name] = np.linalg.pinv(basis) @ losses  # (R, m)
+        missed = (basis @ values[name][..., None])[..., 0] - losses
         squares[name] = (missed**2).sum(1)  # (R,)
         known[name] = sizes
+        least = own[own["text"] == own["text"].min()]
+        best_epochs[name] = float(least.groupby("epochs")["loss"].mean().idxmin())
         parameters += len(sizes)
     total = np.sum([*squares.values()], 0)
-    best, count = int(total.argmin()), len(domains)
+    best, count = int(total.argmin()), len(readings)
     freedom = count - parameters
     inside = np.full(len(CONSTANTS), True)
     if freedom > 0:
@@ -248,10 +223,10 @@ def fit_repetition(readings: Readings) -> RepetitionLaw:
         ),
         curves={
             name: dict(zip(known[name].tolist(), values[name][best].tolist(), strict=True))
-            for name in names
+            for name in known
         },
         of_domains={name: float(CONSTANTS[own.argmin()]) for name, own in squares.items()},
-        best_epochs={name: _best_epochs(readings, name) for name in names},
+        best_epochs=best_epochs,
         misfit=float(np.sqrt(total[best] / count)),
         noise=_noise(readings),
     )
@@ -272,22 +247,10 @@ def _spline(sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     return basis(np.log(tokens))
 
 
-def _best_epochs(readings: Readings, name: str) -> float:
-    """How many readings of the least text gave the least mean loss."""
-    own = np.array(readings.domains) == name
-    own &= readings.text == readings.text[own].min()
-    epochs = np.unique(readings.epochs[own])
-    means = [readings.losses[own & (readings.epochs == e)].mean() for e in epochs]
-    return float(epochs[int(np.argmin(means))])
-
-
-def _noise(readings: Readings) -> float | None:
+def _noise(readings: pandas.DataFrame) -> float | None:
     """The standard deviation of models that differ in the seed alone, nats per token."""
-    groups: dict[tuple[str, float, float], list[float]] = {}
-    keys = zip(readings.domains, readings.text, readings.epochs, strict=True)
-    for key, loss in zip(keys, readings.losses, strict=True):
-        groups.setdefault(key, []).append(loss)
-    freedom = len(readings.losses) - len(groups)
+    groups = readings.groupby(list(COLUMNS[:3]), sort=False)["loss"]
+    freedom = len(readings) - groups.ngroups
     if not freedom:
         return None
-    return float(np.sqrt(sum(np.var(g) * len(g) for g in groups.values()) / freedom))
+    return float(np.sqrt(sum(np.var(own.to_numpy()) * len(own) for _, own in groups) / freedom))

@@ -215,10 +215,9 @@ def _find(folder: Path, split: str | None, scale: str | None) -> tuple[Path, Pat
     return folder / found[0][pairs[0]], folder / found[1][pairs[0]]
 
 
-_Columns = tuple[CsvTable, dict[str, str], CsvTable, dict[str, str]]
-
-
-def table_columns(folder: Path, split: str | None, scale: str | None = None) -> _Columns:
+def table_columns(
+    folder: Path, split: str | None, scale: str | None = None
+) -> tuple[CsvTable, dict[str, str], CsvTable, dict[str, str]]:
     """Returns a folder's table of weights and the column of each domain, and its table of losses
     and the column of each target.
 
@@ -235,25 +234,11 @@ def table_columns(folder: Path, split: str | None, scale: str | None = None) -> 
     elif folder.name == OLMIX[0]:
         folder, split, scale = folder.parent, None, None
     weights_path, losses_path = _find(folder, split, scale)
-    columns = _olmix_columns if weights_path.name in OLMIX else _regmix_columns
-    return columns(weights_path, losses_path)
-
-
-def _olmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
-    """Returns olmix's tables, and the column of each domain and of each target."""
-    weights, losses = (
-        CsvTable(weights_path, "run", "run_id"),
-        CsvTable(losses_path, "run", "run_id"),
-    )
-    domains, targets = weights.numeric(), losses.numeric()
-    return (
-        *(weights, _named(weights, domains, domains, "domains")),
-        *(losses, _named(losses, targets, targets, "losses")),
-    )
-
-
-def _regmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
-    """Returns RegMix's tables, and the column of each domain and of each target."""
+    if weights_path.name in OLMIX:
+        weights, losses = (CsvTable(path, "run", "run_id") for path in (weights_path, losses_path))
+        domains, targets = weights.numeric(), losses.numeric()
+        by_domain = _named(weights, domains, domains, "domains")
+        return weights, by_domain, losses, _named(losses, targets, targets, "losses")
     weights, losses = CsvTable(weights_path, "index"), CsvTable(losses_path, "index")
     domains = [name for name in weights.columns if name.startswith("train_")]
     targets = [n for n in losses.columns if n.startswith("metric/") or n.endswith("_val_loss")]
@@ -264,14 +249,13 @@ def _regmix_columns(weights_path: Path, losses_path: Path) -> _Columns:
         name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
         for name in targets
     ]
-    return (
-        *(weights, _named(weights, short_domains, domains, "domains (train_*)")),
-        *(losses, _named(losses, short_targets, targets, "losses (metric/*_val_loss)")),
-    )
+    by_domain = _named(weights, domains, short_domains, "domains (train_*)")
+    by_target = _named(losses, targets, short_targets, "losses (metric/*_val_loss)")
+    return weights, by_domain, losses, by_target
 
 
 def _named(
-    table: CsvTable, names: Sequence[str], columns: Sequence[str], what: str
+    table: CsvTable, columns: Sequence[str], names: Sequence[str], what: str
 ) -> dict[str, str]:
     """Returns the columns by name, where there are some and every name is there once."""
     if not names:

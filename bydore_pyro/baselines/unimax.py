@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.problem import Fit, Problem, by_name
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["UniMaxConfig", "fit_unimax", "unimax_tokens"]
@@ -56,5 +56,5 @@ def fit_unimax(problem: Problem, config: UniMaxConfig, tokens: float) -> Fit:
     read = unimax_tokens(sizes, tokens, config.unimax_epochs)
     return Fit(
         mixture=problem.mixture(read),
-        details={"epochs": dict(zip(problem.names, (read / sizes).tolist(), strict=True))},
+        details={"epochs": by_name(problem.names, read / sizes)},
     )

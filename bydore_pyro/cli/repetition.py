@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.baselines import Problem, Readings, ReadingsConfig, RepetitionLaw
+from bydore_pyro.baselines import Problem, ReadingsConfig, RepetitionLaw
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.runs import SMOKE, Options
 from bydore_pyro.utils import one_line_errors, provenance
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["COMMON", "RepetitionOptions", "repetition_command"]
 
@@ -40,7 +43,7 @@ def repetition_command(arguments: Sequence[str]) -> None:
     of fresh proxies on the text of some domains. --resume RUN continues a run that was stopped;
     finished proxies are not trained again."""
     from bydore_pyro.analysis import plot_repetition
-    from bydore_pyro.baselines import fit_repetition, measure_readings
+    from bydore_pyro.baselines import fit_repetition, measure_readings, up_to
     from bydore_pyro.runs import begin_run, load_corpus, options_or_resumed
     from bydore_pyro.utils import tell
 
@@ -56,7 +59,7 @@ def repetition_command(arguments: Sequence[str]) -> None:
     problem = _problem(options, corpus, folder.path / "proxies")
     readings = measure_readings(problem, options.repetition, options.run.domains)
     # A law that held would tell the same R from fewer readings.
-    laws = {n: fit_repetition(readings.up_to(n)) for n in options.repetition.readings[2:]}
+    laws = {n: fit_repetition(up_to(readings, n)) for n in options.repetition.readings[2:]}
     cost = problem.cost.report()
     folder.write_json("repetition.json", _content(options, readings, laws, cost))
     if folder.writes:
@@ -88,7 +91,7 @@ def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Prob
 
 def _content(
     options: RepetitionOptions,
-    readings: Readings,
+    readings: pandas.DataFrame,
     laws: dict[int, RepetitionLaw],
     cost: dict[str, Any],
 ) -> dict[str, Any]:
@@ -96,10 +99,10 @@ def _content(
     law, config = laws[max(laws)], options.as_dict()
     config["run"] = {k: v for k, v in config["run"].items() if k not in ("out", "cache")}
     columns = {
-        "domain": list(readings.domains),
-        "text_tokens": readings.text.astype(int).tolist(),
-        "epochs": readings.epochs.tolist(),
-        "loss": readings.losses.tolist(),
+        "domain": readings["domain"].tolist(),
+        "text_tokens": readings["text"].astype(int).tolist(),
+        "epochs": readings["epochs"].tolist(),
+        "loss": readings["loss"].tolist(),
     }
     return {
         "format": FORMAT,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, read_bytes, unique_keys
+from bydore_pyro.utils import DataError, unique_keys
 
 __all__ = ["Mixture", "total_variation", "within_caps"]
 
@@ -268,7 +268,7 @@ class Mixture:
             DataError: When the file is missing, is not a mixture, or its weights are not valid.
         """
         try:
-            content = json.loads(read_bytes(path).decode("utf-8"), object_pairs_hook=unique_keys)
+            content = json.loads(path.read_text("utf-8"), object_pairs_hook=unique_keys)
         except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"Expected a mixture file, found {path}: {error}") from error
         return cls.from_content(content, path)

@@ -27,7 +27,7 @@ from typing import Any
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.pile import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.mixture.published import pile_weights
-from bydore_pyro.utils import DataError, one_line, read_bytes, unique_keys
+from bydore_pyro.utils import DataError, one_line, unique_keys
 
 __all__ = [
     "length_file",
@@ -120,7 +120,7 @@ def read_mixture(path: Path) -> Mixture:
             raise DataError(f"Expected a finished run in {path}, found no mixture.json")
         path = path / "mixture.json"
     try:
-        content = read_bytes(path, LARGEST + 1)
+        content = _read(path)
     except (OSError, ValueError) as error:
         raise DataError(f"Expected a mixture file, found {path}: {one_line(error)}") from error
     try:
@@ -134,6 +134,11 @@ def read_mixture(path: Path) -> Mixture:
     return Mixture.from_content(found, path)
 
 
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(LARGEST + 1)
+
+
 def numbers_of(path: Path) -> dict[str, float]:
     """Reads numbers by domain, such as their tokens, from a file of weights; as they stand there.
 
@@ -141,7 +146,7 @@ def numbers_of(path: Path) -> dict[str, float]:
         DataError: As `read_mixture`, and where they are weights of our own format.
     """
     try:
-        found = _content(read_bytes(path, LARGEST + 1))
+        found = _content(_read(path))
         if not found or _is_ours(found):
             raise ValueError("a mixture, or nothing")
         return {name: _number(name, value) for name, value in _weights(found).items()}

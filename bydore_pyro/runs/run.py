@@ -51,15 +51,13 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
         RunFolderError: When it does not tell on which, or was begun with other options.
     """
     if folder.resumed:
-        path, asked = folder.path / "manifest.json", folder.path / "config.json"
+        manifest, asked = (folder.path / name for name in ("manifest.json", "config.json"))
         try:
-            begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RunFolderError(f"Expected the run's manifest, found {path}: {error}") from None
-        try:
+            begun = str(json.loads(manifest.read_text(encoding="utf-8"))["sha256"])
             parts = _deciding(json.loads(asked.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise RunFolderError(f"Expected the run's options, found {asked}: {error}") from None
+            told = f"Expected the run's manifest and options in {folder.path}, found: {error}"
+            raise RunFolderError(told) from None
         check_belongs(asked, parts, _deciding(options.as_dict()), tell)
         if begun != corpus.sha256:
             raise DataError(
@@ -67,10 +65,9 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
                 f"other data ({corpus.sha256[:12]})"
             )
         return
-    manifest = corpus.manifest()
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
-    folder.write_json("manifest.json", manifest)
+    folder.write_json("manifest.json", corpus.manifest())
     folder.write_config(name, options.as_dict(), tell)
 
 

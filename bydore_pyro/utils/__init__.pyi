@@ -17,9 +17,7 @@ from .command_line import tell as tell
 from .config_checks import number_of_tokens as number_of_tokens
 from .config_checks import option as option
 from .config_checks import require_fields as require_fields
-from .config_checks import require_finite as require_finite
 from .config_checks import warn_idle as warn_idle
-from .devices import device_named as device_named
 from .errors import DataError as DataError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import RunFolderError as RunFolderError
@@ -27,7 +25,6 @@ from .extras import require as require
 from .files import appearing_file as appearing_file
 from .files import appearing_folder as appearing_folder
 from .files import content_hash as content_hash
-from .files import read_bytes as read_bytes
 from .files import readable as readable
 from .files import remove_half_written as remove_half_written
 from .files import require_new_file as require_new_file
@@ -36,9 +33,10 @@ from .files import unique_keys as unique_keys
 from .files import yaml_or_json as yaml_or_json
 from .folder_lock import FolderLock as FolderLock
 from .foreign_errors import one_line as one_line
-from .freed_memory import return_freed_memory as return_freed_memory
 from .interrupts import Interrupted as Interrupted
 from .interrupts import deferred as deferred
+from .machine import device_named as device_named
+from .machine import return_freed_memory as return_freed_memory
 from .run_folder import RunFolder as RunFolder
 from .run_folder import provenance as provenance
 from .tensor_tree import read_tree as read_tree

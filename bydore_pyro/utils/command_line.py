@@ -10,12 +10,11 @@ import typing
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
-from bydore_pyro.utils.files import read_bytes, yaml_or_json
+from bydore_pyro.utils.files import yaml_or_json
 from bydore_pyro.utils.folder_lock import folders_released
 from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
 from bydore_pyro.utils.interrupts import ending_on_signals
@@ -103,8 +102,10 @@ def parse_options(
     arguments = _with_config(arguments, known)
     require_utf8(name, arguments)
     own = dict(defaults or {})
+    asked, _ = parser.parse_known_args(arguments)
     for argument, preset in (presets or {}).items():
-        if _is_set(argument, arguments):
+        option, _, wanted = argument.removeprefix("--").partition("=")
+        if getattr(asked, option, None) == (wanted or True):
             own |= {key: value for key, value in preset.items() if key in known}
     parser.set_defaults(**own)
     *parsed, rest = parser.parse_args_into_dataclasses(
@@ -153,20 +154,6 @@ def require_utf8(name: str, arguments: Sequence[str]) -> None:
             argument.encode()
         except UnicodeEncodeError:
             fail(name, f"Expected arguments in UTF-8, found {argument!r}")
-
-
-def _is_set(flag: str, arguments: Sequence[str]) -> bool:
-    """Whether a flag is given, and not as false; or an option, with the value behind its "="."""
-    option, wants_value, wanted = flag.partition("=")
-    if wants_value:
-        return flag in arguments or (option, wanted) in pairwise(arguments)
-    found = False  # the last one wins
-    for place, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name == flag:
-            value = value if equals else "".join(arguments[place + 1 : place + 2])
-            found = value.lower() not in ("false", "f", "no", "n", "0")
-    return found
 
 
 def resumed_run(arguments: Sequence[str]) -> Path | None:
@@ -225,8 +212,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     if any(argument.partition("=")[0] == "--config" for argument in rest):
         raise DataError("Expected one --config, found more")
     try:
-        text = read_bytes(Path(named)).decode("utf-8")
-        content = yaml_or_json(text)
+        content = yaml_or_json(Path(named).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(
             f"Expected a JSON or YAML file of options, found {named!r}: {one_line(error)}"

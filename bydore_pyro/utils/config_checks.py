@@ -15,7 +15,6 @@ __all__ = [
     "number_of_tokens",
     "option",
     "require_fields",
-    "require_finite",
     "warn_idle",
 ]
 
@@ -79,14 +78,6 @@ def option(default: Any, help: str = "", **ends: Any) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def require_finite(config: Any) -> None:
-    """Raises ValueError when a number of a configuration dataclass is NaN or infinite."""
-    for each in dataclasses.fields(config):
-        value = getattr(config, each.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"Expected a finite {each.name}, actual {value}")
-
-
 def require_fields(config: Any) -> None:
     """Checks what the types and the ranges of a configuration dataclass promise.
 
@@ -94,10 +85,11 @@ def require_fields(config: Any) -> None:
         ValueError: When a number is NaN or infinite, a text is empty, or a value is out of its
             range or none of its `Literal`'s.
     """
-    require_finite(config)
     hints = typing.get_type_hints(type(config))
     for each in dataclasses.fields(config):
         name, value, hint = each.name, getattr(config, each.name), hints[each.name]
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"Expected a finite {name}, actual {value}")
         if value == "":
             raise ValueError(f"Expected a value for --{name}, found an empty one")
         allowed = each.metadata.get("range")

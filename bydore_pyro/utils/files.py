@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import select
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +20,6 @@ __all__ = [
     "appearing_file",
     "appearing_folder",
     "content_hash",
-    "read_bytes",
     "readable",
     "remove_half_written",
     "require_new_file",
@@ -32,7 +29,6 @@ __all__ = [
 ]
 
 
-PATIENCE = 3.0  # seconds for a pipe's writer to come
 WRITING = ".writing-"  # how the names of what is not yet whole begin
 
 
@@ -116,33 +112,17 @@ def set_aside(path: Path) -> Path:
     return path.rename(place)
 
 
-def require_new_file(path: Path, option: str = "--out") -> None:
+def require_new_file(path: Path) -> None:
     """Checks that a file can be written and is not there yet, before anything long starts.
 
     Raises:
         RunFolderError: When it is there, or cannot be written.
     """
     if path.exists() or path.is_symlink():
-        raise RunFolderError(f"Expected a new file, found {path}: name another by {option}")
+        raise RunFolderError(f"Expected a new file, found {path}: name another by --out")
     existing = next(p for p in path.absolute().parents if p.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise RunFolderError(f"Expected a folder to write to, found {existing}")
-
-
-def read_bytes(path: Path, most: int = -1) -> bytes:
-    """Returns the first bytes of a file, all of them by default.
-
-    A pipe that nobody opens for writing within a few seconds is empty; opened as other files are,
-    it would be waited for without end.
-
-    Raises:
-        OSError: When it cannot be read.
-    """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-            select.select([file], [], [], PATIENCE)
-        os.set_blocking(file.fileno(), True)
-        return file.read(most)
 
 
 def readable(path: str) -> str:
@@ -181,24 +161,13 @@ def yaml_or_json(text: str) -> Any:
     with suppress(json.JSONDecodeError, RecursionError):
         return json.loads(text, object_pairs_hook=unique_keys)
 
-    seen = set()
-
-    def check(node: yaml.Node | None) -> None:
-        if id(node) in seen:  # an alias
-            return
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
-                raise ValueError("a key that is not a word")
-            unique_keys([(key.value, None) for key, _ in node.value])
-            for _, value in node.value:
-                check(value)
-        elif isinstance(node, yaml.SequenceNode):
-            for value in node.value:
-                check(value)
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            words = (key for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            unique_keys([(key.value, None) for key in words])
+            return super().construct_mapping(node, deep)
 
     try:
-        check(yaml.compose(text, yaml.SafeLoader))
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(str(error)) from None

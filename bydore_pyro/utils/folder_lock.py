@@ -52,15 +52,16 @@ class FolderLock:
     def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
         self.path = path
         made = [p for p in (path, *path.parents) if not p.exists()]
-        while (handle := lock_if_free(path, make=True)) is None:
-            if waiting is None:
-                raise RunFolderError(
-                    "Expected a folder that no other process writes to, found one writing to "
-                    f"{path}"
-                )
+        handle = lock_if_free(path, make=True)
+        if handle is None and waiting is not None:
             waiting()
-            waiting = _quiet
-            _wait_for(path)
+            while handle is None:
+                _wait_for(path)
+                handle = lock_if_free(path, make=True)
+        if handle is None:
+            raise RunFolderError(
+                f"Expected a folder that no other process writes to, found one writing to {path}"
+            )
         self._handle = handle
         self._end = weakref.finalize(self, _release, os.getpid(), handle, made)
 
@@ -193,7 +194,3 @@ def _release(process: int, handle: int, made: Sequence[Path]) -> None:
         for path in made:  # the innermost first; one that holds something stays
             path.rmdir()
     unlock(handle)
-
-
-def _quiet() -> None:
-    pass

@@ -42,8 +42,8 @@ class Interrupted(KeyboardInterrupt):
 class _Note:
     """Notes the first signal of this process."""
 
-    def __init__(self, what: str) -> None:
-        self.number, self._what, self._process = 0, what, os.getpid()
+    def __init__(self) -> None:
+        self.number, self._process = 0, os.getpid()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # a forked worker, of which nobody asks anything
@@ -53,7 +53,7 @@ class _Note:
             self.number = number
             if os.environ.get("RANK", "0") == "0":
                 # Not by `print`, which may be under way.
-                os.write(2, f"\n{signal.Signals(number).name}: {self._what}\n".encode())
+                os.write(2, f"\n{signal.Signals(number).name}: saving after this step\n".encode())
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
@@ -75,11 +75,10 @@ def ending_on_signals() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def deferred(what: str = "saving after this step") -> Iterator[Callable[[], int]]:
+def deferred() -> Iterator[Callable[[], int]]:
     """Lets the three signals wait until the block asks for them; a second one changes nothing.
 
-    Args:
-        what: Is told at once when one arrives, on the error stream.
+    That one has arrived is told at once, on the error stream.
 
     Yields:
         A function that returns the number of the first signal that has arrived, 0 before.
@@ -94,7 +93,7 @@ def deferred(what: str = "saving after this step") -> Iterator[Callable[[], int]
     if isinstance(outer, _Note):  # who works around this block asks too
         yield lambda: outer.number
         return
-    note = _Note(what)
+    note = _Note()
     with _handled(note):
         yield lambda: note.number
     if note.number:

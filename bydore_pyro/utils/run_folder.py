@@ -7,8 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,18 +83,15 @@ class RunFolder:
         if self._lock is not None:
             self._lock.require()
 
-    @contextmanager
-    def _appearing(self, name: str) -> Iterator[Path]:
-        self.require()
-        with appearing_file(self.path / name) as aside:
-            yield aside
+    def _write(self, name: str, write: Callable[[Path], object]) -> None:
+        if self.writes:
+            self.require()
+            with appearing_file(self.path / name) as aside:
+                write(aside)
 
     def write_text(self, name: str, text: str) -> None:
         """Writes a text file."""
-        if not self.writes:
-            return
-        with self._appearing(name) as aside:
-            aside.write_text(text, encoding="utf-8")
+        self._write(name, lambda aside: aside.write_text(text, encoding="utf-8"))
 
     def write_json(self, name: str, content: Any) -> None:
         """Writes plain values as JSON; NaN and infinity are refused."""
@@ -111,26 +107,22 @@ class RunFolder:
 
     def write_dataset(self, name: str, data: xarray.Dataset) -> None:
         """Writes labelled arrays as netCDF."""
-        if not self.writes:
-            return
-        with self._appearing(name) as aside:
-            data.to_netcdf(aside, engine="h5netcdf")
+        self._write(name, lambda aside: data.to_netcdf(aside, engine="h5netcdf"))
 
     def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
         """Writes an InferenceData as netCDF, to be read by `arviz.from_netcdf`."""
-        if not self.writes:
-            return
-        with self._appearing(name) as aside:
+
+        def write(aside: Path) -> None:
             aside.unlink()  # ArviZ appends to a file that exists
             posterior.to_netcdf(str(aside), engine="h5netcdf")
+
+        self._write(name, write)
 
     def write_figure(self, name: str, figure: Figure) -> None:
         """Writes a figure as PNG and closes it."""
         import matplotlib.pyplot as plt
 
-        if self.writes:
-            with self._appearing(name) as aside:
-                figure.savefig(aside, dpi=150)
+        self._write(name, lambda aside: figure.savefig(aside, dpi=150))
         plt.close(figure)
 
 
@@ -154,19 +146,10 @@ def _commit() -> str | None:
     source = Path(__file__).parents[2]
     if not (source / ".git").exists():
         return None
+    run = ["git", "-C", str(source), "describe"]
+    run += ["--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:
-        run = [
-            "git",
-            "-C",
-            str(source),
-            "describe",
-            "--always",
-            "--abbrev=40",
-            "--dirty=+",
-            "--exclude=*",
-        ]
-        return (
-            subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip() or None
-        )
+        told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+        return told.strip() or None
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -249,9 +249,6 @@ def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(
     other = posterior_of(matched, chains=2, draws=300, seed=1)["posterior"]
     assert again.equals(posterior)
     assert not other.equals(posterior)
-    fit = search_guide_fit(matched, num_samples=200)
-    assert np.isfinite(fit.khat) or fit.khat == np.inf
-    assert fit.draws == 200
 
 
 def test_the_mixture_of_matching_is_the_most_likely_one(matched: MatchingSearch) -> None:
@@ -280,7 +277,7 @@ def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None
     search_step(state)
     with pytest.raises(DataError, match="at least one measured round"):
         posterior_of(state)
-    with pytest.raises(DataError, match="at least one measured round"):
+    with pytest.raises(DataError, match="Expected a posterior"):
         search_guide_fit(state)
     trajectory = trajectory_of(state)
     assert "g" not in trajectory

@@ -6,22 +6,26 @@ from collections.abc import Iterator
 
 import matplotlib
 import numpy as np
+import pandas
 import pytest
 import xarray
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from report_runs import NAMES, mixture_with_intervals
 from searches import state_of
 
 from bydore_pyro.analysis.colours import domain_colours
 from bydore_pyro.analysis.diagnostics import posterior_of, trajectory_of
 from bydore_pyro.analysis.plots import (
+    MOST_BANDS,
     plain,
+    plot_lengths,
     plot_posterior,
     plot_repetition,
     plot_trajectory,
 )
-from bydore_pyro.baselines.repetition import Readings, fit_repetition
+from bydore_pyro.baselines.repetition import fit_repetition
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.search.search import run_search
 from bydore_pyro.search.state import SearchState
@@ -56,7 +60,8 @@ def test_posterior_lists_the_domains_largest_first(state: SearchState) -> None:
 def test_readings_are_drawn_with_their_law() -> None:
     epochs, text = np.array([1, 1, 1, 1, 2, 4, 8.0]), np.array([1, 2, 4, 8, 1, 1, 1]) * 100.0
     worth = np.where(epochs > 1, 1 + 1 - np.exp(1 - epochs), text / 100)
-    readings = Readings(domains=["a"] * 7, text=text, epochs=epochs, losses=2 + 3 / worth)
+    columns = {"domain": "a", "text": text, "epochs": epochs, "loss": 2 + 3 / worth}
+    readings = pandas.DataFrame(columns)
     axes = plot_repetition(readings, fit_repetition(readings)).axes[0]
     fresh, again, curve, repeated = axes.lines[:4]
     assert fresh.get_xdata().tolist() == [100, 200, 400, 800]
@@ -121,3 +126,18 @@ def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:
 def test_dollar_signs_are_no_mathematics() -> None:
     assert plain("a$b$") == r"a\$b\$"
     assert plain("law") == "law"
+
+
+def test_weights_stand_over_the_lengths_and_epochs_beside_them() -> None:
+    mixture = mixture_with_intervals()
+    runs = [(tokens, mixture, dict.fromkeys(NAMES, tokens / 1e9)) for tokens in (1e10, 1e9)]
+    figure = plot_lengths(runs)
+    left, right = figure.axes
+    lines = [line for line in left.lines if line.get_label() in NAMES]
+    assert [line.get_label() for line in lines] == list(NAMES)
+    assert lines[0].get_xdata().tolist() == [1e9, 1e10]
+    assert lines[0].get_ydata().tolist() == [mixture.weights[0]] * 2
+    assert len(left.collections) == min(len(NAMES), MOST_BANDS), "of the largest weights"
+    assert right.lines[0].get_ydata().tolist() == [1, 10]
+    assert (left.get_xscale(), right.get_yscale()) == ("log", "log")
+    plt.close(figure)

@@ -1,4 +1,4 @@
-"""AutoScale: planted laws, the authors' own figures, and the optimum against brute force."""
+"""AutoScale: planted laws, the authors' own figures, the optimum by brute force, and tables."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 from planted_tables import AUTHORS, AUTHORS_OPTIMUM, law_for, laws_of, relative_loss
 from scipy import optimize
+from tiny import steps_spent
 
 from bydore_pyro.baselines.autoscale import (
     AutoScaleConfig,
-    OptimalCounts,
+    counts_of,
     extrapolate,
     fit_autoscale,
+    fit_table,
     optimal_counts,
     probe_counts,
 )
 from bydore_pyro.baselines.power_laws import fit_power_laws
 from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.utils.errors import DataError
 
 
@@ -48,8 +51,8 @@ def test_the_authors_figures_are_reproduced() -> None:
     np.testing.assert_allclose(laws.gamma, gamma, rtol=1e-4)
     np.testing.assert_allclose(laws.constant, constant, rtol=1e-4)
     found = optimal_counts(laws)
-    np.testing.assert_allclose(7 * found.counts, AUTHORS_OPTIMUM, atol=1e-6)
-    assert found.pinned.tolist() == [False, True] + 5 * [False]
+    np.testing.assert_allclose(7 * found, AUTHORS_OPTIMUM, atol=1e-6)
+    assert (found <= laws.smallest).tolist() == [False, True] + 5 * [False]
 
 
 def test_any_losses_give_laws_within_the_bounds_and_an_optimum_or_one_error() -> None:
@@ -64,23 +67,21 @@ def test_any_losses_give_laws_within_the_bounds_and_an_optimum_or_one_error() ->
         except DataError:
             assert laws.fits == ("none",) * 4
         else:
-            assert found.counts.sum() == pytest.approx(counts[0].sum())
-            assert (found.counts >= laws.smallest).all()
+            assert found.sum() == pytest.approx(counts[0].sum())
+            assert (found >= laws.smallest).all()
 
 
 def test_the_optimum_is_that_of_a_grid() -> None:
     laws = laws_of([0.3, 1.2, 0.6], [0.1, 2.0, 0.5], [100, 300, 200])
     found = optimal_counts(laws)
-    assert isinstance(found, OptimalCounts)
-    assert found.counts.sum() == pytest.approx(600, rel=1e-12)
-    np.testing.assert_allclose(found.weights, found.counts / 600)
+    assert found.sum() == pytest.approx(600, rel=1e-12)
     first, second = np.meshgrid(np.linspace(34, 500, 467), np.linspace(100, 500, 401))
     third = 600 - first - second
     inside = third >= 200 / 3
     table = np.stack([first[inside], second[inside], third[inside]], -1)
     losses = np.array([relative_loss(laws, counts) for counts in table[::7]])
-    assert relative_loss(laws, found.counts) <= losses.min() + 1e-12
-    assert np.abs(table[::7][losses.argmin()] - found.counts).max() < 12
+    assert relative_loss(laws, found) <= losses.min() + 1e-12
+    assert np.abs(table[::7][losses.argmin()] - found).max() < 12
 
 
 def test_the_optimum_meets_its_conditions_and_is_that_of_scipy() -> None:
@@ -97,12 +98,12 @@ def test_the_optimum_meets_its_conditions_and_is_that_of_scipy() -> None:
             continue
         budget = laws.base.sum()
         found = optimal_counts(laws)
-        pinned += found.pinned.sum()
-        assert found.counts.sum() == pytest.approx(budget, rel=1e-12)
-        assert (found.counts >= laws.smallest).all()
-        assert (found.counts[found.pinned] == laws.smallest[found.pinned]).all()
-        gain = laws.gamma / laws.base * (found.counts / laws.base + laws.alpha) ** (-laws.gamma - 1)
-        np.testing.assert_allclose(gain[~found.pinned], gain.max(), rtol=1e-6)
+        free = found > laws.smallest
+        pinned += (~free).sum()
+        assert found.sum() == pytest.approx(budget, rel=1e-12)
+        assert (found >= laws.smallest).all()
+        gain = laws.gamma / laws.base * (found / laws.base + laws.alpha) ** (-laws.gamma - 1)
+        np.testing.assert_allclose(gain[free], gain.max(), rtol=1e-6)
         other = optimize.minimize(
             lambda n, laws: relative_loss(laws, n * laws.base.sum()),
             laws.base / laws.base.sum() * budget / laws.base.sum(),
@@ -117,17 +118,17 @@ def test_the_optimum_meets_its_conditions_and_is_that_of_scipy() -> None:
         )
         if other.success:
             compared += 1
-            assert relative_loss(laws, found.counts) <= other.fun + 1e-9
+            assert relative_loss(laws, found) <= other.fun + 1e-9
     assert pinned > 20
     assert compared > 20
 
 
 def test_domains_that_bring_nothing_stay_at_their_bounds() -> None:
-    found = optimal_counts(laws_of([0.3, 0.0, 0.6], [0.0, 0.0, 0.5], [100, 300, 200]))
-    assert found.counts[1] == pytest.approx(100)
-    assert found.pinned.tolist() == [False, True, False]
-    one = optimal_counts(laws_of([0.5], [0.2], [10]))
-    assert one.counts.tolist() == pytest.approx([10])
+    laws = laws_of([0.3, 0.0, 0.6], [0.0, 0.0, 0.5], [100, 300, 200])
+    found = optimal_counts(laws)
+    assert found[1] == pytest.approx(100)
+    assert (found <= laws.smallest).tolist() == [False, True, False]
+    assert optimal_counts(laws_of([0.5], [0.2], [10])).tolist() == pytest.approx([10])
 
 
 def test_laws_that_do_not_fall_have_no_optimum() -> None:
@@ -164,25 +165,59 @@ def test_a_far_extrapolation_does_not_overflow() -> None:
     np.testing.assert_allclose(extrapolate(first, second, 1e300), [1, 0, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("first", "budget", "message"),
-    [
-        ([1, 2], 6, "that of the second optimum, actual 6"),
-        ([1, 2], np.inf, "finite budget"),
-        ([1, 2], np.nan, "finite budget"),
-        ([3, 4], 9, "budgets that grow, actual 7, 7"),
-    ],
-)
-def test_bad_extrapolations(first: list, budget: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        extrapolate(np.array(first), np.array([3, 4]), budget)
-
-
 def test_the_targets_own_domain_wins(problem: Problem) -> None:
     found = fit_autoscale(problem, AutoScaleConfig())
     assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     small, large = found.details["steps_of_the_base_runs"]
     assert large == 2 * small
     assert found.details["fits"][0]["birds"] != "none"
-    spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
+    spent = steps_spent(problem)
     assert 0.9 * 800 < spent <= 1.05 * 800, "whole steps: half a step off at most in each run"
+
+
+def authors_table(rows: np.ndarray) -> RunsTable:
+    """The authors' figures as shares and losses, in another order, the shares rounded."""
+    counts = probe_counts(np.full(7, 1 / 7), cut=0.2)
+    return RunsTable(
+        runs=tuple(str(n) for n in range(15)),
+        domains=tuple("abcdefg"),
+        weights=(counts / counts.sum(1, keepdims=True))[rows].round(5),
+        targets=("perplexity",),
+        losses=AUTHORS[rows][:, None],
+    )
+
+
+def test_the_authors_table_leads_to_their_optimum_in_any_order() -> None:
+    rows = np.random.default_rng(0).permutation(15)
+    table = authors_table(rows)
+    counts, order = counts_of(table.weights)
+    np.testing.assert_array_equal(rows[order], np.arange(15))
+    np.testing.assert_allclose(7 * counts, probe_counts(np.ones(7), cut=0.2), rtol=1e-3)
+    found = fit_table(table, "perplexity")
+    np.testing.assert_allclose(7 * np.array(found.mixture.weights), AUTHORS_OPTIMUM, atol=2e-3)
+    assert found.details["cut"]["a"] == pytest.approx(0.2, rel=1e-3), "the table's own"
+    assert found.details["grown"]["g"] == pytest.approx(3, rel=1e-3)
+
+
+@pytest.mark.parametrize("change", ["fewer", "two domains", "another", "negative loss"])
+def test_tables_that_are_not_autoscales_are_refused(change: str) -> None:
+    table = authors_table(np.arange(15))
+    weights, losses = table.weights.copy(), table.losses.copy()
+    if change == "fewer":
+        weights, losses = weights[:14], losses[:14]
+    elif change == "two domains":
+        weights = weights[:5, :2] / weights[:5, :2].sum(1, keepdims=True)
+        losses = losses[:5]
+    elif change == "another":
+        weights[3] = np.random.default_rng(0).dirichlet(np.ones(7))
+    else:
+        losses[2] = -1
+    changed = RunsTable(
+        runs=tuple(map(str, range(len(weights)))),
+        domains=tuple("abcdefg"[: weights.shape[1]]),
+        weights=weights / weights.sum(1, keepdims=True),
+        targets=("t",),
+        losses=losses,
+    )
+    with pytest.raises(DataError, match=r"Expected AutoScale's runs|losses > 0 of t"):
+        fit_table(changed, "t")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tiny import steps_spent
 
 from bydore_pyro.baselines import mde
 from bydore_pyro.baselines.mde import MDEConfig, draw_mixtures, fit_mde, mixture_of_experts_loss
 from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.baselines.proxy_runs import expert_losses, target_shares, train_mixtures
 
 
 def test_the_feature_is_the_loss_of_mixed_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,19 +45,22 @@ def test_the_targets_own_domain_wins(problem: Problem) -> None:
     fit = fit_mde(problem, MDEConfig(mde_proxies=20, mde_candidates=2000))
     assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     assert fit.details["spearman_of_feature_and_loss"] > 0.8
-    spent = problem.cost.report()["flops"] / (3 * problem.flops_per_sequence * 8)
+    spent = steps_spent(problem)
     assert 0.9 * 800 < spent <= 800
 
 
 def test_the_feature_of_an_expert_is_its_run(problem: Problem) -> None:
-    (run,) = train_runs(
-        problem, [PlannedRun(weights={"greek": 1.0}, steps=5, seed=0, keep_tokens=True)], "x"
-    )
-    tokens = run.token_losses()["birds"].ravel()[None].astype(float)
-    alone = mixture_of_experts_loss(tokens, np.ones((1, 1)), np.full(tokens.size, 1 / tokens.size))
-    assert alone[0] == pytest.approx(run.target_loss(problem.target), rel=1e-6)
+    place = problem.names.index("greek")
+    alone = np.eye(len(problem.names))[[place]]
+    (run,) = train_mixtures(problem, alone, 5, "x", keep_tokens=True)
+    losses = expert_losses(problem, 5, "x")["birds"]
+    np.testing.assert_array_equal(losses[place], run.token_losses()["birds"])
+    shares = target_shares(problem.target, {"birds": losses[0].size})
+    tokens = losses.reshape(len(losses), -1).astype(float)
+    feature = mixture_of_experts_loss(tokens, alone, shares)
+    assert feature[0] == pytest.approx(run.target_loss(problem.target), rel=1e-6)
 
 
-def test_too_many_proxies(problem: Problem) -> None:
-    with pytest.raises(DataError, match="for mde"):
-        fit_mde(problem, MDEConfig(mde_proxies=5000))
+def test_the_texts_of_a_domain_share_it_evenly() -> None:
+    shares = target_shares({"a": 1.0, "b": 3.0}, {"a": 2, "b": 3})
+    np.testing.assert_allclose(shares, [1 / 8] * 2 + [1 / 4] * 3)

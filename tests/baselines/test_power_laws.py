@@ -26,7 +26,6 @@ def test_laws_pass_through_planted_points_and_are_the_planted_ones_where_these_a
             if losses[1 + k] - losses[5 + k] < 1e-5:
                 continue  # the three points are one
             assert found.fits[k] == "exact"
-            assert found.misfit[k] < 1e-9
             assert found.constant[k] == pytest.approx(1 - (1 + found.alpha[k]) ** -found.gamma[k])
             more_gamma = found.gamma[k] / gamma[k] - 1
             more_alpha = (found.alpha[k] - alpha[k]) / (1 + alpha[k])
@@ -75,7 +74,6 @@ def test_degenerate_fits_are_told(relative: tuple[float, float], fit: str) -> No
     x = np.array([1 / 3, 1, 3])
     law = (x + laws.alpha[0]) ** -laws.gamma[0] + laws.constant[0]
     gap = np.abs(law - [relative[0], 1, relative[1]]).max()
-    assert laws.misfit[0] == pytest.approx(gap, abs=1e-12)
     assert (gap < 1e-9) == (fit == "exact" or relative == (1.0, 1.0))
 
 
@@ -93,28 +91,3 @@ def test_the_nearest_law_is_that_of_least_squares(relative: tuple[float, float])
 
     found = squares(laws.alpha, laws.gamma[:, None][:, 0])
     assert found <= squares(alpha, gamma).min() + 1e-8
-
-
-@pytest.mark.parametrize(
-    ("counts", "losses", "message"),
-    [
-        ([[3.0], [1.0]], [1, 1], r"counts \(2 K \+ 1, K\), actual \(2, 1\)"),
-        ([3.0, 1.0, 9.0], [1, 1, 1], r"\(2 K \+ 1, K\)"),
-        ([[3.0], [-1.0], [9.0]], [1, 1, 1], "counts > 0"),
-        ([[3.0], [np.nan], [9.0]], [1, 1, 1], "finite counts"),
-        ([[3.0], [1.0], [9.0]], [1, 1], r"losses \(3,\), actual \(2,\)"),
-        ([[3.0], [1.0], [9.0]], [1, 1, np.inf], "finite losses"),
-        ([[3.0], [1.0], [9.0]], [1, 0, 1], "losses > 0"),
-        ([[3.0], [9.0], [1.0]], [1, 1, 1], "each domain cut, each domain grown"),
-        ([[3, 3], [1, 3], [3, 1], [9, 3], [4, 9]], [1] * 5, "leave the others unchanged"),
-    ],
-)
-def test_bad_tables(counts: list, losses: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        fit_power_laws(np.array(counts), np.array(losses))
-
-
-def test_counts_may_be_rounded() -> None:
-    counts = np.array([[300, 600], [100, 599], [300, 200], [900, 602], [300, 1800]])
-    losses = np.array([3, 3.1, 3.2, 2.9, 2.8])
-    assert fit_power_laws(counts, losses).fits == ("exact", "exact")

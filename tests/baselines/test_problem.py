@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny import make_problem
 
-from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.problem import Fit, Problem, by_name
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.utils.errors import DataError
 
@@ -35,6 +35,7 @@ def test_mixtures_carry_the_hashes_of_their_tokens(problem: Problem) -> None:
     assert mixture.tokenizer == problem.corpus.tokenizer_sha256
     assert mixture.data_sha256 == problem.corpus.sha256
     assert Fit(mixture=mixture).trajectory is None
+    assert by_name(problem.names, np.arange(4.0))[problem.names[2]] == 2.0
 
 
 def test_text_for_proxies_that_repeat_as_the_run_does(problem: Problem) -> None:
@@ -59,6 +60,5 @@ def test_natural_shares_and_evaluated_domains(corpus: TokenStore, tmp_path: Path
     assert problem.evaluated == ("greek", "birds")
     tokens = [len(corpus.train[name]) for name in corpus.names]
     np.testing.assert_allclose(problem.token_shares, np.array(tokens) / sum(tokens))
-    assert problem.flops_per_sequence > 0
     assert problem.domains(3).names == corpus.names
     assert problem.device.type == "cpu"

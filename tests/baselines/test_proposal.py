@@ -12,10 +12,9 @@ from planted_tables import planted
 
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.baselines.proposal import (
-    Distance,
-    distance_to_runs,
     few_runs,
     gain_over,
+    nearest_run,
     proposed,
     with_distance,
     with_intervals,
@@ -155,20 +154,20 @@ def test_a_mixture_that_nothing_was_run_like_says_so() -> None:
     assert told["nearest_run"] == names[int(np.abs(runs - np.eye(4)[0]).sum(1).argmin())]
 
 
-def test_distances_are_those_of_brute_force_and_are_told() -> None:
+def test_distances_are_those_of_brute_force() -> None:
     runs = np.random.default_rng(0).dirichlet(np.full(4, 20.0), 300)
     runs = np.concatenate([runs, runs[:5]])  # copies are no neighbours
     one = runs[3] * 0.999 + 0.001 * np.eye(4)[0]
-    found = distance_to_runs(one, runs)
-    assert found.run == 3
-    assert found.nearest == pytest.approx(np.abs(runs[3] - one).sum() / 2)
+    place, distance = nearest_run(one, runs)
+    assert place == 3
+    assert distance == pytest.approx(np.abs(runs[3] - one).sum() / 2)
     gaps = np.abs(runs[:300, None] - runs[None, :300]).sum(2) / 2 + np.diag(np.full(300, np.inf))
-    assert found.typical == pytest.approx(np.median(gaps.min(1)))
-    assert found.farther_than == pytest.approx((gaps.min(1) < found.nearest).mean())
-    assert not found.far
-    assert "mixtures like this one were run" in found.words("r3")
-    vertex = distance_to_runs(np.eye(4)[0], runs)
-    assert vertex.far
-    assert "nothing like this mixture was run" in vertex.words("r")
-    alone = distance_to_runs(np.full(4, 0.25), np.full((2, 4), 0.25))
-    assert alone == Distance(nearest=0.0, run=0, typical=0.0, farther_than=0.0)
+    names = tuple(f"r{i}" for i in range(305))
+    _, told = with_distance(dataclasses.replace(NAMES, weights=tuple(one.tolist())), names, runs)
+    assert (told["nearest_run"], told["total_variation"]) == ("r3", pytest.approx(distance))
+    assert told["median_among_runs"] == pytest.approx(np.median(gaps.min(1)))
+    assert told["farther_than"] == pytest.approx((gaps.min(1) < distance).mean())
+    assert not told["far"]
+    assert "mixtures like this one were run" in told["words"]
+    _, alone = with_distance(NAMES, ("r", "s"), np.full((2, 4), 0.25))
+    assert alone["total_variation"] == alone["median_among_runs"] == alone["farther_than"] == 0

@@ -1,4 +1,4 @@
-"""What regressions refuse (messages stand in their own tests), and rank correlations."""
+"""What regressions refuse, and rank correlations."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import numpy as np
 import pandas
 import pytest
 
-from bydore_pyro.baselines.regression_input import checked_mixtures, checked_runs, spearman_x100
+from bydore_pyro.baselines.regression_input import require_runs, spearman_x100
+from bydore_pyro.utils.errors import DataError
 
 
-def test_good_input_passes_as_floats() -> None:
-    weights, losses = checked_runs(np.array([[1, 0], [0, 1]]), np.array([3, 4]))
-    assert weights.dtype == losses.dtype == float
-    assert checked_mixtures(np.array([[1, 0]]), 2).shape == (1, 2)
+def test_runs_that_tell_nothing_are_refused() -> None:
+    require_runs(np.array([3.0, 4.0]))
+    for losses, told in (([], "at least 2 runs .*found 0"), ([3.0] * 5, "differ in loss, found 3")):
+        with pytest.raises(DataError, match=told):
+            require_runs(np.array(losses))
 
 
 def test_the_rank_correlation_is_pandas_and_unknown_of_constants() -> None:

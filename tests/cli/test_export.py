@@ -243,15 +243,9 @@ def test_nothing_is_overwritten(
     assert (run / "mixture.json").read_bytes() == before
 
 
-def test_a_mixture_through_a_pipe(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that nobody writes to was waited for without end."""
-    monkeypatch.setattr("bydore_pyro.utils.files.PATIENCE", 0.2)
+def test_a_mixture_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe, file = tmp_path / "pipe", tmp_path / "mixture.json"
     os.mkfifo(pipe)
-    assert "found: nothing instead of names with weights" in refused(capsys, pipe, "--to", "doremi")
-    monkeypatch.setattr("bydore_pyro.utils.files.PATIENCE", 60.0)
     mixture = Mixture(names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()))
     file.write_text(mixture.to_json())
     with subprocess.Popen(["sh", "-c", f"cat {file} > {pipe}"]):

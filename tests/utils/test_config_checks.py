@@ -22,7 +22,6 @@ from bydore_pyro.utils.config_checks import (
     Range,
     option,
     require_fields,
-    require_finite,
     warn_idle,
 )
 
@@ -39,17 +38,11 @@ class Config:
     cases: list[int] = option([1, 2], choices=(1, 2))
 
 
-@pytest.mark.parametrize("rate", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_must_be_finite(rate: float) -> None:
-    require_finite(Config())
-    with pytest.raises(ValueError, match="Expected a finite rate"):
-        require_finite(Config(rate=rate))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"rate": float("nan")}, "Expected a finite rate, actual nan"),
+        ({"rate": -float("inf")}, "Expected a finite rate, actual -inf"),
         ({"count": 0}, "Expected count >= 1, actual 0"),
         ({"cases": [1, 3]}, "Expected cases one of 1, 2, actual 3"),
         ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from bydore_pyro.utils.files import (
     appearing_file,
     appearing_folder,
     content_hash,
-    read_bytes,
     readable,
     remove_half_written,
     require_new_file,
@@ -112,7 +110,13 @@ def test_json_and_yaml_name_nothing_twice() -> None:
     for text in ('{"a": 1, "a": 2}', "x: [{a: 1, a: 2}]"):
         with pytest.raises(DataError, match="found 'a' twice"):
             yaml_or_json(text)
-    for text in ("{", "a: !!python/object/apply:os.getcwd []", "[" * 100_000, "a: b: c"):
+    for text in (
+        "{",
+        "a: !!python/object/apply:os.getcwd []",
+        "[" * 100_000,
+        "a: b: c",
+        "? [a]\n: 1",
+    ):
         with pytest.raises(ValueError, match=r"\S"):
             yaml_or_json(text)
     assert unique_keys([("a", 1)]) == {"a": 1}
@@ -123,20 +127,6 @@ def test_aliases_of_yaml_are_read_once() -> None:
     levels = ["a0: &a0 [1, 2]"]
     levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 11)]
     assert yaml_or_json("\n".join(levels))["a0"] == [1, 2]
-
-
-def test_a_pipe_is_read_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bydore_pyro.utils.files.PATIENCE", 0.2)
-    os.mkfifo(tmp_path / "pipe")
-    assert read_bytes(tmp_path / "pipe") == b""
-    monkeypatch.setattr("bydore_pyro.utils.files.PATIENCE", 60.0)
-    command = f"sleep 0.5; echo one > {tmp_path / 'pipe'}"
-    with subprocess.Popen(["sh", "-c", command]):
-        assert read_bytes(tmp_path / "pipe") == b"one\n"
-    (tmp_path / "file").write_bytes(b"one")
-    assert read_bytes(tmp_path / "file", 2) == b"on"
-    with pytest.raises(OSError, match="No such file"):
-        read_bytes(tmp_path / "nothing")
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_deferred_it_waits_for_the_end_of_a_step(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
     done = []
-    with pytest.raises(Interrupted) as found, ending_on_signals(), deferred("saving") as asked:
+    with pytest.raises(Interrupted) as found, ending_on_signals(), deferred() as asked:
         for step in range(5):
             if step == 2:
                 arrive(number)
@@ -74,7 +74,9 @@ def test_deferred_it_waits_for_the_end_of_a_step(
     assert done == [0, 1, 2]
     assert found.value.exit_code == CODES[number], "the first one counts"
     assert found.value.asked_by_hand == (number == signal.SIGINT)
-    assert capfd.readouterr().err == f"\n{number.name}: saving\n", "told once, at once"
+    assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n", (
+        "told once, at once"
+    )
 
 
 def test_one_that_nobody_asked_for_is_raised_at_the_end() -> None:
