@@ -368,7 +368,7 @@ def test_a_run_goes_on_with_its_own_data(
     with pytest.raises(SystemExit) as exit_:
         main(["search", "--resume", str(out)])
     assert exit_.value.code == 2
-    assert "Expected the data that" in capsys.readouterr().err
+    assert "Expected the data with which" in capsys.readouterr().err
     assert folder_content(out) == untouched
     for wrong in (["--resume", str(tmp_path)], ["--resume"], ["--resume", str(out), "--seed", "3"]):
         with pytest.raises(SystemExit) as exit_:
