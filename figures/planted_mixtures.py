@@ -54,12 +54,13 @@ def draw(content: Mapping[str, Any]) -> Any:
             right.annotate(
                 f"{row['gap_closed']:.0%}", (number, max(row["total_variation"], merged[number])),
                 xytext=(0, 2), textcoords="offset points", ha="center", fontsize=6,
+                rotation=90 if len(x) > 12 else 0,
             )  # fmt: skip
     right.set_xticks(x, [str(row["plant"]) for row in results], fontsize=min(8, 100 / len(x)))
     judged = any(row["gap_closed"] is not None for row in results)
     right.set_xlabel("plant; above the bars: gap in loss that is closed" if judged else "plant")
     right.set_ylabel("total variation")
-    right.margins(y=0.3)
+    right.margins(y=0.45)
     right.legend(loc="upper left")
     panel(right, "b", "distance of the weights")
     domain_legend(figure, names)
