@@ -187,7 +187,7 @@ def test_the_figures_of_the_authors() -> None:
         (["--best", "0"], "", "Expected best in [1, draws]"),
         ([], PRIOR.replace("0.2", "much"), "prior.csv"),
         ([], PRIOR.replace("arxiv", "books"), "found 'arxiv' only in the runs"),
-        ([], PRIOR + "books,0\n", "found 'books' in"),
+        ([], PRIOR + "books,0\n", "found 'books' only in"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

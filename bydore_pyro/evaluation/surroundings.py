@@ -22,6 +22,7 @@ from bydore_pyro.utils import DataError
 
 __all__ = ["guarded", "quiet", "replaced"]
 
+PATIENCE = 3.0  # seconds until a hub that does not answer counts as not there
 # The readers of the package datasets that read plain files; others unpickle, or ask a server.
 READERS = ("json", "csv", "parquet", "text", "arrow")
 
@@ -44,7 +45,8 @@ def guarded(*, hub: bool, code: bool) -> Iterator[None]:
     """Keeps lm-eval from the network and from code of others; templates stay in Jinja's sandbox.
 
     Args:
-        hub: Whether the network may be asked; without it the hub's clients read their cache alone.
+        hub: Whether the network may be asked. Without it, or where the hub does not answer, its
+            clients read their cache alone: they would try for half a minute, task after task.
         code: Whether code that task files name may run. lm-eval's own always may.
 
     Raises:
@@ -52,9 +54,15 @@ def guarded(*, hub: bool, code: bool) -> Iterator[None]:
     """
     import datasets
     import huggingface_hub.constants
+    from huggingface_hub.utils import get_session
     from jinja2.sandbox import SandboxedEnvironment
     from lm_eval import utils
 
+    if hub:
+        try:
+            get_session().head(huggingface_hub.constants.ENDPOINT, timeout=PATIENCE)
+        except Exception:  # of whichever client it uses
+            hub = False
     sandbox = SandboxedEnvironment(undefined=utils.env.undefined, keep_trailing_newline=True)
     sandbox.filters.update(utils.env.filters)
     once = lru_cache(maxsize=1000)(sandbox.from_string)  # lm-eval would compile it for every row

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,9 +31,22 @@ def one_line(error: object, most: int | None = 200) -> str:
 def familiar_errors() -> Iterator[None]:
     """Turns what the block raises for want of disk or memory into an `OSError` that says so.
 
+    A thread of the block that fails so, as one that logs, tells it in a line.
+
     Raises:
         OSError: Instead of a library's own error.
     """
+    before = threading.excepthook
+
+    def told(failed: threading.ExceptHookArgs) -> None:
+        error = failed.exc_value
+        found = error if isinstance(error, OSError) else _familiar(error)
+        if found is None:
+            before(failed)
+        else:
+            print(f"a thread ended: {found}", file=sys.stderr)
+
+    threading.excepthook = told
     try:
         yield
     except OSError:
@@ -40,6 +56,8 @@ def familiar_errors() -> Iterator[None]:
         if found is None:
             raise
         raise found from error
+    finally:
+        threading.excepthook = before
 
 
 def _familiar(error: BaseException | None) -> OSError | None:
@@ -49,6 +67,8 @@ def _familiar(error: BaseException | None) -> OSError | None:
         return OSError(f"Expected enough memory, found too little: {short or 'none is left'}")
     if isinstance(error, ValueError):  # of ours: it says what it has to say
         return None
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):  # of `Path.resolve`
+        return OSError(errno.ELOOP, text)
     system = SYSTEM.search(text)
     if system is not None:
         number = int(system[1] or system[2])

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import datasets
 import huggingface_hub.constants
+import huggingface_hub.utils
 import lm_eval.tasks
 import pytest
 from benchmark_data import write_task
@@ -49,13 +50,22 @@ def test_replaced() -> None:
         pass
 
 
-def test_the_network_is_asked_only_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_network_is_asked_only_where_the_user_says_so_and_the_hub_answers(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    class Session:
+        def head(self, url: str, timeout: float) -> None:
+            if not answers:
+                raise OSError("there is no network")
+
+    monkeypatch.setattr(huggingface_hub.utils, "get_session", Session)
     modules = (datasets.config, huggingface_hub.constants)
     for module in modules:
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
     for hub in (False, True):
         with guarded(hub=hub, code=True):
-            assert {module.HF_HUB_OFFLINE for module in modules} == {not hub}
+            assert {module.HF_HUB_OFFLINE for module in modules} == {not (hub and answers)}
             assert not datasets.config.HF_UPDATE_DOWNLOAD_COUNTS  # a request that nobody asked for
     assert {module.HF_HUB_OFFLINE for module in modules} == {False}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def test_what_the_libraries_say() -> None:
         (SafetensorError("I/O error: No space left on device (os error 28)"), 28, "No space left"),
         (Exception("No space left on device (os error 28)"), 28, "No space left"),
         (RuntimeError("unable to close file, errno = 28, error message = 'x'"), 28, "No space"),
+        (RuntimeError("Symlink loop from '/x'"), 40, "Symlink loop"),
         (SafetensorError("header too small"), None, "Expected a whole file of tensors"),
         (RuntimeError("PytorchStreamWriter failed writing file"), None, "Expected room for"),
         (RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."), None, "died"),
@@ -78,3 +80,14 @@ def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with appearing_folder(tmp_path / "step-1") as aside:
         write_tree(aside, {"a": torch.zeros(2)}, {})
+
+
+def test_a_thread_that_cannot_write_tells_it_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with familiar_errors():
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+    assert capsys.readouterr().err == "a thread ended: [Errno 28] No space left on device\n"
