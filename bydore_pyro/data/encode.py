@@ -39,16 +39,16 @@ def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encod
     return tokens, lengths
 
 
-def _start(folder: Path, dtype: np.dtype) -> None:
+def _start(folder: Path, dtype: np.dtype, parent: int) -> None:
     global _of_worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads decides
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread a process
     _of_worker = (*load_encoder(folder), dtype)
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends a worker whose parent was killed; nothing else would."""
+    """Ends a worker whose parent was killed, before the worker ran or since; nothing else would."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -113,7 +113,10 @@ def encoding(folder: Path, dtype: np.dtype, processes: int) -> Iterator[Encoder]
         function = partial(encode, *load_encoder(folder), dtype)
     else:
         executor = ProcessPoolExecutor(
-            processes, get_context("spawn"), initializer=_start, initargs=(folder, dtype)
+            processes,
+            get_context("spawn"),
+            initializer=_start,
+            initargs=(folder, dtype, os.getpid()),
         )
         function = _encode_in_worker
         _start_workers(executor, processes)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bydore_pyro.data.encode import Encoder, encode, encoding
+from bydore_pyro.data.encode import Encoder, _start, encode, encoding
 from bydore_pyro.data.tokenizer import load_encoder, train_tokenizer
 
 TEXTS = [f"text number {i} — ü " * (i % 7) for i in range(60)]
@@ -46,3 +50,13 @@ def test_batches_come_back_in_order(folder: Path, processes: int) -> None:
         expected = encode(tokenizer, end, np.dtype("<u4"), batches[label])
         np.testing.assert_array_equal(tokens, expected[0])
         np.testing.assert_array_equal(lengths, expected[1])
+
+
+def test_a_worker_whose_parent_is_gone_before_it_runs_ends(folder: Path) -> None:
+    another = 0  # no process has this number
+    start = (folder, np.dtype("<u2"), another)
+    with (
+        ProcessPoolExecutor(1, get_context("spawn"), initializer=_start, initargs=start) as pool,
+        pytest.raises(BrokenProcessPool),
+    ):
+        pool.submit(time.sleep, 60).result()
