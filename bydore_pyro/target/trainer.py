@@ -57,6 +57,15 @@ class SequentialTrainer(Trainer):
         own = torch.tensor([value], device=self.accelerator.device)
         return int(self.accelerator.gather(own).max())
 
+    def train(self, *arguments: Any, **options: Any) -> Any:
+        """Trains; ends the line of the bar also on an error, which is told on a line of its own."""
+        try:
+            return super().train(*arguments, **options)
+        finally:
+            for callback in self.callback_handler.callbacks:
+                if (bar := getattr(callback, "training_bar", None)) is not None:
+                    bar.close()
+
     def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler[int]:
         return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
 
