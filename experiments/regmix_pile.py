@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from common import markdown, run_main
+from regmix_optimum import intervals_of, optimum_json, optimum_table
 from regmix_subsets import (
     LARGE_SUBSETS,
     SIZES,
@@ -31,10 +32,8 @@ from bydore_pyro.baselines import (
     GaussianProcess,
     PointRegression,
     RunsTable,
-    SimulatedOptimum,
     fit_gaussian_process,
     fit_regression,
-    interval_of_run,
     prior_of,
     read_runs,
     spearman_x100,
@@ -42,7 +41,6 @@ from bydore_pyro.baselines import (
 
 # The door would give the module of that name.
 from bydore_pyro.baselines.simulated_optimum import simulated_optimum
-from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import (
     DataError,
     RunFolder,
@@ -213,70 +211,6 @@ def correlations_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     return markdown(["target", *REGRESSIONS], rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Intervals:
-    """How sure a regression is of its optimum.
-
-    Args:
-        loss: Low and high of what a run on the optimum would measure ``(2,)``, nats per token.
-        weights: Low and high of every weight ``(K, 2)``.
-    """
-
-    loss: np.ndarray
-    weights: np.ndarray
-
-
-def intervals_of(model: AnyRegression, optimum: SimulatedOptimum) -> Intervals | None:
-    """Returns the central intervals of an optimum, None where the regression knows none."""
-    if optimum.weights_draws is None:
-        return None
-    tails = [(1 - HDI_PROBABILITY) / 2, (1 + HDI_PROBABILITY) / 2]
-    return Intervals(
-        loss=interval_of_run(model, optimum.weights[None])[0],
-        weights=np.quantile(optimum.weights_draws, tails, axis=0).T,
-    )
-
-
-def optimum_table(
-    prior: np.ndarray,
-    train: RunsTable,
-    optima: Mapping[str, SimulatedOptimum],
-    process: Intervals | None,
-) -> str:
-    """Returns the optima as Markdown: the weights, and at the end the predicted loss."""
-    header = ["domain", "prior", *REGRESSIONS, f"its {HDI_PROBABILITY:.0%} interval"]
-    rows = []
-    for place, name in enumerate(train.domains):
-        weights = [f"{optima[kind].weights[place]:.4f}" for kind in REGRESSIONS]
-        own = None if process is None else process.weights[place]
-        rows.append([name, f"{prior[place]:.4f}", *weights, interval(own, digits=4)])
-    losses = [f"{optima[kind].loss:.3f}" for kind in REGRESSIONS]
-    last = interval(None if process is None else process.loss, digits=3)
-    rows.append(["predicted loss", "", *losses, last])
-    return markdown(header, rows)
-
-
-def interval(ends: np.ndarray | None, digits: int) -> str:
-    """Returns an interval as text, nothing where there is none."""
-    return "" if ends is None else " to ".join(f"{end:.{digits}f}" for end in ends)
-
-
-def optimum_json(
-    train: RunsTable, optimum: SimulatedOptimum, ends: Intervals | None
-) -> dict[str, Any]:
-    """Returns an optimum as plain values."""
-    content: dict[str, Any] = {
-        "weights": dict(zip(train.domains, optimum.weights.tolist(), strict=True)),
-        "predicted_loss_nats_per_token": optimum.loss,
-    }
-    if ends is not None:
-        content["interval_probability"] = HDI_PROBABILITY
-        content["loss_interval_nats_per_token"] = ends.loss.tolist()
-        intervals = ends.weights.tolist()
-        content["weights_intervals"] = dict(zip(train.domains, intervals, strict=True))
-    return content
-
-
 def correlate(
     train: RunsTable, tests: Mapping[str, RunsTable], stopping: str, run: RegMixPileConfig
 ) -> tuple[dict[str, dict[str, dict[str, Any]]], dict[str, AnyRegression]]:
@@ -411,13 +345,12 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     )
     if run.subsets:
         sizes = SIZES[:1] if run.smoke else SIZES
-        optimum, found = coverage(
-            *(joined(train, tests[own]), run.simulated, prior, draws, run.subsets, sizes)
-        )
+        measured = joined(train, tests[own])
+        optimum, found = coverage(measured, run.simulated, prior, draws, run.subsets, sizes)
         content["subsets"] = coverage_json(train.domains, optimum, found)
         text += (
             f"\nHow often the 94 % intervals of {run.subsets} subsets hold the optimum of all "
-            f"{len(train.runs) + len(tests[own].runs)} runs:\n\n"
+            f"{len(measured.runs)} runs:\n\n"
             f"{coverage_table(train.domains, optimum, found)}"
         )
     folder.write_json("config.json", {"name": "regmix_pile", "run": config})

@@ -138,6 +138,7 @@ def test_every_experiment_is_run_here() -> None:
         "compare_targets",
         "convergence_problems",
         "paper_scale",
+        "regmix_optimum",
         "regmix_subsets",
     }
     assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS, ALL_OF_THEM}

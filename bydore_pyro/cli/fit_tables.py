@@ -73,7 +73,7 @@ def fit_table_of_runs(
     large = None if scale_up_to is None else _large_runs(Path(scale_up_to), table, metrics)
     with tqdm(desc="fit and optima", unit="step", mininterval=0.5) as bar:
         regressed = regress_runs(table, target, config.choice, progress=bar.update)
-        found = fit_runs(*(table, target, prior, config, regressed), caps=caps, progress=bar.update)
+        found = fit_runs(table, target, prior, config, regressed, caps=caps, progress=bar.update)
     model: Any = regressed.model
     more: dict[str, Any] = {"metrics": dict(metrics)} if len(metrics) > 1 else {}
     if large is not None:

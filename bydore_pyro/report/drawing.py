@@ -150,7 +150,9 @@ def trace(
 def word_trace(x: float, y: float, look: Look) -> dict[str, Any]:
     """Returns a domain's name, which ends at a point, above it."""
     return trace(
-        *([x], [y], look),
+        [x],
+        [y],
+        look,
         mode="text",
         text=[escaped(look.name, SHORT)],
         textposition="top left",

@@ -63,10 +63,8 @@ def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | Non
     traces: list[dict[str, Any]] = []
     for row, name in enumerate(order):
         look = dataclasses.replace(looks[name], dash="solid")
-        told, bars = (
-            f"{escaped(name)}: {number(weights[name], 4)}",
-            list[tuple[int, float, float]](),
-        )
+        told = f"{escaped(name)}: {number(weights[name], 4)}"
+        bars: list[tuple[int, float, float]] = []
         points = [(weights[name], "diamond", 10)]
         if name in free:
             told += f"<br>free of the cap {number(free[name], 4)}"
@@ -115,7 +113,8 @@ def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | 
         if record.by_matching:  # weights stay between rounds
             one["line"]["shape"] = "hv"
         traces.append(one)
-    room, placed = 0.07 * float(means.max()), list[float]()
+    room = 0.07 * float(means.max())
+    placed: list[float] = []
     for k, look in _largest(trajectory, means[-1], looks)[:MOST_WORDS]:
         y = float(means[-1, k])
         if all(abs(y - other) > room for other in placed):
@@ -197,7 +196,8 @@ def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
 
 def lengths_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
     """Draws the weights over the lengths of runs, with their intervals; None of fewer than two."""
-    lengths, traces = record.lengths, list[dict[str, Any]]()
+    lengths = record.lengths
+    traces: list[dict[str, Any]] = []
     drawn = [name for name in record.largest_by_length if name in looks][:MOST_DRAWN]
     if not drawn:
         return None
