@@ -69,7 +69,7 @@ def draw_step(axes: Any) -> None:
         (3.1, upper, 2.5, NET): "prior network\nTransformer over\nthe K domains, Φ",
         (6.4, upper, 2.5, BOX): "$\\beta_k \\sim$ Gamma$(a_k, b_k)$\nconcentrations",
         (9.7, upper, 2.5, BOX): "$w \\sim$ Dirichlet$(\\beta)$\nthe K weights",
-        (9.7, lower, 2.5, DATA): "n sequences,\n$n_k \\approx n\\, w_k$ of domain k",
+        (9.7, lower, 2.5, DATA): "n sequences:\n$n_k \\approx n\\, w_k$\nof domain k",
         (6.4, lower, 2.5, NET): "proxy model: one\ntraining step of $\\theta$",
         (3.1, lower, 2.5, BOX): "hypergradient\n$g = -\\,\\partial L_{val} / \\partial w$",
         (0.1, lower, 2.2, DATA): "validation text\n(what the model\nis to be good at)",
