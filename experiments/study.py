@@ -28,12 +28,12 @@ from bydore_pyro.utils import (
 
 ABOUT = """Run the study's experiments, --jobs at once and each in its own folder. Keep the results
 that the figures need, and draw every figure and table. If it is interrupted, the same command
-continues where it stopped and does not repeat finished experiments. It takes about two hours on 2
+continues where it stopped and does not repeat finished experiments. It takes about four hours on 2
 cores, by an estimate from its parts."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
-    "compare": [],
+    "compare": ["--targets", "case1", "case2", "planted", "scarce"],
     "assumptions": [],
     "plants": ["--plants", "20", "--fresh", "0"],
     "probabilistic": [],
