@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,9 @@ from regmix_subsets import joined
 from tqdm import tqdm
 
 from bydore_pyro.baselines import BATCH, RunsTable, fit_gaussian_process, next_mixtures, read_runs
-from bydore_pyro.utils import RunFolder, option, provenance, require_fields, tell
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import results_of
+from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 ABOUT = """Compare the adaptive design of bydore fit --adaptive with a fixed one. The measured runs
 of a table are the pool. A design picks runs from it, and sees only the losses of the runs that it
@@ -209,7 +210,7 @@ def at(curve: Mapping[str, Any], runs: int) -> str:
 
 def adaptive(options: AdaptiveOptions) -> None:
     """Runs both designs and writes the results."""
-    run, start = options.run, time.perf_counter()
+    run, cost = options.run, Cost()
     folder = RunFolder(Path(run.out or f"runs/adaptive-{time.strftime('%Y%m%d-%H%M%S')}"))
     train = read_runs(Path(run.tables), "train", scale=run.scale)
     test = read_runs(Path(run.tables), "test", scale=run.scale)
@@ -221,22 +222,16 @@ def adaptive(options: AdaptiveOptions) -> None:
     tell(f"{len(pool.runs)} runs of {len(pool.domains)} domains")
     total = len(run.targets) * run.seeds
     with tqdm(total=total, desc="designs", unit="seed", mininterval=0.5) as bar:
-        results = {target: of_target(pool, target, run, bar) for target in run.targets}
-    config = dataclasses.asdict(run)
-    del config["tables"], config["out"]
+        results = {}
+        for target in run.targets:
+            with cost.part(target):
+                results[target] = of_target(pool, target, run, bar)
     text = tables(results)
-    folder.write_json("config.json", {"name": "adaptive", "run": config})
-    folder.write_json(
-        "results.json",
-        {
-            "pool": len(pool.runs),
-            "batch": BATCH,
-            "targets": results,
-            "config": config,
-            "seconds": time.perf_counter() - start,
-            **provenance(("scikit-learn", "scipy")),
-        },
-    )
+    content: dict[str, Any] = {"pool": len(pool.runs), "batch": BATCH, "targets": results}
+    # The repetitions' seeds are 0, 1, 2, ...
+    content = results_of(content, options, 0, cost, ("scikit-learn", "scipy"))
+    folder.write_json("config.json", {"name": "adaptive", **content["config"]})
+    folder.write_json("results.json", content)
     folder.write_text("table.md", text.lstrip())
     print(text)
     print(drawn_by("adaptive_design", folder))

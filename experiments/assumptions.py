@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, markdown, results_of, run_main
+from common import drawn_by, markdown, run_main
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost, Proxy, train_on_mixture
-from bydore_pyro.runs import Options, begin_run, domains_of, language_model, load_domains
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    domains_of,
+    language_model,
+    load_domains,
+    results_of,
+)
 from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and
@@ -82,10 +89,9 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
         "domains": list(names),
         "mixtures": mixtures,
         "losses": curves,
-        "cost": cost.report(),
         **findings(np.array(tokens, float), curves, list(names)),
     }
-    results = results_of(options, **results)
+    results = results_of(results, options, options.run.seed, cost)
     folder.write_json("results.json", results)
     folder.write_text("table.md", results_table(results))
     print(results_table(results))

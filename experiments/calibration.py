@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from calibration_pools import pools_of
+from calibration_pools import SKETCHING, pools_of
 from calibration_posterior import (
     bands,
     exact_draws,
@@ -23,14 +23,15 @@ from calibration_posterior import (
     split_r_hat,
 )
 from calibration_targets import COUNTINGS, DESIGNS, KINDS, REGIMES, Target, split, targets_of
-from common import drawn_by, markdown, results_of, run_main
+from common import drawn_by, markdown, run_main
 from torch import Tensor
 from tqdm import tqdm
 
 from bydore_pyro.analysis import MOVES
 from bydore_pyro.core import corrected_draws, mixture_model
 from bydore_pyro.data import Domains
-from bydore_pyro.runs import Options, begin_run, load_domains
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import Options, begin_run, load_domains, results_of
 from bydore_pyro.search import MatchingPosterior
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
@@ -117,8 +118,9 @@ def calibration(options: CalibrationOptions, resume: Path | None) -> None:
         "cells": json.loads(noted.read_text(encoding="utf-8")),
         "guide": by_guide(options, targets, options.calibration.by_guide),
     }
-    results = plain(results)
-    folder.write_json("results.json", results_of(options, **results))
+    results, cost = plain(results), Cost()
+    cost.add(json.loads((folder.path / SKETCHING).read_text(encoding="utf-8")))
+    folder.write_json("results.json", results_of(results, options, options.run.seed, cost))
     table = results_table(results)
     folder.write_text("table.md", table)
     print(table)

@@ -17,6 +17,7 @@ from bydore_pyro.runs import Options, domains_of, language_model
 from bydore_pyro.utils import RunFolder, appearing_file
 
 SIDES = ("measured", "held_out")
+SKETCHING = "sketching.json"  # what it cost, by part
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ def pools_of(
     domains, found = sequences_of(options, corpus, counts)
     documents = {s: {n: d for n, (_, d) in rows.items()} for s, rows in found.items()}
     paths = {step: folder.path / f"sketches-{step}.pt" for step in options.search.measured_steps}
-    if not all(path.exists() for path in paths.values()):
-        _sketch(options, domains, found, paths)
+    if not all(path.exists() for path in (*paths.values(), folder.path / SKETCHING)):
+        folder.write_json(SKETCHING, _sketch(options, domains, found, paths))
     # Only tensors, which `weights_only` reads.
     loaded: list[Any] = [torch.load(path, weights_only=True) for path in paths.values()]
     return [Pools(sketches, documents) for sketches in loaded]
@@ -86,8 +87,8 @@ def _sketch(
     domains: Domains,
     found: Mapping[str, Mapping[str, tuple[Tensor, Tensor]]],
     paths: Mapping[int, Path],
-) -> None:
-    """Trains, and writes the sketches of the steps whose files are missing."""
+) -> dict[str, Any]:
+    """Trains, and writes the sketches of the steps whose files are missing; returns the cost."""
     seed, config = options.run.seed, options.search
     proxy = Proxy(language_model(options, domains.corpus.vocabulary, seed), options.proxy)
     sketch = GradientSketch(proxy, config.sketch_size, seed)
@@ -106,3 +107,4 @@ def _sketch(
         }
         with appearing_file(paths[step]) as aside:
             torch.save(sketches, aside)
+    return proxy.cost.report()["parts"]

@@ -41,7 +41,6 @@ from bydore_pyro.utils import (
     appearing_file,
     one_line_errors,
     parse_options,
-    provenance,
     resumed_options,
     resumed_run,
     tell,
@@ -190,7 +189,8 @@ def fresh_models(
 ) -> dict[str, list[FinishedRun]]:
     """Returns `count` models trained on each mixture, which tell their losses, by its name.
 
-    All mixtures get the same seeds, which no search uses. Finished models are kept, as proxies are.
+    All mixtures get the same seeds, which no search uses. Finished models are kept, as proxies are;
+    the problem's counter counts them too.
     """
     problem = dataclasses.replace(
         problem, validation_sequences=JUDGED * problem.validation_sequences
@@ -216,13 +216,6 @@ def pruned(mixture: Mixture) -> dict[str, float] | None:
     except DataError:
         return None
     return weights if 0 in weights.values() else None
-
-
-def results_of(options: Options, **content: Any) -> dict[str, Any]:
-    """Returns an experiment's results with their origin: options, seed, versions, commit."""
-    parts = options.as_dict()
-    parts["run"] = {k: v for k, v in parts["run"].items() if k not in ("out", "cache")}
-    return {**content, "seed": options.run.seed, "config": parts, **provenance()}
 
 
 def run_variants(

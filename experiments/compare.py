@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, fresh_models, pruned, results_of, run_main
+from common import drawn_by, fresh_models, pruned, run_main
 from compare_tables import LINEAR, PRUNED, standings, standings_table, target_table
 from compare_targets import HELD_OUT, TARGETS, Target, posed, target_named, text_of_targets
 
@@ -18,6 +18,7 @@ from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import FinishedRun, Fit, Problem, SingleConfig
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     METHODS,
     MethodOptions,
@@ -26,6 +27,7 @@ from bydore_pyro.runs import (
     fit,
     problem_of,
     processes,
+    results_of,
 )
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
@@ -91,10 +93,12 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
     if resume is None:
         folder.write_config("compare", options.as_dict(), tell)
     results: dict[str, Any] = {}
+    cost = Cost()
     for name in options.compare.targets:
-        results[name] = one_target(options, folder, corpus, name)
+        results[name] = one_target(options, folder, corpus, name, cost)
         found = standings(results)
-        content = results_of(options, targets=results, steps=steps, standings=found)
+        content = {"targets": results, "steps": steps, "standings": found}
+        content = results_of(content, options, options.run.seed, cost)
         folder.write_json("results.json", content)
     tables = [target_table(name, result) for name, result in results.items()]
     table = "\n".join([*tables, standings_table(found)])
@@ -105,9 +109,12 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
 
 
 def one_target(
-    options: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str
+    options: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str, cost: Cost
 ) -> dict[str, Any]:
-    """Returns what every method finds for a target, and the losses of fresh models on it."""
+    """Returns what every method finds for a target, and the losses of fresh models on it.
+
+    `cost` counts all of it, and proxies that methods or targets share for each of them.
+    """
     target = target_named(name)
     own, corpus = posed(options, corpus, target)
     if target.scarce is not None:  # proxies read text as often as the run will
@@ -126,6 +133,7 @@ def one_target(
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
         processes(own).wait()  # until it is there for all processes
         found[label] = json.loads(noted.read_text(encoding="utf-8"))
+        cost.add(found[label]["cost"]["parts"])
         if method == "bydore":
             search = folder.path / f"search-{plain}"
             weights = pruned(Mixture.from_json(search / "mixture.json"))
@@ -133,10 +141,9 @@ def one_target(
                 # What the whole mixture's uncertainty and path were, the pruned one's are not.
                 unknown = dict.fromkeys(("standard_deviation", "jitter", "jitter_second_half",
                                          "trajectory"))  # fmt: skip
-                cost = found[label]["cost"]
                 found[PRUNED] = {
                     "weights": weights,
-                    "cost": cost,
+                    "cost": found[label]["cost"],
                     **unknown,
                     "details": {},
                 }
@@ -144,7 +151,7 @@ def one_target(
     trained = domains_of(own, corpus, 0).names
     if set(target.validation) <= set(trained) and len(target.validation) > 1:
         judged["the target's own shares"] = dict(target.validation)
-    runs = judge(own, corpus, folder, name, judged)
+    runs = judge(own, corpus, folder, name, judged, cost)
     result = {
         "validation": dict(target.validation),
         "methods": found,
@@ -209,10 +216,13 @@ def judge(
     folder: RunFolder,
     name: str,
     mixtures: Mapping[str, Mapping[str, float]],
+    cost: Cost,
 ) -> dict[str, list[FinishedRun]]:
     """Returns the fresh models on each mixture, which tell their losses, seed by seed."""
     problem = problem_on(options, corpus, folder)
-    return fresh_models(problem, mixtures, options.compare.target_seeds, f"{name}: fresh models")
+    runs = fresh_models(problem, mixtures, options.compare.target_seeds, f"{name}: fresh models")
+    cost.add(problem.cost.report()["parts"], prefix="fresh_")
+    return runs
 
 
 if __name__ == "__main__":

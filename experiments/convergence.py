@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import drawn_by, markdown, results_of, run_main
+from common import drawn_by, markdown, run_main
 from convergence_problems import FrozenProxy, KnownGradients, Problem
 from tqdm import tqdm
 
@@ -21,7 +21,7 @@ from bydore_pyro.core import (
     finite_difference,
     mixture_model,
 )
-from bydore_pyro.runs import SMOKE, Options, begin_run, load_domains
+from bydore_pyro.runs import SMOKE, Options, begin_run, load_domains, results_of
 from bydore_pyro.utils import option, require_fields, tell, warn_idle
 
 ABOUT = """Measure the two rates of the convergence theorem. The error of the finite-difference
@@ -173,7 +173,7 @@ def convergence(options: ConvergenceOptions) -> None:
             rates = stationarity(problem, config, options.run.seed)
         with proxy.cost.part("hypergradient"):
             found[name] = {"bias": bias(problem), "stationarity": rates}
-    results = results_of(options, problems=found, cost=proxy.cost.report())
+    results = results_of({"problems": found}, options, options.run.seed, proxy.cost)
     folder.write_json("results.json", results)
     rows = [
         [

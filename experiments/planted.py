@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common import results_of, run_main, verify
+from common import run_main, verify
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import Mixture, total_variation
@@ -21,6 +21,7 @@ from bydore_pyro.runs import (
     domains_of,
     is_finished,
     load_domains,
+    results_of,
     search_in,
     uniform_weights,
 )
@@ -50,9 +51,10 @@ def planted(options: Options, resume: Path | None) -> None:
     for seed in range(options.run.seed, options.run.seed + SEARCHES):
         seeded = dataclasses.replace(options, run=dataclasses.replace(options.run, seed=seed))
         rows.append(one_search(seeded, domains.corpus, folder.path / f"seed-{seed}", known, cost))
+        cost.add(rows[-1]["search"]["parts"])
     shares = options.run.validation_shares()
-    content = {"planted": shares, "known": known, "seeds": rows, "verification": cost.report()}
-    folder.write_json("results.json", results_of(options, **content))
+    content = {"planted": shares, "known": known, "seeds": rows}
+    folder.write_json("results.json", results_of(content, options, options.run.seed, cost))
     table = results_table(shares, rows)
     folder.write_text("table.md", table)
     print(table)

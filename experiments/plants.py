@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, fresh_models, markdown, results_of, run_main
+from common import drawn_by, fresh_models, markdown, run_main
 from planted import gap_closed
 
 from bydore_pyro.baselines import Problem
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, total_variation
+from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     Options,
     begin_run,
@@ -25,6 +26,7 @@ from bydore_pyro.runs import (
     is_finished,
     language_model,
     load_domains,
+    results_of,
     search_in,
     uniform_weights,
 )
@@ -115,7 +117,7 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     if resume is None:
         folder.write_config("plants", options.as_dict(), tell)
     known = known_plants(options.plants.found)
-    rows, first = [], options.plants.first
+    rows, first, cost = [], options.plants.first, Cost()
     for number in range(first, first + options.plants.plants):
         noted = folder.path / f"plant-{number}" / "plant.json"
         if known is not None and number not in known:
@@ -129,7 +131,10 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
             row |= judged(options, domains, folder.path / "proxies", row)
             folder.write_json(f"plant-{number}/plant.json", row)
         rows.append(json.loads(noted.read_text(encoding="utf-8")))
-        folder.write_json("results.json", results_of(options, plants=rows))
+        cost.add(rows[-1]["search"]["parts"])
+        cost.add(rows[-1]["cost_of_fresh_models"], prefix="fresh_")
+        content = {"plants": rows}
+        folder.write_json("results.json", results_of(content, options, options.run.seed, cost))
     folder.write_text("table.md", results_table(rows))
     print(results_table(rows))
     print(f"In {folder.path}: results.json, table.md and a run folder for each.")
@@ -183,9 +188,12 @@ def one_plant(options: PlantsOptions, domains: Domains, path: Path, number: int)
 def judged(
     options: PlantsOptions, domains: Domains, proxies: Path, row: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns the losses of fresh models on learned, planted and uniform weights, seed by seed."""
+    """Returns the losses of fresh models on learned, planted and uniform weights, seed by seed.
+
+    Their cost, by part, is that of all: models on uniform weights count for each plant.
+    """
     if not options.plants.fresh:
-        return {"losses": {}, "gap_closed": None}
+        return {"losses": {}, "gap_closed": None, "cost_of_fresh_models": {}}
     problem = Problem(
         corpus=domains.corpus,
         names=domains.names,
@@ -209,7 +217,8 @@ def judged(
     runs = fresh_models(problem, mixtures, options.plants.fresh, f"plant {row['plant']}")
     losses = {name: [run.target_loss(row["shares"]) for run in of] for name, of in runs.items()}
     means = {name: statistics.mean(values) for name, values in losses.items()}
-    return {"losses": losses, "gap_closed": gap_closed(means)}
+    spent = problem.cost.report()["parts"]
+    return {"losses": losses, "gap_closed": gap_closed(means), "cost_of_fresh_models": spent}
 
 
 def distances(weights: dict[str, float], truth: dict[str, float]) -> dict[str, float]:

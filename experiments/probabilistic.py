@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common import drawn_by, markdown, results_of, run_main, run_variants, verify
+from common import drawn_by, markdown, run_main, run_variants, verify
 
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import Options, load_domains, uniform_weights
+from bydore_pyro.runs import Options, load_domains, results_of, uniform_weights
 
 ABOUT = """Run the same search with the posterior, with a point on the simplex learned by the same
 network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compare
@@ -39,8 +39,9 @@ def probabilistic(options: Options, resume: Path | None) -> None:
     )
     for name, row in results.items():
         row["validation_loss_of_a_fresh_model"] = losses[name]
-    content = {"learners": results, "uniform": losses["uniform"], "verification": cost.report()}
-    folder.write_json("results.json", results_of(options, **content))
+        cost.add(row["cost"]["parts"])
+    content = {"learners": results, "uniform": losses["uniform"]}
+    folder.write_json("results.json", results_of(content, options, options.run.seed, cost))
     rows = [
         [
             LABELS[name],

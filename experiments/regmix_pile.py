@@ -41,11 +41,12 @@ from bydore_pyro.baselines import (
 
 # The door would give the module of that name.
 from bydore_pyro.baselines.simulated_optimum import simulated_optimum
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import results_of
 from bydore_pyro.utils import (
     DataError,
     RunFolder,
     option,
-    provenance,
     require,
     require_fields,
     tell,
@@ -295,7 +296,7 @@ def tell_notes(results: Mapping[str, Mapping[str, Any]]) -> None:
 
 def regmix_pile(options: RegMixPileOptions) -> None:
     """Fits, predicts, simulates, and writes the results."""
-    run, start = options.run, time.perf_counter()
+    run, cost = options.run, Cost()
     path = Path(run.out or f"runs/regmix_pile-{time.strftime('%Y%m%d-%H%M%S')}")
     folder = RunFolder(path)
     own, train, tests = read_tables(run)
@@ -303,14 +304,16 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     config = dataclasses.asdict(run)
     tell(f"run: {', '.join(f'{key}={value}' for key, value in config.items())}")
 
-    by_scale, models = correlate(train, tests, own, run)
+    with cost.part("correlations"):
+        by_scale, models = correlate(train, tests, own, run)
     results = by_scale[own]
     draws = min(run.draws, SMOKE_DRAWS) if run.smoke else run.draws
     best = min(run.best, SMOKE_BEST) if run.smoke else run.best
-    optima = {
-        kind: simulated_optimum(model, prior, draws=draws, best=best, seed=run.seed)
-        for kind, model in tqdm(models.items(), desc="optima", unit="optimum", mininterval=0.5)
-    }
+    with cost.part("optima"):
+        optima = {
+            kind: simulated_optimum(model, prior, draws=draws, best=best, seed=run.seed)
+            for kind, model in tqdm(models.items(), desc="optima", unit="optimum", mininterval=0.5)
+        }
     ends = {kind: intervals_of(models[kind], found) for kind, found in optima.items()}
     shares = dict(zip(train.domains, prior.tolist(), strict=True))
     content = {
@@ -321,7 +324,6 @@ def regmix_pile(options: RegMixPileOptions) -> None:
         "target": run.simulated,
         "prior": {"source": source, "shares": shares},
         "optimum": {kind: optimum_json(train, found, ends[kind]) for kind, found in optima.items()},
-        "seed": run.seed,
     }
     text = "".join(
         f"Spearman correlation x 100 on {len(tests[scale].runs)} runs of scale {scale}, fitted to "
@@ -346,7 +348,8 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     if run.subsets:
         sizes = SIZES[:1] if run.smoke else SIZES
         measured = joined(train, tests[own])
-        optimum, found = coverage(measured, run.simulated, prior, draws, run.subsets, sizes)
+        with cost.part("subsets"):
+            optimum, found = coverage(measured, run.simulated, prior, draws, run.subsets, sizes)
         content["subsets"] = coverage_json(train.domains, optimum, found)
         text += (
             f"\nHow often the 94 % intervals of {run.subsets} subsets hold the optimum of all "
@@ -354,8 +357,7 @@ def regmix_pile(options: RegMixPileOptions) -> None:
             f"{coverage_table(train.domains, optimum, found)}"
         )
     folder.write_json("config.json", {"name": "regmix_pile", "run": config})
-    content |= {"seconds": time.perf_counter() - start, **provenance(PACKAGES)}
-    folder.write_json("results.json", content)
+    folder.write_json("results.json", results_of(content, options, run.seed, cost, PACKAGES))
     folder.write_text("table.md", text)
     print(text)
     tell_notes(results)

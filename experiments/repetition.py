@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common import fresh_models, markdown, results_of, run_main
+from common import fresh_models, markdown, run_main
 from compare_tables import leading
 from compare_targets import target_named
 
 from bydore_pyro.data import Domains, TokenStore, cut_store
 from bydore_pyro.mixture import Mixture, mixture_for
+from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     MethodOptions,
     begin_run,
@@ -25,6 +26,7 @@ from bydore_pyro.runs import (
     is_finished,
     load_domains,
     problem_of,
+    results_of,
     search_in,
 )
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
@@ -137,10 +139,11 @@ def repetition(options: RepetitionOptions, resume: Path | None) -> None:
     steps = [max(1, round(one * first / options.batch_tokens)) for one in asked.epochs]
     lengths = [float(one * options.batch_tokens) for one in steps]
     mixtures = found_mixtures(options, corpus, folder, lengths)
+    cost = cost_of_mixtures(folder.path)
     cells: dict[str, Any] = {}
     for epochs, count, tokens in zip(asked.epochs, steps, lengths, strict=True):
         here = {row: mixtures[row][tokens] for row in asked.compared}
-        losses, seconds = judge(options, corpus, folder, here, count)
+        losses = judge(options, corpus, folder, here, count, cost)
         read = {
             row: max(weights.get(name, 0.0) * tokens / once[name] for name in once)
             for row, weights in here.items()
@@ -151,9 +154,9 @@ def repetition(options: RepetitionOptions, resume: Path | None) -> None:
             "weights": here,
             "most_epochs": read,
             "losses": losses,
-            "seconds": seconds,
         }
-        results = results_of(options, target=asked.target, cells=cells)
+        content = {"target": asked.target, "cells": cells}
+        results = results_of(content, options, options.run.seed, cost)
         folder.write_json("results.json", results)
     table = table_of(asked, cells)
     folder.write_text("table.md", table)
@@ -246,8 +249,18 @@ def fitted(
         problem = problem_of(own, domains, folder.path / "proxies")
         tell(f"{row}: a run of {tokens:,.0f} tokens")
         found = fit(method, problem, own, folder.path / f"search-{row}").mixture.as_dict()
-        folder.write_json(f"fits/{noted.name}", found)
-    return json.loads(noted.read_text(encoding="utf-8"))
+        content = {"weights": found, "cost": problem.cost.report()}
+        folder.write_json(f"fits/{noted.name}", content)
+    return json.loads(noted.read_text(encoding="utf-8"))["weights"]
+
+
+def cost_of_mixtures(folder: Path) -> Cost:
+    """Returns what the searches and the other methods' mixtures cost, each once."""
+    cost = Cost()
+    for key, pattern in (("search", "search-*/metrics.json"), ("cost", "fits/*.json")):
+        for path in sorted(folder.glob(pattern)):
+            cost.add(json.loads(path.read_text(encoding="utf-8"))[key]["parts"])
+    return cost
 
 
 def judge(
@@ -256,20 +269,20 @@ def judge(
     folder: RunFolder,
     mixtures: Mapping[str, Mapping[str, float]],
     steps: int,
-) -> tuple[dict[str, list[float]], float]:
-    """Trains fresh models on each mixture, with repetition.
+    cost: Cost,
+) -> dict[str, list[float]]:
+    """Trains fresh models on each mixture, with repetition; `cost` counts them.
 
     Returns:
-        Their losses on the target by row, nats per token, and the seconds of all together.
+        Their losses on the target by row, nats per token.
     """
     domains = domains_of(options, corpus, options.run.seed)
     problem = problem_of(options, domains, folder.path / "proxies")
     problem = dataclasses.replace(problem, steps=steps)
     count = options.runs_out.target_seeds
     runs = fresh_models(problem, mixtures, count, f"fresh models of {steps} steps")
-    losses = {row: [run.target_loss(problem.target) for run in of] for row, of in runs.items()}
-    spent = [part["seconds"] for of in runs.values() for run in of for part in run.cost.values()]
-    return losses, sum(spent)
+    cost.add(problem.cost.report()["parts"], prefix="fresh_")
+    return {row: [run.target_loss(problem.target) for run in of] for row, of in runs.items()}
 
 
 def table_of(asked: RunsOutConfig, cells: Mapping[str, Any]) -> str:

@@ -21,12 +21,12 @@ from tqdm import tqdm
 from bydore_pyro.core import FreeConcentrations, MixtureGuide
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import results_of
 from bydore_pyro.utils import (
     RunFolder,
     inference_data,
     option,
     plot_forest,
-    provenance,
     require_fields,
 )
 
@@ -179,8 +179,7 @@ def reuse_guide(options: ReuseOptions) -> None:
         "one_vector": {"counts": counts.tolist(), **compare(single, counts)},
         "many_vectors": {"vectors": vectors, **compare(amortised, many)},
     }
-    spent = {"seed": run.seed, "cost": cost.report(), "config": dataclasses.asdict(run)}
-    folder.write_json("results.json", {**results, **spent, **provenance()})
+    folder.write_json("results.json", results_of(results, options, run.seed, cost))
     predictive = Predictive(one_vector, guide=single, num_samples=DRAWS, return_sites=["shares"])
     samples = {
         "guide": predictive(counts)["shares"].detach().squeeze(1),

@@ -18,12 +18,12 @@ from scipy.stats import rankdata
 
 from bydore_pyro.baselines import FinishedRun
 from bydore_pyro.data import TokenStore
-from bydore_pyro.runs import language_model, processes
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import language_model, processes, results_of
 from bydore_pyro.utils import (
     RunFolder,
     RunFolderError,
     option,
-    provenance,
     require_fields,
     resumed_options,
     tell,
@@ -90,6 +90,7 @@ def scales(options: ScalesOptions) -> None:
     small, targets = compared.run.proxy, found["targets"]
     sizes = {small: size_of(replace(base, search=compared.search), base, corpus, found["steps"])}
     losses = {name: {small: of_methods(targets[name])} for name in config.targets}
+    cost = Cost()
     for model in config.models:
         own = at_width(base, model)
         sizes[model] = size_of(own, base, corpus, own.search.steps)
@@ -97,12 +98,13 @@ def scales(options: ScalesOptions) -> None:
             mixtures = {m: targets[name]["methods"][m]["weights"] for m in losses[name][small]}
             tell(f"{model}: {name}")
             posed_options, text = posed(own, corpus, target_named(name))
-            runs = judge(posed_options, text, folder, name, mixtures)
+            runs = judge(posed_options, text, folder, name, mixtures, cost)
             shares = target_named(name).validation
             losses[name][model] = {m: [r.target_loss(shares) for r in of] for m, of in runs.items()}
             sizes[model] |= cost_of([run for of in runs.values() for run in of])
         results = {"sizes": sizes, "losses": losses, "ranks": ranks(losses, small)}
-        folder.write_json("results.json", {**results, "config": vars(config), **provenance()})
+        results = results_of(results, options, base.run.seed, cost)
+        folder.write_json("results.json", results)
     table = results_table(results)
     folder.write_text("table.md", table)
     print(table)

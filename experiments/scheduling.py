@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common import drawn_by, markdown, results_of, run_main, run_variants
+from common import drawn_by, markdown, run_main, run_variants
 
-from bydore_pyro.proxy import STRATEGIES
-from bydore_pyro.runs import Options, load_domains
+from bydore_pyro.proxy import STRATEGIES, Cost
+from bydore_pyro.runs import Options, load_domains, results_of
 
 ABOUT = """Run the same search with each of the four scheduling strategies (the paper's Fig. 4b):
 the weights allocate a batch's sequences, choose its one domain, or multiply the losses of uniform
@@ -18,7 +18,11 @@ def scheduling(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
     corpus = load_domains(options).corpus
     folder, results = run_variants(options, corpus, resume, "scheduling", "strategy", STRATEGIES)
-    folder.write_json("results.json", results_of(options, strategies=results))
+    cost = Cost()
+    for row in results.values():
+        cost.add(row["cost"]["parts"])
+    content = {"strategies": results}
+    folder.write_json("results.json", results_of(content, options, options.run.seed, cost))
     rows = [
         [
             name,

@@ -181,7 +181,7 @@ def wait_for(process: subprocess.Popen[bytes]) -> int:
 def keep(name: str, run: Path, results: Path) -> None:
     """Copies what the figures need of a finished experiment, small enough to be committed."""
     if name == "case1":
-        keep_run(run, RunFolder(results / "case1"))
+        keep_run(run, RunFolder(results / "case1", resume=True))  # it may hold an earlier one
         return
     content = rounded(json.loads((run / "results.json").read_text(encoding="utf-8")))
     texts = {
@@ -194,7 +194,7 @@ def keep(name: str, run: Path, results: Path) -> None:
 
 
 def keep_run(run: Path, folder: RunFolder) -> None:
-    """Copies a run's mixture and metrics, some of its posterior's draws, the path of its means."""
+    """Copies a run's mixture, metrics and options, some of its draws, the path of its means."""
     import xarray
 
     posterior = import_arviz().from_netcdf(run / "posterior.nc")
@@ -206,6 +206,10 @@ def keep_run(run: Path, folder: RunFolder) -> None:
     folder.write_dataset("trajectory.nc", means)
     for file in ("mixture.json", "metrics.json"):
         folder.write_text(file, (run / file).read_text(encoding="utf-8"))
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    for place in ("out", "cache"):
+        del config["run"][place]
+    folder.write_json("config.json", config)
 
 
 def rounded(value: Any) -> Any:

@@ -50,6 +50,9 @@ def test_smoke(
     script(*given, "--out", str(tmp_path / "out"))
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     found = results["targets"]["law"]
+    assert {"seed", "config", "versions", "commit"} <= set(results)
+    assert results["cost"]["parts"]["law"]["seconds"] > 0
+    assert "tables" not in results["config"]["run"], "it tells no places"
     assert results["pool"] == 50
     assert found["curves"]["adaptive"]["runs"] == [8, 12]
     assert [rows[0]["regret"] for rows in found["adaptive"]] == [

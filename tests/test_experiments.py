@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,14 @@ def draw(run_here: Run) -> Callable[[str, Path], None]:
     return draw
 
 
+def check_origin(results: dict[str, Any]) -> None:
+    """A file of results tells how it was made and what it took."""
+    assert {"seed", "config", "versions", "commit"} <= set(results)
+    assert not {"out", "cache"} & set(results["config"].get("run", {}))
+    assert {"tokens", "flops", "seconds", "parts"} == set(results["cost"])
+    assert results["cost"]["seconds"] > 0
+
+
 def check_run(folder: Path, seed: int) -> None:
     beside = {"verification.json", *(f"fresh-{seed}.json" for seed in range(3))}
     beside |= {"linear", "side_by_side.md"}  # of a case: the paper's Algorithm 1
@@ -102,7 +111,10 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     if script == "planted":
         results = json.loads((out / "results.json").read_text())
         seeds = results["seeds"]
-        assert results["verification"]["flops"] > 0
+        check_origin(results)
+        verified = sum(v["flops"] for k, v in results["cost"]["parts"].items() if "verify_" in k)
+        searched = sum(row["search"]["flops"] for row in seeds)
+        assert 0 < verified == pytest.approx(results["cost"]["flops"] - searched)
         assert (results["seed"], results["config"]["run"]["seed"]) == (3, 3)
         assert [row["seed"] for row in seeds] == [3, 4, 5]
         assert (out / "table.md").read_text() in done.stdout
@@ -155,6 +167,7 @@ def test_variants_in_smoke_size(
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
+    check_origin(results)
     rows = results["learners" if script == "probabilistic" else "strategies"]
     assert set(rows) == {
         "scheduling": {"intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"},
@@ -185,6 +198,8 @@ def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
         assert done.returncode == 0, done.stderr
         assert "Warning" not in done.stderr
         results = json.loads((out / "results.json").read_text())
+        check_origin(results)
+        assert results["cost"]["tokens"] > 0
         assert (out / "table.md").read_text() in done.stdout
         (out / "results.json").unlink()
         again = run_here(script, "--resume", str(out), cwd=tmp_path)
@@ -222,7 +237,11 @@ def test_plants_in_smoke_size(
     given = ("--smoke", "--cache", str(cache), "--plants", "1", *some, *found)
     done = run_here("plants", *given, "--first", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "again" / "results.json").read_text())["plants"] == rows
+    (again,) = json.loads((tmp_path / "again" / "results.json").read_text())["plants"]
+    for row in (again, *rows):
+        spent = row.pop("cost_of_fresh_models")
+        assert spent["train"]["flops"] > 0
+    assert [again] == rows
     assert not (tmp_path / "again" / "plant-3" / "mixture.json").exists()
     done = run_here("plants", *given[:-1], str(tmp_path / "none"), "--first", "4", cwd=tmp_path)
     assert done.returncode == 2
@@ -382,6 +401,7 @@ def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_model
     assert done.returncode == 0, done.stderr
     out = tmp_path / "run" / "scales"
     found = json.loads((out / "results.json").read_text())
+    check_origin(found)
     of = found["losses"]["withheld:a"]
     assert set(of[larger]) == set(of["models/proxy-tiny"])
     assert found["sizes"][larger]["times"] > 1
@@ -434,6 +454,7 @@ def test_convergence_in_smoke_size(
     done = run_here("convergence", *given, "--domains", "python", "licences", "text", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
+    check_origin(results)
     for name in ("known gradients", "the proxy"):
         found = results["problems"][name]
         assert found["bias"]["slope"] == pytest.approx(2, abs=0.05)
@@ -523,9 +544,10 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     results = json.loads((out / "results.json").read_text())
+    check_origin(results)
     assert {"one_vector", "many_vectors"} <= set(results)
     assert set(results["cost"]["parts"]) == {"one_vector", "many_vectors"}
-    assert results["config"]["vectors"] == 4
+    assert results["config"]["run"]["vectors"] == 4
     for name in ("one-vector", "many-vectors"):
         assert (out / f"{name}.png").stat().st_size > 0
         shares = import_arviz().from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
@@ -723,6 +745,9 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     told = (runs / "scheduling.log").read_text()
     assert (figures / "results" / "scheduling.md").read_text() in told
     assert "scheduling: done, " in done.stderr
+    config = json.loads((figures / "results" / "case1" / "config.json").read_text())
+    assert config["run"]["smoke"]
+    assert not {"out", "cache"} & set(config["run"]), "what is committed tells no places"
     posterior = import_arviz().from_netcdf(figures / "results" / "case1" / "posterior.nc")
     whole = import_arviz().from_netcdf(runs / "case1" / "posterior.nc")
     np.testing.assert_allclose(

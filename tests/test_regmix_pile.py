@@ -102,6 +102,8 @@ def test_one_target_a_prior_and_other_scales(tmp_path: Path, run_here: Run) -> N
     assert len(told) == 3, "all tables have rounded weights, and nothing else is warned of"
     assert all("normalised" in line for line in told)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["seed"], results["config"]["run"]["target"]) == (42, "arxiv")
+    assert set(results["cost"]["parts"]) == {"correlations", "optima"}
     assert set(results["targets"]) == {"arxiv"}, "one target, where one is named"
     assert results["scale"] == "60m"
     (other,) = results["other_scales"].values()

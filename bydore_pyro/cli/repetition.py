@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from bydore_pyro.baselines import Problem, ReadingsConfig, RepetitionLaw
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import HDI_PROBABILITY
-from bydore_pyro.runs import SMOKE, Options
-from bydore_pyro.utils import one_line_errors, provenance
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import SMOKE, Options, results_of
+from bydore_pyro.utils import one_line_errors
 
 if TYPE_CHECKING:
     import pandas
@@ -60,11 +61,11 @@ def repetition_command(arguments: Sequence[str]) -> None:
     readings = measure_readings(problem, options.repetition, options.run.domains)
     # A law that held would tell the same R from fewer readings.
     laws = {n: fit_repetition(up_to(readings, n)) for n in options.repetition.readings[2:]}
-    cost = problem.cost.report()
-    folder.write_json("repetition.json", _content(options, readings, laws, cost))
+    folder.write_json("repetition.json", _content(options, readings, laws, problem.cost))
     if folder.writes:
         folder.write_figure("repetition.png", plot_repetition(readings, [*laws.values()][-1]))
-        print(f"{_sentence(laws, cost)}\nIn {folder.path}: repetition.json, repetition.png.")
+        print(_sentence(laws, problem.cost.report()))
+        print(f"In {folder.path}: repetition.json, repetition.png.")
 
 
 def _problem(options: RepetitionOptions, corpus: TokenStore, runs: Path) -> Problem:
@@ -93,18 +94,17 @@ def _content(
     options: RepetitionOptions,
     readings: pandas.DataFrame,
     laws: dict[int, RepetitionLaw],
-    cost: dict[str, Any],
+    cost: Cost,
 ) -> dict[str, Any]:
     """What `repetition.json` holds."""
-    law, config = laws[max(laws)], options.as_dict()
-    config["run"] = {k: v for k, v in config["run"].items() if k not in ("out", "cache")}
+    law = laws[max(laws)]
     columns = {
         "domain": readings["domain"].tolist(),
         "text_tokens": readings["text"].astype(int).tolist(),
         "epochs": readings["epochs"].tolist(),
         "loss": readings["loss"].tolist(),
     }
-    return {
+    content = {
         "format": FORMAT,
         "repetition_constant": law.constant,
         "interval": list(law.interval),
@@ -119,11 +119,8 @@ def _content(
         "misfit": law.misfit,
         "noise": law.noise,
         "trainings": columns,
-        "cost": cost,
-        "seed": options.run.seed,
-        "config": config,
-        **provenance(("scipy",)),
     }
+    return results_of(content, options, options.run.seed, cost, ("scipy",))
 
 
 def _sentence(laws: dict[int, RepetitionLaw], cost: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from .options import RunConfig as RunConfig
 from .options import validation_of as validation_of
 from .results import Found as Found
 from .results import peak_memory_megabytes as peak_memory_megabytes
+from .results import results_of as results_of
 from .results import run_epochs as run_epochs
 from .results import search_metrics as search_metrics
 from .resuming import begin_run as begin_run

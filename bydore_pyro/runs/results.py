@@ -6,7 +6,7 @@ import dataclasses
 import math
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from bydore_pyro.analysis import (
 )
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, length_file
+from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.inputs import largest_weights
 from bydore_pyro.runs.lengths import LengthFound, fit_of, length_metrics, lengths_found
 from bydore_pyro.runs.options import Options
@@ -38,6 +39,7 @@ __all__ = [
     "learning_of",
     "peak_memory_megabytes",
     "reached",
+    "results_of",
     "run_epochs",
     "search_metrics",
     "write_search",
@@ -46,6 +48,7 @@ __all__ = [
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
 # that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
 LEARNED_MARGIN = 0.1
+PLACES = ("out", "cache", "tables")  # options that only say where something lies
 LAST = 10  # losses of a search by linear evidence, each of a small batch, are averaged over as many
 
 
@@ -160,6 +163,31 @@ def reached(state: SearchState) -> dict[str, Any]:
     last = dict(zip(state.domains.names, state.records[-1].mean.tolist(), strict=True))
     found = {"last_weights": last, "learning": learning_of(state)}
     return found | ({"matching": _rounds(state)} if isinstance(state, MatchingSearch) else {})
+
+
+def results_of(
+    content: Mapping[str, Any], options: Any, seed: int, cost: Cost, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns results with their origin, which every file of results carries.
+
+    Args:
+        content: The results.
+        options: A dataclass whose fields are dataclasses of options.
+        seed: The first of the seeds, where there are several.
+        cost: What the results took.
+        more: Packages that matter here, as of `bydore_pyro.utils.provenance`.
+
+    Returns:
+        The content, then `seed`, `config` (the options by part, without those that say where
+        something lies), `cost` (tokens, FLOPs and seconds, in all and by part), `versions`,
+        `commit`.
+    """
+    config = {
+        part: {name: value for name, value in values.items() if name not in PLACES}
+        for part, values in dataclasses.asdict(options).items()
+    }
+    origin = {"seed": seed, "config": config, "cost": cost.report(), **provenance(more)}
+    return {**content, **origin}
 
 
 def search_metrics(options: Options, found: Found) -> dict[str, Any]:

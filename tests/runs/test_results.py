@@ -15,11 +15,13 @@ from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.runs.results import (
     Found,
     learning_of,
     peak_memory_megabytes,
     reached,
+    results_of,
     run_epochs,
     search_metrics,
     write_search,
@@ -74,6 +76,22 @@ def test_what_was_found_is_written_and_told(
     }
     for name, times in run_epochs(options, state.domains, found.mixture).items():
         assert times == pytest.approx(found.mixture.as_dict()[name] * 5000 / tokens[name])
+
+
+def test_results_carry_their_origin() -> None:
+    options = parse_options(
+        ["--seed", "3", "--out", "x", "--cache", "y"], "test", "", SearchOptions
+    )
+    cost = Cost()
+    with cost.part("train"):
+        cost.count("train", 5, 7.0)
+    found = results_of({"found": 1}, options, 3, cost, ("scipy",))
+    assert list(found) == ["found", "seed", "config", "cost", "versions", "commit"]
+    assert (found["found"], found["seed"], found["config"]["run"]["seed"]) == (1, 3, 3)
+    assert found["config"]["search"] == options.as_dict()["search"]
+    assert not {"out", "cache"} & set(found["config"]["run"]), "it tells no places"
+    assert found["cost"] == cost.report()
+    assert "scipy" in found["versions"]
 
 
 def test_a_search_that_broke_off_before_its_first_round_leaves_what_it_did(
