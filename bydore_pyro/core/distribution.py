@@ -265,7 +265,7 @@ class GammaDirichlet(TorchDistribution):
             smallest_beta: Drawn concentrations below it count as it.
 
         Returns:
-            The estimate, in the dtype of the parameters.
+            The estimate, in the dtype of the parameters; below 0 by chance near the prior.
 
         Raises:
             ValueError: When `num_samples` or `alpha` is not positive.
@@ -298,7 +298,7 @@ class GammaDirichlet(TorchDistribution):
             smallest_beta: Drawn concentrations below it count as it.
 
         Returns:
-            The estimate, in the dtype of the parameters.
+            The estimate, in the dtype of the parameters; >= 0 but for rounding.
 
         Raises:
             ValueError: When `num_samples` or `alpha` is not positive.

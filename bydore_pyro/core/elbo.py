@@ -112,12 +112,12 @@ class HypergradientELBO(ELBO):
         return -evidence.sum() + kl_weight * divergence
 
     def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
-        """Returns the loss as a float, without gradients (`SVI.evaluate_loss`)."""
+        """Returns the loss, in the unit of `linear`, minimised (`SVI.evaluate_loss`)."""
         with torch.no_grad():
             return self.differentiable_loss(model, guide, *args, **kwargs).item()
 
     def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
-        """Returns the loss as a float and adds its gradients to the parameters (`SVI.step`)."""
+        """Returns the loss, in the unit of `linear`, minimised; adds its gradients (`SVI.step`)."""
         loss = self.differentiable_loss(model, guide, *args, **kwargs)
         loss.backward()
         return loss.item()

@@ -161,7 +161,7 @@ class Proxy:
 
     @property
     def eta(self) -> float:
-        """The step size of the next step."""
+        """The step size of the next step, >= 0."""
         warmup = self.config.warmup_steps
         ramp = min(1.0, (self.steps + 1) / (warmup + 1))
         if self.decay_steps is not None:

@@ -425,3 +425,10 @@ def test_log_prob_has_the_right_gradient_in_the_value() -> None:
     w = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64, requires_grad=True)
     q = GammaDirichlet(A, B, validate_args=False)
     assert torch.autograd.gradcheck(q.log_prob, (w,), eps=1e-6)
+
+
+def test_the_bound_has_a_sign_and_the_estimate_near_the_prior_has_none() -> None:
+    q, alpha = GammaDirichlet(torch.full((3,), 6.0), torch.full((3,), 3.0)), torch.full((3,), 2.0)
+    estimates = torch.stack([q.kl_to_dirichlet(alpha) for _ in range(50)])
+    assert estimates.min() < 0 < estimates.mean() + estimates.std()
+    assert all(q.kl_bound_to_dirichlet(alpha) > 0 for _ in range(50))
