@@ -126,7 +126,7 @@ class BayesianLearner:
             return Weights(q.sample(), q.mean, q.stddev, a, b)
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
-        """Takes one step of SVI; returns the negative ELBO, minimised, in units of g's spread."""
+        """Takes one step; returns ``-g . E[w] + lam KL``, minimised, in units of g's spread."""
         with self.isolated():
             step = self._svi.step if learn else self._svi.evaluate_loss
             return step(signals, g, kl_weight)
