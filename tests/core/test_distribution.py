@@ -96,8 +96,10 @@ def test_bad_parameters_are_refused() -> None:
         GammaDirichlet(torch.tensor(1.0), torch.tensor(1.0))
     with pytest.raises(ValueError, match="concentration"):
         GammaDirichlet(torch.tensor([1.0, -1.0]), torch.ones(2), validate_args=True)
-    with pytest.raises(ValueError, match="num_samples"):
-        GammaDirichlet(A, B).kl_bound_to_dirichlet(torch.ones(4), 0)
+    q = GammaDirichlet(A, B)
+    for divergence in (q.kl_to_dirichlet, q.kl_bound_to_dirichlet):
+        with pytest.raises(ValueError, match="num_samples"):
+            divergence(torch.ones(4), 0)
 
 
 def test_sampler_and_density_agree() -> None:

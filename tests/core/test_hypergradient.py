@@ -148,6 +148,8 @@ def test_the_balanced_step_finds_the_least_error_and_knows_it() -> None:
     with pytest.raises(ValueError, match="start > 0"):
         balanced_step(losses, theta, direction, 1.0, 0.0)
     with pytest.raises(ValueError, match="eta > 0"):
+        balanced_step(losses, theta, direction, 0.0, 1e-2)
+    with pytest.raises(ValueError, match="eta > 0"):
         forward_mode(losses, theta, direction, 0.0)
 
 

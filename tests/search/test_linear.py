@@ -175,6 +175,14 @@ def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenStore) -> None:
         list(run_search(state))
 
 
+def test_a_broken_parameter_that_no_signal_shows_is_told(corpus: TokenStore) -> None:
+    state = state_of(corpus)
+    unused = torch.nn.Parameter(torch.tensor([float("inf")]))
+    state.proxy.model.register_parameter("unused", unused)
+    with pytest.raises(NonFiniteError, match="Step 0: a parameter of the proxy is NaN or infinite"):
+        search_step(state)
+
+
 def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
     state = state_of(corpus)
     with torch.no_grad():
