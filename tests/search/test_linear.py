@@ -17,7 +17,8 @@ from transformers import AutoConfig
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy.language_model import build_language_model
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.linear import LinearSearch, _measure
