@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +84,39 @@ def test_every_public_name_is_documented_and_tested(module: str) -> None:
             # The options of all configurations are tried by `utils/test_config_checks.py`.
             walked = is_dataclass(value) and name.endswith(("Config", "Options"))
             assert (module, name) in USED or offered or walked, f"no test takes {name} of {module}"
+
+
+# What a number is in, or between what it lies.
+UNIT_OR_RANGE = re.compile(
+    r"nats|tokens|FLOPs|seconds|bytes|epochs|training steps|percent|probability|units? of|no unit|"
+    r"[<>]=? -?\d|in [\[(]-?\d+, [\w.]+[\])]"
+)
+
+
+def functions(module: str) -> Iterator[tuple[str, Any]]:
+    """A module's public functions, and the public methods and properties of its classes."""
+    loaded = importlib.import_module(f"bydore_pyro.{module}")
+    for name in loaded.__all__:
+        value = getattr(loaded, name)
+        if inspect.isfunction(value):
+            yield f"{module}.{name}", value
+        for member, one in vars(value).items() if inspect.isclass(value) else ():
+            function = getattr(one, "fget", getattr(one, "func", getattr(one, "__func__", one)))
+            if inspect.isfunction(function) and not member.startswith("_"):
+                yield f"{module}.{name}.{member}", function
+
+
+def test_every_returned_float_states_its_unit_or_range() -> None:
+    returned = re.compile(r"(Iterator\[|tuple\[)?float\b")
+    arguments = re.compile(r"^(Args|Raises|References):\n( .*\n?)+", re.MULTILINE)
+    found = {
+        name: " ".join(arguments.sub("", inspect.getdoc(function) or "").split())
+        for module in MODULES
+        for name, function in functions(module)
+        if returned.match(str(function.__annotations__.get("return")))
+    }
+    assert {"core.elbo.HypergradientELBO.loss", "search.learner.WeightsLearner.update"} < set(found)
+    assert [name for name, text in found.items() if not UNIT_OR_RANGE.search(text)] == []
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -313,7 +313,10 @@ def domain_summary(posterior: arviz.InferenceData, mixture: Mixture) -> pandas.D
 
 
 def jitter(means: np.ndarray) -> float:
-    """Mean over steps of ``sum_k |w_{t+1,k} - w_{t,k}|`` for weights ``(steps, K)``; 0 for one."""
+    """Mean over steps of ``sum_k |w_{t+1,k} - w_{t,k}|``, in [0, 2], for weights ``(steps, K)``.
+
+    0 for one step.
+    """
     if len(means) < 2:
         return 0.0
     return float(np.abs(np.diff(means, axis=0)).sum(1).mean())

@@ -64,7 +64,7 @@ class GaussianProcess:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of one run's loss about the loss of its mixture."""
+        """Standard deviation of one run's loss about its mixture's, in the unit of the losses."""
         levels = [one.kernel_.k2.noise_level for one in self._used]
         return self.scale * float(np.sqrt(np.mean(levels)))
 

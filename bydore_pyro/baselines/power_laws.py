@@ -119,12 +119,12 @@ def _law_through(x: np.ndarray, before: float, after: float) -> tuple[float, flo
     ratio = before / after
 
     def margin(alpha: float) -> float:
-        """Returns how far the least F / G of an alpha is above the measured one."""
+        """Returns the least F / G of an alpha minus the measured one, > 0 where none fits."""
         u, v = _logs(x, alpha)
         return u / v - ratio
 
     def log_fall(alpha: float) -> float:
-        """Returns log G of the law with this alpha and the measured F / G."""
+        """Returns log G, no unit, of the law with this alpha and the measured F / G."""
         gamma = _gamma_of(x, alpha, ratio)
         return float(-gamma * np.log1p(alpha) + np.log(-np.expm1(-gamma * _logs(x, alpha)[1])))
 

@@ -23,7 +23,7 @@ def require_runs(losses: np.ndarray) -> None:
 
 
 def spearman_x100(predicted: np.ndarray, measured: np.ndarray) -> float | None:
-    """Returns the rank correlation times 100, ``(N,)`` each; None where one side is constant."""
+    """Returns the rank correlation times 100, in [-100, 100]; None if one ``(N,)`` is constant."""
     if min(np.ptp(predicted), np.ptp(measured)) == 0:
         return None
     return 100 * float(stats.spearmanr(predicted, measured).statistic)

@@ -64,8 +64,17 @@ class ScaledUp:
         return np.stack([mean - half, mean + half], axis=1)
 
     def gain(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-        """Returns how much lower the first mixture's large loss is than the other's, and with what
-        probability it is lower: two new runs, whose errors about the line are independent."""
+        """Returns how much lower the first mixture's large loss is than the other's; how surely.
+
+        Args:
+            weights: The first mixture ``(K,)``.
+            other: The other one ``(K,)``.
+
+        Returns:
+            The gain, in the unit of the large losses, > 0 where the first is better; and the
+            probability that its run is the lower of two new ones, whose errors about the line are
+            independent.
+        """
         ours, others = self.model.predict(np.stack([weights, other]))
         gain = self.slope * (others - ours)
         unsure = self.error * np.sqrt(2 + (others - ours) ** 2 / self.spread)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from pyro.distributions.torch_distribution import TorchDistribution
@@ -11,7 +10,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet, constraints, kl_divergence
 from torch.distributions.utils import broadcast_all
 
-from bydore_pyro.core.density import batch_first, log_density
+from bydore_pyro.core.density import log_density
+from bydore_pyro.core.moments import exact_covariance, exact_mean, exact_variance
 
 __all__ = ["GammaDirichlet"]
 
@@ -22,11 +22,6 @@ SHAPES = (1e-100, 1e12)
 RATES = (1e-100, 1e100)
 MEANS = (0.0, 1e12)  # of the concentrations, shape / rate
 
-# exp(-NEGLIGIBLE) is below the resolution of float64: where the integrals over log t are cut off.
-NEGLIGIBLE = 40.0
-# Spacing of the trapezoid nodes in log t. The integrands are analytic for |Im log t| < pi / 2, so
-# the error is about exp(-pi^2 / SPACING): 7e-18.
-SPACING = 0.25
 # The lowest log concentration: `log(u) / concentration` must stay finite in float64.
 MINIMAL_LOG_CONCENTRATION = -690.0
 
@@ -43,15 +38,9 @@ class GammaDirichlet(TorchDistribution):
         q(w) = prod_k 1 / w_k * int e^-t / t prod_k h_k(t w_k) dt
         h_k(u) = E[u ** beta / Gamma(beta)],    beta ~ Gamma(a_k, b_k)
 
-    With ``P(t) = prod_j (b_j / (b_j + t)) ** a_j`` the moments are exact
-    one-dimensional integrals over ``t > 0``::
-
-        E[w_k]     = int a_k / (b_k + t) P(t) dt
-        E[w_k w_l] = int (1 - e^-t) a_k a_l / ((b_k + t)(b_l + t)) P(t) dt              (k != l)
-        E[w_k^2]   = int (1 - e^-t) (a_k (a_k + 1) / (b_k + t)^2 + a_k / (b_k + t)) P(t) dt
-
-    All are evaluated by the trapezoid rule in ``log t``, in float64, and differentiable in ``a``
-    and ``b`` (the density's nested pair in `bydore_pyro.core.density`).
+    The moments are exact integrals too, over one dimension (`bydore_pyro.core.moments`). All are
+    evaluated by the trapezoid rule in float64, and differentiable in ``a`` and ``b`` (the density's
+    nested pair in `bydore_pyro.core.density`).
 
     Accuracy in float64, for shapes and rates from 0.05 to 1e4 and K up to 1,000: moments within
     1e-9; `log_prob` within 1e-6 where its size is below 1e6 (above, a rounding of 1e-12 of its
@@ -191,8 +180,7 @@ class GammaDirichlet(TorchDistribution):
     @property
     def mean(self) -> Tensor:
         """Exact ``E[w]``, shape ``batch_shape + (K,)``."""
-        a, b, t, weight = self._nodes()
-        return (weight * a / (b + t)).sum(-2).to(self.concentration.dtype)
+        return exact_mean(self.concentration, self.rate).to(self.concentration.dtype)
 
     @property
     def mean_ratio(self) -> Tensor:
@@ -203,42 +191,12 @@ class GammaDirichlet(TorchDistribution):
     @property
     def variance(self) -> Tensor:
         """Exact ``Var[w]``, shape ``batch_shape + (K,)``."""
-        a, b, t, weight = self._nodes()
-        density = a / (b + t)  # (..., N, K)
-        second = (-torch.expm1(-t)) * (density.square() + density / (b + t) + density)
-        second_moment = (weight * second).sum(-2)
-        mean = (weight * density).sum(-2)
-        return (second_moment - mean.square()).clamp(min=0).to(self.concentration.dtype)
+        return exact_variance(self.concentration, self.rate).to(self.concentration.dtype)
 
     @property
     def covariance_matrix(self) -> Tensor:
         """Exact ``Cov[w]``, shape ``batch_shape + (K, K)``; its rows sum to zero."""
-        a, b, t, weight = self._nodes()
-        density = a / (b + t)  # (..., N, K)
-        mean = (weight * density).sum(-2)
-        weight = -torch.expm1(-t) * weight
-        second = density.mT @ (weight * density)
-        square = (weight * (density.square() + density / (b + t) + density)).sum(-2)
-        second = second.diagonal_scatter(square, dim1=-2, dim2=-1)
-        covariance = second - mean.unsqueeze(-1) * mean.unsqueeze(-2)
-        return covariance.to(self.concentration.dtype)
-
-    def _nodes(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns ``a (..., 1, K), b (..., 1, K), t (..., N, 1)`` and ``P(t) dt (..., N, 1)``."""
-        a = self.concentration.double().unsqueeze(-2)
-        b = self.rate.double().unsqueeze(-2)
-        log_t, step = _LogNodes.apply(a.detach(), b.detach())
-        count = log_t.shape[-2]
-        log_ratio = torch.nn.functional.softplus(log_t - b.log())  # log((b + t) / b), (..., N, K)
-        log_p = -(a * log_ratio).sum(-1, keepdim=True)
-        # Past exp(700) the factor t cancels in t / (b + t): only a / (b + t) P(t) dt remains.
-        t = log_t.clamp(max=700.0).exp()
-        weight = (log_p + log_t.clamp(max=700.0)).exp() * step
-        # Where P(t) has not fallen to nothing yet, the integrands fall by exp(-sum a) per unit of
-        # log t from here on: the nodes that would follow are a geometric series.
-        series = 1 + 1 / torch.expm1((a.sum(-1, keepdim=True) * step).clamp(max=700.0))
-        last = torch.arange(count, device=a.device).unsqueeze(-1) == count - 1
-        return a, b, t, torch.where(last, weight * series, weight)
+        return exact_covariance(self.concentration, self.rate).to(self.concentration.dtype)
 
     # --- divergence -----------------------------------------------------------------------------
 
@@ -265,7 +223,7 @@ class GammaDirichlet(TorchDistribution):
             smallest_beta: Drawn concentrations below it count as it.
 
         Returns:
-            The estimate, in the dtype of the parameters.
+            The estimate, in the dtype of the parameters; below 0 by chance near the prior.
 
         Raises:
             ValueError: When `num_samples` or `alpha` is not positive.
@@ -298,7 +256,7 @@ class GammaDirichlet(TorchDistribution):
             smallest_beta: Drawn concentrations below it count as it.
 
         Returns:
-            The estimate, in the dtype of the parameters.
+            The estimate, in the dtype of the parameters; >= 0 but for rounding.
 
         Raises:
             ValueError: When `num_samples` or `alpha` is not positive.
@@ -308,39 +266,6 @@ class GammaDirichlet(TorchDistribution):
         beta = (log_beta - self.rate.double().log()).clamp(min=_lowest(smallest_beta)).exp()
         inner = kl_divergence(Dirichlet(beta, validate_args=False), _prior(alpha, shape))
         return inner.mean(0).to(self.concentration.dtype)
-
-
-class _LogNodes(torch.autograd.Function):
-    """The trapezoid nodes ``log t (..., N, 1)`` of the moments and their spacing ``(..., 1, 1)``.
-
-    Of shapes and rates ``(..., 1, K)``, to which they are constants. A function of its own because
-    N depends on their values, which `torch.func.vmap` hides everywhere else.
-    """
-
-    @staticmethod
-    def forward(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        # Below: sum_k a_k t / b_k is negligible. Above: P(t) <= (b_max / t) ** sum_k a_k is, or
-        # else b_max / t is.
-        low = -NEGLIGIBLE - (a / b).sum(-1, keepdim=True).log()
-        total = a.sum(-1, keepdim=True)
-        high = b.amax(-1, keepdim=True).log() + NEGLIGIBLE / total.clamp(min=1.0)
-        high = torch.maximum(high, low + 2 * NEGLIGIBLE)
-        width = (high - low).nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
-        widest = float(width.max()) if width.numel() else 1.0
-        count = math.ceil(widest / SPACING) + 1
-        step = (high - low) / (count - 1)
-        places = torch.arange(count, dtype=a.dtype, device=a.device).unsqueeze(-1)
-        return low + step * places, step
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output)
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], *parameters: Tensor
-    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        return _LogNodes.apply(*batch_first(info.batch_size, in_dims, parameters)), (0, 0)
 
 
 def _lowest(smallest_beta: float) -> float:

@@ -21,7 +21,7 @@ Parameters = Mapping[str, Tensor]  # a language model's parameters by name
 
 
 def step_size(theta: Parameters, direction: Parameters, rule: Literal["paper", "darts"]) -> float:
-    """Returns the finite difference's `epsilon`.
+    """Returns the finite difference's `epsilon`, > 0, which multiplies the direction.
 
     Args:
         theta: The parameters.
@@ -97,7 +97,7 @@ def balanced_step(
         start: The middle of the ladder, > 0.
 
     Returns:
-        Epsilon, and the estimate of ``||g - exact|| / ||g||``.
+        Epsilon, > 0, and the estimate of ``||g - exact|| / ||g||``, >= 0; NaN where g is 0.
 
     Raises:
         ValueError: When `eta` or `start` is not positive.

@@ -14,7 +14,8 @@ from pyro.infer import SVI
 from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
-from bydore_pyro.core.elbo import Effective, HypergradientELBO, expected_evidence
+from bydore_pyro.core.elbo import HypergradientELBO
+from bydore_pyro.core.evidence import Effective, expected_evidence
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.utils import option, require_fields
 

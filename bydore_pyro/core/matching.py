@@ -207,7 +207,10 @@ class Matching:
     target: float
 
     def unexplained_by(self, u: Tensor) -> float:
-        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1]."""
+        """Returns the share of the target's gradient that ``u (K,)`` leaves, in [0, 1].
+
+        1 where the target's gradient does not rise above its noise.
+        """
         if not self.target > 0:
             return 1.0
         explained = float(2 * u @ self.cross - u @ self.gram @ u)
@@ -220,7 +223,7 @@ class Matching:
 
     @property
     def scale(self) -> float:
-        """``s``, the sum of the optimum: 1 where the domains cover the target."""
+        """``s >= 0``, the sum of the optimum: 1 where the domains cover the target."""
         return float(self.optimum.sum())
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.elbo import Effective
+from bydore_pyro.core.evidence import Effective
 from bydore_pyro.core.quadratic import least_on_simplex
 
 __all__ = ["most_likely_weights"]

@@ -1,13 +1,13 @@
 from .cost import Cost as Cost
 from .fixed_weights import train_on_mixture as train_on_mixture
 from .gradients import GradientSketch as GradientSketch
+from .language_model import build_language_model as build_language_model
+from .language_model import model_source as model_source
+from .language_model import read_model_config as read_model_config
 from .parallel import Parallel as Parallel
 from .parallel import number_of_processes as number_of_processes
 from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
-from .proxy import build_language_model as build_language_model
-from .proxy import model_source as model_source
-from .proxy import read_model_config as read_model_config
 from .scheduling import STRATEGIES as STRATEGIES
 from .scheduling import Strategy as Strategy
 from .scheduling import schedule as schedule

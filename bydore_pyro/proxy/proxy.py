@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,15 +15,9 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.token_losses import TokenLosses
-from bydore_pyro.utils import DataError, one_line, option, require_fields, warn_idle
+from bydore_pyro.utils import option, require_fields, warn_idle
 
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
-
-__all__ = ["Proxy", "ProxyConfig", "build_language_model", "model_source", "read_model_config"]
-
-PROJECT = Path(__file__).resolve().parents[2]  # where models/ lies in a checkout
-
+__all__ = ["Proxy", "ProxyConfig"]
 
 LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 
@@ -57,62 +49,6 @@ class ProxyConfig:
         require_fields(self)
         if self.optimizer == "sgd":
             warn_idle(self, ("weight_decay",), "optimizer sgd")
-
-
-def model_source(named: str) -> str:
-    """Returns a model's folder, also when it is named relative to the checkout, or its hub name."""
-    return str(next((p for p in (Path(named), PROJECT / named) if p.is_dir()), named))
-
-
-def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) -> nn.Module:
-    """Builds a Hugging Face causal language model with fresh weights.
-
-    Args:
-        model: A folder with a `config.json`, a hub name, or a configuration object. Code that comes
-            with a model is never run.
-        vocabulary: Tokens of the tokenizer; replaces the configuration's.
-
-    Raises:
-        DataError: When there is no such configuration, or it is not one of a causal language model.
-    """
-    from transformers import AutoModelForCausalLM
-
-    config = copy.deepcopy(read_model_config(model))
-    with _of_a_language_model(model):
-        config.vocab_size = vocabulary
-        # bf16 weights would round the finite difference's perturbation away.
-        return AutoModelForCausalLM.from_config(
-            config, trust_remote_code=False, dtype=torch.float32
-        )
-
-
-def read_model_config(model: str | Path | PretrainedConfig) -> PretrainedConfig:
-    """Reads the configuration that `build_language_model` builds from; builds nothing.
-
-    Raises:
-        DataError: When there is none, or it is not one of a causal language model.
-    """
-    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PretrainedConfig
-
-    if isinstance(model, PretrainedConfig):
-        return model
-    with _of_a_language_model(model):
-        config = AutoConfig.from_pretrained(str(model), trust_remote_code=False)
-        if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-            raise ValueError(f"{config.model_type} is none")
-        return config
-
-
-@contextmanager
-def _of_a_language_model(model: str | Path | PretrainedConfig) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # whatever a wrong configuration makes of it
-        named = model if isinstance(model, str | Path) else type(model).__name__
-        raise DataError(
-            "Expected the configuration of a causal language model: a folder with config.json or a "
-            f"hub name, found '{named}': {type(error).__name__}: {one_line(error)}"
-        ) from error
 
 
 class Proxy:
@@ -161,7 +97,7 @@ class Proxy:
 
     @property
     def eta(self) -> float:
-        """The step size of the next step."""
+        """The step size of the next step, >= 0."""
         warmup = self.config.warmup_steps
         ramp = min(1.0, (self.steps + 1) / (warmup + 1))
         if self.decay_steps is not None:

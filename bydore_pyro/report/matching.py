@@ -91,7 +91,7 @@ def judge_check(record: RunRecord) -> Verdict | None:
 
 
 def weighed(record: RunRecord) -> tuple[float, str] | None:
-    """Returns the guide's k-hat and what its draws are worth, None where they were not weighed."""
+    """Returns the guide's k-hat, no unit, and what its draws are worth; None if not weighed."""
     fit = record.metrics.guide_fit
     if fit.khat is None:
         return None

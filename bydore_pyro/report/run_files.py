@@ -250,7 +250,7 @@ def _nothing(hint: Any) -> Any:
 
 
 def as_number(value: Any) -> float | None:
-    """Returns a number, infinity for the word that stands for it, None for everything else."""
+    """Returns a number in the unit of the file, infinity for its word, None for everything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.inf if value == "infinite" else None
     try:

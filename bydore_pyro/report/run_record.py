@@ -134,7 +134,7 @@ class RunRecord:
         return values.get(option) if isinstance(values, dict) else None
 
     def asked_number(self, part: str, option: str) -> float | None:
-        """Returns the number that an option names, None where it names none."""
+        """Returns the number that an option names, in the unit of the option; None without one."""
         return as_number(self.asked(part, option))
 
     def asked_tokens(self) -> float:
@@ -143,9 +143,10 @@ class RunRecord:
         return (steps or 0) * (sequences or 0) * (self.asked_number("run", "sequence_length") or 0)
 
     def plain_trainings(self) -> float | None:
-        """Returns the cost in plain trainings of the proxy over the tokens that were asked for.
+        """Returns the cost of the search, >= 0, in trainings of the proxy over the asked tokens.
 
-        Known where the run trained at all: FLOPs of its training by token, times those tokens.
+        Such a training costs the FLOPs of a trained token, times those tokens. None where the run
+        did not train, or the asked tokens are not known.
         """
         spent, trained = self.metrics.search, self.metrics.search.parts.get("train")
         if not trained or not trained.flops or not trained.tokens or not self.asked_tokens():

@@ -65,8 +65,9 @@ def drift(record: RunRecord) -> tuple[float, tuple[int, int, int]] | None:
     """Returns how far the weights moved while they were averaged.
 
     Returns:
-        The total variation between the averages over the two halves of the averaged steps, and the
-        places of the first step of each half and of the end; None where there are too few steps.
+        The total variation between the averages over the two halves of the averaged steps, in
+        [0, 1], and the places of the first step of each half and of the end; None where there are
+        too few steps.
     """
     trajectory = record.trajectory
     if trajectory is None:

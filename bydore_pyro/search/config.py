@@ -194,7 +194,7 @@ class SearchConfig:
 
     @property
     def guide_decay(self) -> float:
-        """Factor of the guide's step sizes, an update; `guide_learning_rate_decay` in all."""
+        """Factor of the guide's step sizes, an update, > 0; `guide_learning_rate_decay` in all."""
         updates = (self.steps - self.guide_warmup) / self.update_every
         return self.guide_learning_rate_decay ** (1 / updates)
 

@@ -49,10 +49,16 @@ class WeightsLearner(Protocol):
         ...
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
-        """Takes one step on ``g (K,)`` and the KL's weight, both in units of g's running spread;
-        returns the loss, which is minimised, in the same units.
+        """Takes one step; returns the loss before it, minimised, in units of g's running spread.
 
         With `learn` false, nothing changes but what a step would have drawn.
+
+        Args:
+            signals: ``(K,)``, nats per token.
+            g: The hypergradient ``(K,)``, in units of its running spread; positive where a domain
+                helps.
+            kl_weight: Of the KL term, in the same units.
+            learn: Whether to take the step.
         """
         ...
 
@@ -120,7 +126,7 @@ class BayesianLearner:
             return Weights(q.sample(), q.mean, q.stddev, a, b)
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
-        """Takes one step of SVI."""
+        """Takes one step; returns ``-g . E[w] + lam KL``, minimised, in units of g's spread."""
         with self.isolated():
             step = self._svi.step if learn else self._svi.evaluate_loss
             return step(signals, g, kl_weight)

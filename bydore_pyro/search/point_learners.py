@@ -75,7 +75,7 @@ class PointLearner:
             return _point(self.weights(signals))
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
-        """Takes one step of Adam on ``-g . w``."""
+        """Takes one step of Adam; returns ``-g . w``, minimised, in units of g's running spread."""
         loss = -(g * self.weights(signals)).sum()
         if learn:
             self._optimizer.zero_grad()
@@ -119,7 +119,7 @@ class ExponentiatedLearner:
         return _point(self._weights)
 
     def update(self, signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
-        """Takes one multiplicative step."""
+        """Takes one step; returns ``-g . w``, minimised, in units of g's running spread."""
         loss = -(g * self._weights).sum().item()
         if learn:
             self._weights = exponentiated_step(self._weights, g, self.eta, self.smoothing)

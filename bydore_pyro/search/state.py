@@ -81,11 +81,14 @@ class SearchState(ABC):
         """Goes on from what `running` returned in another search of the same options."""
 
     def train(self, counts: Tensor, factors: Tensor) -> float:
-        """Trains on so many sequences of each domain, ``(K,)``; returns the batch's mean loss.
+        """Trains one step; returns the batch's mean loss before it, nats per token.
 
         Args:
             counts: Sequences by domain ``(K,)``.
-            factors: Of each domain's losses ``(K,)``.
+            factors: Of each domain's losses ``(K,)``, in the step but not in what is returned.
+
+        Raises:
+            NonFiniteError: When a loss is NaN or infinite.
         """
         names = self.domains.names
         batch = self.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))

@@ -67,7 +67,7 @@ def summary(posterior: arviz.InferenceData, variable: str, probability: float) -
 
 
 def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Returns Pareto-smoothed log weights that sum to 1, and the tail's shape k-hat."""
+    """Returns logs of Pareto-smoothed weights that sum to 1, and the tail's shape k-hat."""
     with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
         smoothed, khat = import_arviz().psislw(log_weights)
     return smoothed, float(khat)

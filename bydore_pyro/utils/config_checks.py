@@ -111,7 +111,7 @@ def warn_idle(config: Any, names: Sequence[str], reason: str) -> None:
 
 
 def number_of_tokens(text: str) -> float:
-    """Returns a number with an optional suffix K, M, B or T.
+    """Returns a number of tokens, > 0, from text with an optional suffix K, M, B or T.
 
     Raises:
         ValueError: When it is not one, or not positive.

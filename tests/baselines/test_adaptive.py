@@ -19,6 +19,7 @@ from bydore_pyro.baselines.adaptive import (
 )
 from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
 from bydore_pyro.baselines.simulated_optimum import sample_mixtures
+from bydore_pyro.utils.errors import DataError
 
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1])
 OPTIMUM = np.array([0.1, 0.15, 0.25, 0.5])
@@ -139,3 +140,8 @@ def test_the_same_runs_propose_the_same_mixtures() -> None:
     np.testing.assert_array_equal(ahead.weights, one.ahead.weights[:1])
     assert ahead.details()["mixtures"] == ahead.weights.tolist()
     assert "worth training" in ahead.details()["told"]
+
+
+def test_a_first_design_of_one_run_is_refused() -> None:
+    with pytest.raises(DataError, match="at least 2 runs for a regression, found 1"):
+        adaptive_runs(quadratic, PRIOR[None], PRIOR, 4)

@@ -79,3 +79,5 @@ def test_too_few_runs_are_not_left_out() -> None:
     weights, losses = planted(FEWEST_RUNS - 1)
     with pytest.raises(DataError, match="at least 20 runs to cross-validate, found 19"):
         cross_validate("linear", weights, losses)
+    with pytest.raises(DataError, match="at least 20 runs to cross-validate, found 19"):
+        best_of(weights, losses)

@@ -21,6 +21,9 @@ def test_the_first_key_that_is_there_names_the_runs(tmp_path: Path) -> None:
         table.numbers(["b"])
     with pytest.raises(DataError, match=r"column 'run' or 'index' in .*found run_id, name, a, b"):
         CsvTable(path, "run", "index")
+    path.write_text("run,a\nx,1\n,2\n")
+    with pytest.raises(DataError, match=r"a name in column 'run' of .*t\.csv, found none in row 2"):
+        CsvTable(path, "run")
 
 
 def test_names_in_messages() -> None:

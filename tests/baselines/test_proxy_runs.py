@@ -163,6 +163,16 @@ def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError, match="training loss is nan"):
         train_runs(problem, [planned("birds")], "x")
     assert not list(tmp_path.iterdir())
+
+    def broken_elsewhere(seed: int) -> Bigram:
+        model = Bigram(corpus.vocabulary)
+        with torch.no_grad():
+            model.table[torch.tensor(corpus.validation["greek"][:64].astype(int))] = float("nan")
+        return model
+
+    problem = make_problem(corpus, tmp_path, build=broken_elsewhere, target={"greek": 1.0})
+    with pytest.raises(NonFiniteError, match="held-out text of 'greek' is nan"):
+        train_runs(problem, [planned("digits")], "x")
     long = make_problem(corpus, tmp_path, sequence_length=10**6)
     with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
         held_out_sequences(long, "birds")

@@ -42,8 +42,9 @@ def test_the_line_is_least_squares_and_tells_gains() -> None:
     good, bad = np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.01, 0.5, 0.01, 0.48])
     gain, probability = found.gain(good, bad)
     assert gain == pytest.approx(np.diff(found.predict(np.stack([good, bad])))[0])
+    assert gain > 0
     assert probability > 0.99
-    assert found.gain(bad, good)[1] == pytest.approx(1 - probability)
+    assert found.gain(bad, good) == pytest.approx((-gain, 1 - probability))
 
 
 def test_mistakes() -> None:

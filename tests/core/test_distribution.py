@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
 import torch
 from pyro.distributions.testing.gof import auto_goodness_of_fit
-from scipy.integrate import quad
 from torch import Tensor
 from torch.distributions import Beta, Dirichlet, kl_divergence
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
@@ -98,8 +96,10 @@ def test_bad_parameters_are_refused() -> None:
         GammaDirichlet(torch.tensor(1.0), torch.tensor(1.0))
     with pytest.raises(ValueError, match="concentration"):
         GammaDirichlet(torch.tensor([1.0, -1.0]), torch.ones(2), validate_args=True)
-    with pytest.raises(ValueError, match="num_samples"):
-        GammaDirichlet(A, B).kl_bound_to_dirichlet(torch.ones(4), 0)
+    q = GammaDirichlet(A, B)
+    for divergence in (q.kl_to_dirichlet, q.kl_bound_to_dirichlet):
+        with pytest.raises(ValueError, match="num_samples"):
+            divergence(torch.ones(4), 0)
 
 
 def test_sampler_and_density_agree() -> None:
@@ -132,36 +132,6 @@ def test_covariance_agrees_with_samples_and_variance() -> None:
     torch.testing.assert_close(
         q.covariance_matrix.sum(-1), torch.zeros(4, dtype=torch.float64), atol=1e-9, rtol=0
     )
-
-
-@pytest.mark.parametrize("domains", [2, 17, 1000])
-@pytest.mark.parametrize("seed", range(4))
-def test_moments_agree_with_another_quadrature(domains: int, seed: int) -> None:
-    """SciPy's adaptive quadrature, for shapes and rates from 0.05 to 1e4."""
-    generator = torch.Generator().manual_seed(seed)
-    spread = torch.rand(2, domains, generator=generator, dtype=torch.float64)
-    a, b = 0.05 * (1e4 / 0.05) ** spread
-    q = GammaDirichlet(a, b)
-
-    def integrate(factor: Callable[[Tensor], Tensor]) -> float:
-        def integrand(log_t: float) -> float:
-            t = torch.tensor(log_t, dtype=torch.float64).exp()
-            return (factor(t) * torch.exp(-(a * torch.log1p(t / b)).sum()) * t).item()
-
-        center = -math.log((a / b).sum())
-        far = [center - 45, *(center + x for x in range(-12, 13, 3)), center + 45]
-        pieces = [quad(integrand, x, y, epsabs=1e-13, limit=200)[0] for x, y in pairwise(far)]
-        return sum(pieces)
-
-    for k in (0, domains - 1):
-        mean = integrate(lambda t, k=k: a[k] / (b[k] + t))
-        assert q.mean[k].item() == pytest.approx(mean, abs=1e-9)
-        other = (k + 1) % domains
-        second = integrate(
-            lambda t, k=k, o=other: -torch.expm1(-t) * a[k] * a[o] / ((b[k] + t) * (b[o] + t))
-        )
-        covariance = second - mean * q.mean[other].item()
-        assert q.covariance_matrix[k, other].item() == pytest.approx(covariance, abs=1e-9)
 
 
 def test_log_prob_has_the_distributions_shapes() -> None:
@@ -278,16 +248,6 @@ def test_empty_samples_and_nan_come_out_as_they_went_in() -> None:
     nan = GammaDirichlet(torch.full((4,), math.nan), B, validate_args=False)
     assert nan.mean.isnan().all()
     assert nan.log_prob(torch.full((4,), 0.25)).isnan()
-
-
-@pytest.mark.parametrize("a", [1e-6, 1e-3, 0.05])
-def test_moments_of_tiny_shapes(a: float) -> None:
-    """Equal domains have mean 1 / K whatever the shape; as a -> 0 the weights go to one vertex."""
-    q = GammaDirichlet(torch.full((3,), a, dtype=torch.float64), torch.ones(3))
-    torch.testing.assert_close(q.mean, torch.full_like(q.mean, 1 / 3), atol=1e-9, rtol=0)
-    assert (q.variance < 2 / 9 + 1e-9).all()
-    if a < 1e-2:
-        torch.testing.assert_close(q.variance, torch.full_like(q.mean, 2 / 9), atol=0.01, rtol=0)
 
 
 def test_divergence_of_rates_far_from_one() -> None:
@@ -425,3 +385,10 @@ def test_log_prob_has_the_right_gradient_in_the_value() -> None:
     w = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64, requires_grad=True)
     q = GammaDirichlet(A, B, validate_args=False)
     assert torch.autograd.gradcheck(q.log_prob, (w,), eps=1e-6)
+
+
+def test_the_bound_has_a_sign_and_the_estimate_near_the_prior_has_none() -> None:
+    q, alpha = GammaDirichlet(torch.full((3,), 6.0), torch.full((3,), 3.0)), torch.full((3,), 2.0)
+    estimates = torch.stack([q.kl_to_dirichlet(alpha) for _ in range(50)])
+    assert estimates.min() < 0 < estimates.mean() + estimates.std()
+    assert all(q.kl_bound_to_dirichlet(alpha) > 0 for _ in range(50))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from tiny import Bigram
@@ -142,8 +144,11 @@ def test_the_balanced_step_finds_the_least_error_and_knows_it() -> None:
         ladder = [error(start * 4.0**power) for power in range(-3, 4)]
         assert error(epsilon) <= 6 * min(ladder) + 1e-4
         assert error(epsilon) <= 3 * estimate + 1e-6
+    assert math.isnan(balanced_step(lambda _: torch.ones(2), theta, direction, 1.0, 1e-2)[1])
     with pytest.raises(ValueError, match="start > 0"):
         balanced_step(losses, theta, direction, 1.0, 0.0)
+    with pytest.raises(ValueError, match="eta > 0"):
+        balanced_step(losses, theta, direction, 0.0, 1e-2)
     with pytest.raises(ValueError, match="eta > 0"):
         forward_mode(losses, theta, direction, 0.0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -141,6 +142,8 @@ def test_no_weight_is_negative() -> None:
     nothing = exact_match(means, -means.sum(0))
     assert found.unexplained > 0.01
     assert nothing.unexplained == pytest.approx(1, abs=1e-6)
+    assert nothing.scale == 0
+    assert dataclasses.replace(found, target=-1e-3).unexplained == 1
     torch.testing.assert_close(nothing.weights, torch.full((3,), 1 / 3, dtype=torch.float64))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -68,7 +70,15 @@ def test_free_concentrations_ignore_the_signals() -> None:
         FreeConcentrations(1)
 
 
+@pytest.mark.parametrize("shape", [0.0, -1.0, math.inf, math.nan])
+def test_bad_initial_shapes_are_refused(shape: float) -> None:
+    with pytest.raises(ValueError, match="finite initial_shape > 0"):
+        FreeConcentrations(3, initial_shape=shape)
+
+
 def test_bad_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="divisible by heads = 3, actual 8"):
+        PriorNetworkConfig(width=8, heads=3)
     with pytest.raises(ValueError, match="num_domains >= 2"):
         PriorNetwork(1)
     with pytest.raises(ValueError, match="signals"):

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy.language_model import build_language_model
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
 MODELS = Path(__file__).parents[2] / "models"
 VOCABULARY = 24

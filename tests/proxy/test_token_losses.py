@@ -82,7 +82,8 @@ def test_any_module_that_gives_logits(monkeypatch: pytest.MonkeyPatch) -> None:
 INTERPRETED = """
 import torch
 import bydore_pyro.proxy.token_losses as token_losses
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy.language_model import build_language_model
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from liger_kernel.transformers import LigerCrossEntropyLoss
 
 calls = []

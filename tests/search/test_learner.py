@@ -15,9 +15,12 @@ SIGNALS, G = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, -1.0])
 def test_weights_follow_g_and_nothing_is_shared() -> None:
     learners: list[WeightsLearner] = [BayesianLearner(3, CONFIG, None, 0) for _ in range(2)]
     before, stored = torch.get_rng_state(), dict(pyro.get_param_store())
+    first = learners[0].update(SIGNALS, G, 0.05, learn=False)
+    learners[1].update(SIGNALS, G, 0.05, learn=False)
     for _ in range(60):
         losses = [learner.update(SIGNALS, G, 0.05, learn=True) for learner in learners]
         assert losses[0] == losses[1]
+    assert losses[0] < first - 0.2, "the loss falls as the weights follow g"
     drawn: Weights = learners[0].draw(SIGNALS)
     assert drawn.mean[0] > 0.6 > drawn.mean[1] > drawn.mean[2]
     torch.testing.assert_close(drawn.weights.sum(), torch.tensor(1.0))

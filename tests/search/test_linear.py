@@ -17,7 +17,8 @@ from transformers import AutoConfig
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig, build_language_model
+from bydore_pyro.proxy.language_model import build_language_model
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.linear import LinearSearch, _measure
@@ -173,6 +174,14 @@ def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenStore) -> None:
         state.proxy.model.table[greek] = float("nan")  # tokens of one alphabet only
     with pytest.raises(NonFiniteError, match=r"Step \d+: the signal of domain 'greek' is nan"):
         list(run_search(state))
+
+
+def test_a_broken_parameter_that_no_signal_shows_is_told(corpus: TokenStore) -> None:
+    state = state_of(corpus)
+    unused = torch.nn.Parameter(torch.tensor([float("inf")]))
+    state.proxy.model.register_parameter("unused", unused)
+    with pytest.raises(NonFiniteError, match="Step 0: a parameter of the proxy is NaN or infinite"):
+        search_step(state)
 
 
 def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:

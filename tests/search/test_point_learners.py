@@ -28,6 +28,9 @@ def test_points_follow_g(kind: str) -> None:
     for _ in range(20):
         learner.update(SIGNALS, G, 1.0, learn=True)
     drawn = learner.draw(SIGNALS)
+    loss = learner.update(SIGNALS, G, 1.0, learn=False)
+    assert loss == pytest.approx(-(G * drawn.mean).sum().item())
+    assert loss < -0.1, "the loss falls as the weights follow g"
     assert drawn.mean[0] > drawn.mean[1] > drawn.mean[2]
     assert torch.equal(drawn.weights, drawn.mean)
     assert drawn.standard_deviation.eq(0).all()

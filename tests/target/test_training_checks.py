@@ -11,7 +11,7 @@ from target_runs import WEIGHTS, mixture_for, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.proxy.proxy import build_language_model
+from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.target.training_checks import (

@@ -49,7 +49,7 @@ def benchmark_scores(case: int) -> dict[str, dict[str, float]]:
 
 
 def average_score(scores: Mapping[str, float]) -> float:
-    """Returns the mean over tasks of a method's scores, in their unit.
+    """Returns the mean over tasks of a method's scores, in percent.
 
     Raises:
         ValueError: When there are none.
