@@ -76,9 +76,8 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     feature. The result is the mean of the best half per cent of `mde_candidates` drawn mixtures.
 
     Raises:
-        DataError: When the budget does not reach.
+        DataError: When the budget does not reach, or scikit-learn is not installed.
         NonFiniteError: When a loss is NaN or infinite.
-        ValueError: When scikit-learn is not installed.
     """
     from scipy.stats import spearmanr
 

@@ -2,7 +2,7 @@
 
 What cannot be read is named by file and line or row. pyarrow decompresses and reads tables (it is
 what `datasets` is built on); JSON is read line by line here, because neither names the line that is
-broken, nor goes on behind XX
+broken, nor goes on behind it.
 """
 
 from __future__ import annotations
