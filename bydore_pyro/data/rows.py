@@ -215,7 +215,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes | None, float]]:
             yield number, line, raw.tell() / size
 
 
-def numbered_lines(stream: io.BufferedIOBase, longest: int) -> Iterator[tuple[int, bytes | None]]:
+def numbered_lines(stream: io.BufferedReader, longest: int) -> Iterator[tuple[int, bytes | None]]:
     """Yields the lines that are not blank, with their numbers from 1.
 
     Args:
@@ -236,6 +236,11 @@ def numbered_lines(stream: io.BufferedIOBase, longest: int) -> Iterator[tuple[in
             yield number, None
         elif line := line.strip():
             yield number, line
+        else:  # those behind it at once: a small compressed file can hold a billion
+            ahead = stream.peek()
+            blank = ahead[: len(ahead) - len(ahead.lstrip())]
+            number += blank.count(b"\n")
+            stream.read(blank.rfind(b"\n") + 1)
 
 
 def _needed(config: RowConfig, columns: Sequence[str]) -> list[str]:
