@@ -279,8 +279,10 @@ def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> G
         DataError: When the search has no step, or did not learn a posterior by linear evidence.
     """
     window = _window(state)
-    learner = getattr(state, "learner", None)
-    if not isinstance(learner, BayesianLearner) or not isinstance(state, LinearSearch):
+    if not isinstance(state, LinearSearch):
+        raise DataError("Expected a search by linear evidence, found one by matching")
+    learner = state.learner
+    if not isinstance(learner, BayesianLearner):
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
     kl_weight = float(np.mean([record.kl_weight for record in window]))

@@ -3,7 +3,6 @@ from .adaptive import next_mixtures as next_mixtures
 from .autoscale import AutoScaleConfig as AutoScaleConfig
 from .autoscale import fit_autoscale as fit_autoscale
 from .autoscale import fit_table as fit_table
-from .candidates import COLUMNS as COLUMNS
 from .candidates import read_mixtures as read_mixtures
 from .candidates import score_mixtures as score_mixtures
 from .doremi import DoReMiConfig as DoReMiConfig
@@ -16,7 +15,6 @@ from .fixed import fit_human as fit_human
 from .fixed import fit_natural as fit_natural
 from .fixed import fit_single as fit_single
 from .fixed import fit_uniform as fit_uniform
-from .gaussian_process import KERNEL_DRAWS as KERNEL_DRAWS
 from .gaussian_process import GaussianProcess as GaussianProcess
 from .gaussian_process import fit_gaussian_process as fit_gaussian_process
 from .mde import MDEConfig as MDEConfig

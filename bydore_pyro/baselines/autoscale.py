@@ -226,14 +226,16 @@ def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     runs, count = weights.shape
     told = (
-        "Expected AutoScale's runs: a base run with weight on every domain, and for each of at "
-        "least three domains a run with less of it and a run with more of it, "
+        "Expected AutoScale's runs, each with weight on every domain: a base run, and for each of "
+        "at least three domains a run with less of it and a run with more of it, "
     )
     if count < 3 or runs != 2 * count + 1:
         raise DataError(f"{told}found {runs} runs of {count} domains")
-    for base in np.flatnonzero((weights > 0).all(1)):
+    if not (weights > 0).all():
+        raise DataError(f"{told}found a weight of 0")
+    for base in range(runs):
         ratios = weights / weights[base]
-        factors = ratios / np.maximum(np.median(ratios, axis=1, keepdims=True), 1e-300)
+        factors = ratios / np.median(ratios, axis=1, keepdims=True)
         changed = np.abs(factors - 1) > UNCHANGED
         others = np.delete(np.arange(runs), base)
         if (changed.sum(1) != (np.arange(runs) != base)).any():

@@ -70,7 +70,7 @@ class TrainOptions:
 def train_command(arguments: Sequence[str]) -> None:
     """Trains a target model on exactly a mixture: bydore train --mixture RUN/mixture.json --model
     models/target-1b --data STORE --tokens 25B --out DIR, also under torchrun or accelerate launch.
-        --resume DIR continues a run that was stopped, with any number of processes."""
+    --resume DIR continues a run that was stopped, with any number of processes."""
     resume = resumed_run(arguments)
     if resume is not None:
         options = resumed_options(resume, "train", TrainOptions)

@@ -2,7 +2,7 @@
 
 What cannot be read is named by file and line or row. pyarrow decompresses and reads tables (it is
 what `datasets` is built on); JSON is read line by line here, because neither names the line that is
-broken, nor goes on behind XX
+broken, nor goes on behind it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Row", "RowConfig", "is_row_file", "numbered_lines", "read_hub", "rea
 JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 TABLES = (".parquet", ".arrow")
 SAVED_DATASET = "state.json"  # what `datasets.Dataset.save_to_disk` leaves in its folder
-AT_ONCE = 16  # rows of a table that become Python's objects at once
+AT_ONCE = 16  # rows of a table that become Python's objects at once, fewer if they are large
 LONGEST = 100_000_000  # bytes of a line, characters of a text
 BLOCK = 2**17  # bytes that are read at a time
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -215,7 +215,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes | None, float]]:
             yield number, line, raw.tell() / size
 
 
-def numbered_lines(stream: io.BufferedIOBase, longest: int) -> Iterator[tuple[int, bytes | None]]:
+def numbered_lines(stream: io.BufferedReader, longest: int) -> Iterator[tuple[int, bytes | None]]:
     """Yields the lines that are not blank, with their numbers from 1.
 
     Args:
@@ -236,6 +236,11 @@ def numbered_lines(stream: io.BufferedIOBase, longest: int) -> Iterator[tuple[in
             yield number, None
         elif line := line.strip():
             yield number, line
+        else:  # those behind it at once: a small compressed file can hold a billion
+            ahead = stream.peek()
+            blank = ahead[: len(ahead) - len(ahead.lstrip())]
+            number += blank.count(b"\n")
+            stream.read(blank.rfind(b"\n") + 1)
 
 
 def _needed(config: RowConfig, columns: Sequence[str]) -> list[str]:
@@ -262,8 +267,9 @@ def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any, float
         for batch in batches:
             kept = batch.select(_needed(config, batch.schema.names))
             kept.validate(full=True)  # a broken one would be read beyond its end
-            for start in range(0, kept.num_rows, AT_ONCE):
-                for row in kept.slice(start, AT_ONCE).to_pylist():
+            at_once = max(1, min(AT_ONCE, LONGEST * kept.num_rows // max(1, kept.nbytes)))
+            for start in range(0, kept.num_rows, at_once):
+                for row in kept.slice(start, at_once).to_pylist():
                     done += 1
                     yield done, row, done / total if total else 0.0
 

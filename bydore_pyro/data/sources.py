@@ -264,7 +264,11 @@ def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[Source
             if pattern.startswith(HUB):
                 sources += _hub(pattern.removeprefix(HUB), config, fixed, split, names)
                 continue
-            found = _glob(listing.parent, pattern)
+            try:
+                found = _glob(listing.parent, pattern)
+            except ValueError as error:
+                told = f"Expected a path, found '{pattern}' for {where}: {error}"
+                raise DataError(told) from None
             if not found:
                 raise DataError(f"Expected a file, found none for '{pattern}' of {where}")
             folder = listing.parent / pattern
@@ -283,6 +287,8 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
         return _walk(path)
     if Path(pattern).is_absolute():
         folder, pattern = Path(path.anchor), str(path.relative_to(path.anchor))
+    if Path(pattern).name == "**":
+        pattern = f"{pattern}/*"  # alone it finds folders, and files in newer Pythons only
     named = Path(pattern).parts
     # Unlike `glob`, `Path.glob` follows no links into folders for "**", nor in circles.
     return sorted(

@@ -3,11 +3,9 @@ from .inputs import language_model as language_model
 from .inputs import load_corpus as load_corpus
 from .inputs import load_domains as load_domains
 from .inputs import processes as processes
-from .inputs import search_domains as search_domains
 from .inputs import uniform_weights as uniform_weights
 from .methods import METHODS as METHODS
 from .methods import REPEATING as REPEATING
-from .methods import BudgetConfig as BudgetConfig
 from .methods import MethodOptions as MethodOptions
 from .methods import fit as fit
 from .methods import problem_of as problem_of

@@ -51,12 +51,13 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
         RunFolderError: When it does not tell on which, or was begun with other options.
     """
     if folder.resumed:
-        manifest, asked = (folder.path / name for name in ("manifest.json", "config.json"))
+        path, asked = (folder.path / name for name in ("manifest.json", "config.json"))
         try:
-            begun = str(json.loads(manifest.read_text(encoding="utf-8"))["sha256"])
-            parts = _deciding(json.loads(asked.read_text(encoding="utf-8")))
+            begun = str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+            path = asked
+            parts = _deciding(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            told = f"Expected the run's manifest and options in {folder.path}, found: {error}"
+            told = f"Expected the run's manifest and options, found {path}: {error}"
             raise RunFolderError(told) from None
         check_belongs(asked, parts, _deciding(options.as_dict()), tell)
         if begun != corpus.sha256:

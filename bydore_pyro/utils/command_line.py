@@ -62,7 +62,7 @@ def parse_options(
         presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
             `--option=value`). They apply as far as the command has such options; an option that is
             given wins.
-                common: Options that `--help` lists; all when None.
+        common: Options that `--help` lists; all when None.
         more: Options that `--help-all` lists too. Options in neither can be set only in a file
             given by `--config`.
 

@@ -277,7 +277,7 @@ def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None
     search_step(state)
     with pytest.raises(DataError, match="at least one measured round"):
         posterior_of(state)
-    with pytest.raises(DataError, match="Expected a posterior"):
+    with pytest.raises(DataError, match="by linear evidence, found one by matching"):
         search_guide_fit(state)
     trajectory = trajectory_of(state)
     assert "g" not in trajectory

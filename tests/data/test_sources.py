@@ -267,6 +267,7 @@ def test_a_dataset_is_no_folder_of_domains(tmp_path: Path) -> None:
         ("domains: {a: {train: a.jsonl, domain_column: 3}}", "Expected text for domain_column"),
         ("domains: {a: {train: a.jsonl, domain: x}}", "Expected a domain_column beside domain"),
         ("domains: {a: {train: a.txt, domain_column: k}}", "Expected rows that name their domain"),
+        ("domains: {a: 'x**.jsonl'}", "'x**.jsonl'"),
     ],
 )
 def test_lists_of_the_wrong_shape(tmp_path: Path, listing: str, message: str) -> None:
@@ -301,6 +302,14 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     assert sorted(source.name for source in sources(tmp_path / "list.json")) == [
         f"text/{name}" for name in names[:5]
     ]
+
+
+def test_two_stars_at_the_end_are_all_files_below(tmp_path: Path) -> None:
+    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=2)
+    names = [f"text/{domain}/{number}.txt" for domain in "ab" for number in range(2)]
+    for pattern in ("text/**", str(tmp_path / "text/**")):
+        (tmp_path / "list.json").write_text(json.dumps({"domains": {"a": pattern}}))
+        assert sorted(source.name for source in sources(tmp_path / "list.json")) == names
 
 
 def test_names_of_bytes_that_are_no_text(tmp_path: Path) -> None:

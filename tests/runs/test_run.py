@@ -374,10 +374,11 @@ def test_a_run_goes_on_with_its_own_data(
         with pytest.raises(SystemExit) as exit_:
             main(["search", *wrong])
         assert exit_.value.code == 2
-    (out / "manifest.json").unlink()
+    (out / "manifest.json").write_text("{")
     with pytest.raises(SystemExit):
         main(["search", "--resume", str(out)])
-    assert "Expected the run's manifest" in capsys.readouterr().err
+    told = f"Expected the run's manifest and options, found {out / 'manifest.json'}: "
+    assert told in capsys.readouterr().err
 
 
 def logged_tags(folder: Path) -> set[str]:
