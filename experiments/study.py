@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -225,4 +225,9 @@ def rounded(value: Any) -> Any:
 
 if __name__ == "__main__":
     with one_line_errors("study"):
-        study(parse_options(sys.argv[1:], "study", ABOUT, StudyOptions).study)
+        options = parse_options(
+            *(sys.argv[1:], "study", ABOUT, StudyOptions),
+            common=[option.name for option in fields(StudyConfig)],
+            called="python experiments/study.py",
+        )
+        study(options.study)

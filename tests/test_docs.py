@@ -46,10 +46,10 @@ JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
 
 
 def options_of(name: str) -> set[str]:
-    """The options that a command's help lists."""
+    """The options that a command takes, by its help."""
     out = StringIO()
     with redirect_stdout(out), suppress(SystemExit):
-        main([name, "--help-all" if name in ("search", "fit") else "--help"])
+        main([name, "--help-all"])
     return set(re.findall(r"--[a-z_]+", out.getvalue()))
 
 
