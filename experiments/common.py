@@ -100,7 +100,12 @@ def run_main(
         own = presets or {}
         all_presets = {**own, "--smoke": {**SMOKE, **SMALL, **own.get("--smoke", {})}}
         options: Any = parse_options(
-            *(arguments, name, about, kind, defaults, all_presets),
+            arguments,
+            name,
+            about,
+            kind,
+            defaults,
+            all_presets,
             common=common_options(kind),
             called=f"python experiments/{name}.py",
         )

@@ -225,9 +225,6 @@ def rounded(value: Any) -> Any:
 
 if __name__ == "__main__":
     with one_line_errors("study"):
-        options = parse_options(
-            *(sys.argv[1:], "study", ABOUT, StudyOptions),
-            common=[option.name for option in fields(StudyConfig)],
-            called="python experiments/study.py",
-        )
-        study(options.study)
+        own, called = [each.name for each in fields(StudyConfig)], "python experiments/study.py"
+        given = sys.argv[1:]
+        study(parse_options(given, "study", ABOUT, StudyOptions, common=own, called=called).study)

@@ -185,6 +185,15 @@ def test_a_section_names_only_options_that_its_command_has(name: str) -> None:
     assert named <= known_options()[name]
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "report"])
+def test_the_first_table_has_the_options_of_help_in_its_order(name: str) -> None:
+    first = re.search(r"(?:^\| `--.*\n)+", SECTIONS[name], re.M)
+    assert first
+    cells = "".join(line.split(" | ")[0] for line in first[0].splitlines())
+    common = importlib.import_module(f"bydore_pyro.cli.{name}").COMMON
+    assert re.findall(r"`--(\w+)`", cells) == [*common]
+
+
 @pytest.mark.parametrize("page", TEXTS)
 def test_options_exist(page: str) -> None:
     known = set.union(*known_options().values()) | OTHER_OPTIONS

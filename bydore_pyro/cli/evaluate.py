@@ -72,11 +72,12 @@ def evaluate_command(arguments: Sequence[str]) -> None:
         first, *rest = arguments or [""]
         if not asks_for_help(arguments) and (not first or first.startswith("-")):
             raise ValueError(f"Expected the folder of a model first, found {first or 'nothing'}")
-        options = parse_options(
+        given, about = (
             arguments if asks_for_help(arguments) else rest,
-            *(NAME, evaluate_command.__doc__ or "", EvaluateOptions),
-            common=COMMON,
-            called=f"{NAME} DIR",
+            evaluate_command.__doc__ or "",
+        )
+        options = parse_options(
+            given, NAME, about, EvaluateOptions, common=COMMON, called=f"{NAME} DIR"
         )
         folder, config, before = Path(first), options.evaluation, {}
         out = Path(options.scores.out) if options.scores.out else folder / "scores.json"

@@ -56,9 +56,8 @@ def export_command(arguments: Sequence[str]) -> None:
         raise ValueError(f"Expected RUN --to FORMAT, found {' '.join(given) or 'nothing'}")
     run = given.pop(0) if not given[0].startswith("-") else ""
     about = export_command.__doc__ or ""
-    options = parse_options(
-        *(given, "bydore export", about, ExportOptions), common=COMMON, called="bydore export RUN"
-    )
+    name = "bydore export"
+    options = parse_options(given, name, about, ExportOptions, common=COMMON, called=f"{name} RUN")
     _export(run, options)
 
 

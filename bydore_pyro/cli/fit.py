@@ -148,7 +148,7 @@ def fit_command(arguments: Sequence[str]) -> None:
     was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
     options, resume = options_or_resumed(
-        *(arguments, "bydore fit", about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
+        arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON, MORE
     )
     _check_repeating(options)
     if options.fit.runs is not None:

@@ -52,9 +52,9 @@ def repetition_command(arguments: Sequence[str]) -> None:
     from bydore_pyro.utils import tell
 
     about = repetition_command.__doc__ or ""
+    smoke, name = {**SMOKE, **SMALL}, "bydore repetition"
     options, resume = options_or_resumed(
-        *(arguments, "bydore repetition", about, RepetitionOptions, {**SMOKE, **SMALL}),
-        *(COMMON, MORE, DEFAULTS),
+        arguments, name, about, RepetitionOptions, smoke, COMMON, MORE, DEFAULTS
     )
     folder = begin_run(options, "repetition", resume)
     corpus = load_corpus(options, options.run.domains or ())

@@ -80,7 +80,10 @@ def train_command(arguments: Sequence[str]) -> None:
     else:
         about = train_command.__doc__ or ""
         options = parse_options(
-            *(arguments, "bydore train", about, TrainOptions),
+            arguments,
+            "bydore train",
+            about,
+            TrainOptions,
             presets={"--smoke": SMOKE},
             common=COMMON,
         )

@@ -15,6 +15,7 @@ import pytest
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.utils.command_line import (
+    asks_for_help,
     fail,
     one_line_errors,
     parse_options,
@@ -166,6 +167,14 @@ def test_what_is_seldom_changed_stands_in_a_file(
         assert "Expected --quick in a file given by --config" in told
     (tmp_path / "options.yaml").write_text("quick: true\n")
     assert offered("--config", str(tmp_path / "options.yaml")).part.quick
+
+
+def test_help_is_asked_for_anywhere() -> None:
+    for asked in ("-h", "--help", "--help-all"):
+        assert asks_for_help([asked])
+        assert asks_for_help(["RUN", asked, "--to"])
+    assert not asks_for_help([])
+    assert not asks_for_help(["help", "--helpful", "--help=all"])
 
 
 def test_the_help_shows_what_a_user_gets(capsys: pytest.CaptureFixture[str]) -> None:
