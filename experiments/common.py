@@ -8,8 +8,10 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import fields
+from inspect import get_annotations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from tqdm import tqdm
@@ -51,6 +53,11 @@ FRESH_SEED = 1_000_003
 JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
 # What --smoke presets beside a search's options, in the experiments that have such.
 SMALL = {"vectors": 4, "longest": 256, "repeats": 2, "estimates": 8}
+# What --help lists beside an experiment's own options.
+FIRST = (
+    *("data", "domains", "validation", "proxy", "steps", "budget", "device", "seed", "out"),
+    "smoke",
+)
 
 
 def run_main(
@@ -92,10 +99,27 @@ def run_main(
                 return
         own = presets or {}
         all_presets = {**own, "--smoke": {**SMOKE, **SMALL, **own.get("--smoke", {})}}
-        options: Any = parse_options(arguments, name, about, kind, defaults, all_presets)
+        options: Any = parse_options(
+            arguments,
+            name,
+            about,
+            kind,
+            defaults,
+            all_presets,
+            common=common_options(kind),
+            called=f"python experiments/{name}.py",
+        )
         if isinstance(options, Options):
             options = options.resolved()
         experiment(options, None) if resumable else experiment(options)
+
+
+def common_options(kind: type) -> list[str]:
+    """Returns what an experiment's `--help` lists: its own options, and the first of a search's."""
+    parts = {name: [f.name for f in fields(part)] for name, part in get_type_hints(kind).items()}
+    known = {name for names in parts.values() for name in names}
+    own = [] if kind is Options else [n for part in get_annotations(kind) for n in parts[part]]
+    return list(dict.fromkeys([*own, *(name for name in FIRST if name in known)]))
 
 
 def verify(

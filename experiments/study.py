@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -225,4 +225,6 @@ def rounded(value: Any) -> Any:
 
 if __name__ == "__main__":
     with one_line_errors("study"):
-        study(parse_options(sys.argv[1:], "study", ABOUT, StudyOptions).study)
+        own, called = [each.name for each in fields(StudyConfig)], "python experiments/study.py"
+        given = sys.argv[1:]
+        study(parse_options(given, "study", ABOUT, StudyOptions, common=own, called=called).study)

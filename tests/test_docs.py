@@ -46,10 +46,10 @@ JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
 
 
 def options_of(name: str) -> set[str]:
-    """The options that a command's help lists."""
+    """The options that a command takes, by its help."""
     out = StringIO()
     with redirect_stdout(out), suppress(SystemExit):
-        main([name, "--help-all" if name in ("search", "fit") else "--help"])
+        main([name, "--help-all"])
     return set(re.findall(r"--[a-z_]+", out.getvalue()))
 
 
@@ -183,6 +183,15 @@ def test_a_section_names_only_options_that_its_command_has(name: str) -> None:
     named = set(re.findall(r"`(--[a-z_]+)", table))
     assert named
     assert named <= known_options()[name]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "report"])
+def test_the_first_table_has_the_options_of_help_in_its_order(name: str) -> None:
+    first = re.search(r"(?:^\| `--.*\n)+", SECTIONS[name], re.M)
+    assert first
+    cells = "".join(line.split(" | ")[0] for line in first[0].splitlines())
+    common = importlib.import_module(f"bydore_pyro.cli.{name}").COMMON
+    assert re.findall(r"`--(\w+)`", cells) == [*common]
 
 
 @pytest.mark.parametrize("page", TEXTS)

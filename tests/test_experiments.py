@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import runpy
 import statistics
 import subprocess
 import sys
@@ -154,6 +156,26 @@ def test_every_experiment_is_run_here() -> None:
         "regmix_subsets",
     }
     assert found == {*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS, ALL_OF_THEM}
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, *VARIANTS, *COMPARISONS, *OTHERS, ALL_OF_THEM])
+def test_help_lists_its_own_options_and_ten_more_at_most(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listed(asked: str) -> list[str]:
+        monkeypatch.setattr(sys, "argv", [script, asked])
+        with pytest.raises(SystemExit) as exit_:
+            runpy.run_path(str(ROOT / f"experiments/{script}.py"), run_name="__main__")
+        assert exit_.value.code == 0
+        return re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
+
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    files = ("cases", "paper_scale") if script.startswith("case") else (script,)
+    code = "".join((ROOT / f"experiments/{name}.py").read_text("utf-8") for name in files)
+    own, found = re.findall(r"^    (\w+): .* = option\(", code, re.M), listed("--help")
+    assert {*own} <= {*found}
+    assert len({*found}.difference(own)) <= 10
+    assert listed("--help-all")[: len(found)] == found
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ __all__ = ["HumanConfig", "SingleConfig", "fit_human", "fit_natural", "fit_singl
 
 @dataclass(frozen=True, kw_only=True)
 class SingleConfig:
-    """Which domain is the only one."""
+    """The domain of the method 'single'."""
 
     single: str | None = option(
         None,
@@ -26,7 +26,7 @@ class SingleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class HumanConfig:
-    """Whose weights are taken."""
+    """The weights of the method 'human'."""
 
     human: str = option(
         "published:human",

@@ -57,7 +57,7 @@ Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 
 @dataclass(frozen=True, kw_only=True)
 class RegMixConfig:
-    """RegMix's settings; its authors train 512 proxies and regress with LightGBM."""
+    """RegMix's settings. Its authors train 512 proxies and regress with LightGBM."""
 
     regmix_proxies: int = option(
         24, "Number of proxies that RegMix trains on random mixtures.", least=2

@@ -21,6 +21,7 @@ from bydore_pyro.utils import (
     FolderLock,
     RunFolderError,
     appearing_file,
+    asks_for_help,
     content_hash,
     one_line_errors,
     option,
@@ -32,7 +33,10 @@ from bydore_pyro.utils import (
     tell,
 )
 
-__all__ = ["EvaluateOptions", "ScoresConfig", "evaluate_command"]
+__all__ = ["COMMON", "EvaluateOptions", "ScoresConfig", "evaluate_command"]
+
+# What `--help` lists; `--help-all` adds the others.
+COMMON = ("tasks", "num_fewshot", "limit", "data_dir", "hub", "batch_size", "device", "out")
 
 NAME = "bydore evaluate"
 MODEL_FILE = re.compile(r".*\.(safetensors|model|txt|jinja)|(config|tokenizer.*|vocab)\.json")
@@ -59,18 +63,22 @@ class EvaluateOptions:
 
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
-    """Scores a trained model on benchmarks: bydore evaluate DIR --tasks pile13. DIR holds the model
-    as transformers saves it, with its tokenizer. Each finished task is saved; --resume FILE,
-    without other options, continues an evaluation that was stopped."""
+    """Scores a trained model on benchmarks. DIR holds the model as transformers saves it, with its
+    tokenizer. Each finished task is saved; --resume FILE, without other options, continues an
+    evaluation that was stopped."""
     if (unfinished := resumed_run(arguments)) is not None:
         folder, out, config, before = _begun(unfinished)
     else:
         first, *rest = arguments or [""]
-        wants_help = bool({*arguments} & {"-h", "--help"})
-        if not wants_help and (not first or first.startswith("-")):
+        if not asks_for_help(arguments) and (not first or first.startswith("-")):
             raise ValueError(f"Expected the folder of a model first, found {first or 'nothing'}")
-        given = ["--help"] if wants_help else rest
-        options = parse_options(given, NAME, evaluate_command.__doc__ or "", EvaluateOptions)
+        given, about = (
+            arguments if asks_for_help(arguments) else rest,
+            evaluate_command.__doc__ or "",
+        )
+        options = parse_options(
+            given, NAME, about, EvaluateOptions, common=COMMON, called=f"{NAME} DIR"
+        )
         folder, config, before = Path(first), options.evaluation, {}
         out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
         unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")

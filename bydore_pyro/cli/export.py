@@ -10,6 +10,7 @@ from pathlib import Path
 from bydore_pyro.export import FORMATS, ExportConfig, InputConfig
 from bydore_pyro.utils import (
     appearing_file,
+    asks_for_help,
     one_line_errors,
     option,
     parse_options,
@@ -18,7 +19,13 @@ from bydore_pyro.utils import (
     tell,
 )
 
-__all__ = ["ExportOptions", "FileConfig", "export_command"]
+__all__ = ["COMMON", "ExportOptions", "FileConfig", "export_command"]
+
+# What `--help` lists; `--help-all` adds the others.
+COMMON = (
+    *("to", "prefix", "out", "samples", "target_tokens", "prune", "data", "tokenizer"),
+    "convert_tokens",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +49,15 @@ class ExportOptions:
 
 @one_line_errors("bydore export")
 def export_command(arguments: Sequence[str]) -> None:
-    """Writes a mixture in a trainer's format: bydore export RUN --to FORMAT. RUN is a run's folder,
-    a file of weights, or a published mixture such as published:doremi."""
+    """Writes a mixture in a trainer's format. RUN is a run's folder, a file of weights, or a
+    published mixture such as published:doremi."""
     given = list(arguments)
-    if not {"-h", "--help"} & {*given} and (not given or given[0].startswith("-")):
+    if not asks_for_help(given) and (not given or given[0].startswith("-")):
         raise ValueError(f"Expected RUN --to FORMAT, found {' '.join(given) or 'nothing'}")
     run = given.pop(0) if not given[0].startswith("-") else ""
     about = export_command.__doc__ or ""
-    options = parse_options(given, "bydore export", about, ExportOptions)
+    name = "bydore export"
+    options = parse_options(given, name, about, ExportOptions, common=COMMON, called=f"{name} RUN")
     _export(run, options)
 
 

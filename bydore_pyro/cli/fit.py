@@ -24,7 +24,6 @@ from bydore_pyro.baselines import (
     read_runs,
     with_mean,
 )
-from bydore_pyro.cli import search
 from bydore_pyro.cli.fit_tables import (
     DEFAULT_DATA,
     caps_of,
@@ -50,14 +49,19 @@ from bydore_pyro.utils import RunFolder, one_line_errors, option, provenance, re
 
 __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 
-# What `--help` lists, and `--help-all` beside; all other settings stand in a file.
+# What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
-    *("method", "runs", "target", "prior", "predict", "scale_up", "few_runs", "domain_tokens"),
-    *("budget", "proxy_runs", "regmix_kl", "adaptive"),
-    *("human", "single", "regmix_regression", "regmix_proxies", "mde_proxies"),
-    *(name for name in search.COMMON if name != "seeds"),
+    *("method", "data", "validation", "proxy", "tokens", "budget", "runs", "target", "out"),
+    "smoke",
 )
-MORE = (*("regmix_draws", "unimax_epochs", "vocabulary", "on_error", "cache", "checkpoint_every"),)
+MORE = (
+    *("domains", "target_tokens", "max_epochs", "device", "seed", "steps", "batch_sequences"),
+    *("sequence_length", "evidence", "learning_rate", "precision", "domain_megabytes"),
+    *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
+    *("checkpoint_every", "proxy_runs", "prior", "predict", "scale_up", "few_runs"),
+    *("domain_tokens", "single", "human", "regmix_proxies", "adaptive", "regmix_regression"),
+    *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
+)
 
 FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
@@ -68,7 +72,7 @@ SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_d
 class FitConfig:
     """Which method is used, and whether it trains."""
 
-    method: str = option(MISSING, f"Method: one of {', '.join(METHODS)}.")
+    method: str = option(MISSING, f"One of {', '.join(METHODS)}.")
     runs: str | None = option(
         None,
         "Folder of tables with the weights and losses of finished runs, in RegMix's or olmix's "
@@ -76,9 +80,9 @@ class FitConfig:
     )
     target: list[str] | None = option(
         None,
-        "With --runs: the metric to minimise, or several, whose weighted mean is minimised: "
-        "names, in which * matches anything, each with =WEIGHT if it is not 1; or a file of "
-        "weights; or all, for every metric of the table, each with a row of its own.",
+        "With --runs: what to minimise. Either the mean of metrics, given by name (* matches "
+        "anything) and weighted by NAME=WEIGHT; or a file of such weights; or 'all': every metric "
+        "of the table, each with a row of its own.",
     )
     prior: str | None = option(
         None,
@@ -139,12 +143,12 @@ class FitOptions(MethodOptions):
 
 @one_line_errors("bydore fit")
 def fit_command(arguments: Sequence[str]) -> None:
-    """Finds a mixture by --method uniform, natural, unimax, human, single, doremi, regmix,
-    autoscale, mde, mixmin, fastmix or bydore, within a budget of FLOPs. --resume RUN continues a
-    run that was stopped; finished proxies are not trained again."""
+    """Finds a mixture by any method, within a budget of FLOPs. With --runs, RegMix or AutoScale is
+    fitted to a table of finished runs, and nothing is trained. --resume RUN continues a run that
+    was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
     options, resume = options_or_resumed(
-        *(arguments, "bydore fit", about, FitOptions), {**SMOKE, **SMALL}, COMMON, MORE
+        arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON, MORE
     )
     _check_repeating(options)
     if options.fit.runs is not None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from bydore_pyro.utils import fail, require_utf8
+from bydore_pyro.utils import asks_for_help, fail, require_utf8
 
 __all__ = ["main"]
 
@@ -21,11 +21,12 @@ def command(name: str) -> Callable[[Sequence[str]], None]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help"):
+    if not given or asks_for_help(given[:1]):
         print("usage: bydore COMMAND [options]\n")
         for name in COMMANDS:
-            print(f"  {name:<10} {' '.join((command(name).__doc__ or '').split())}")
-        print("\nbydore COMMAND --help explains a command's options.")
+            about = " ".join((command(name).__doc__ or "").split())
+            print(f"  {name:<12}{about.partition('. ')[0].rstrip('.')}")
+        print("\nbydore COMMAND --help explains a command and its most important options.")
         return
     if given[0] not in COMMANDS:
         fail("bydore", f"Expected a command ({', '.join(COMMANDS)}), found '{given[0]}'")

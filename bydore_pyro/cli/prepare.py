@@ -26,7 +26,13 @@ from bydore_pyro.utils import (
     visible,
 )
 
-__all__ = ["PrepareConfig", "prepare_command"]
+__all__ = ["COMMON", "PrepareConfig", "prepare_command"]
+
+# What `--help` lists; `--help-all` adds the others.
+COMMON = (
+    *("data", "out", "tokenizer", "vocabulary", "text_column", "domain_column"),
+    *("domain_megabytes", "validation_fraction", "on_error", "processes"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +71,15 @@ class PrepareOptions:
 
 @one_line_errors("bydore prepare")
 def prepare_command(arguments: Sequence[str]) -> None:
-    """Turns domains of text into a token store, which the other commands read with --data STORE.
-    If it is interrupted, the same command continues where it stopped."""
+    """Turns domains of text into a token store. The other commands read it with --data STORE. If it
+    is interrupted, the same command continues where it stopped."""
     options = parse_options(
         arguments,
         "bydore prepare",
         prepare_command.__doc__ or "",
         PrepareOptions,
         defaults={"domain_megabytes": 0.0},
+        common=COMMON,
     )
     given = options.prepare
     plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)

@@ -17,15 +17,17 @@ from bydore_pyro.utils import one_line_errors
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["COMMON", "RepetitionOptions", "repetition_command"]
+__all__ = ["COMMON", "MORE", "RepetitionOptions", "repetition_command"]
 
 FORMAT = "bydore_pyro.repetition/1"
-# What `--help` lists; all other settings stand in a file.
+# What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
-    *("data", "domains", "tokenizer", "domain_megabytes", "text_column", "domain_column", "proxy"),
-    *("learning_rate", "precision", "device", "sequence_length", "batch_sequences", "steps"),
-    *("readings", "reading_domains", "reading_seeds", "validation_sequences", "seed", "cache"),
-    *("out", "smoke"),
+    *("data", "domains", "reading_domains", "proxy", "steps", "readings", "reading_seeds"),
+    *("device", "out", "smoke"),
+)
+MORE = (
+    *("tokenizer", "domain_megabytes", "text_column", "domain_column", "learning_rate", "seed"),
+    *("precision", "sequence_length", "batch_sequences", "validation_sequences", "cache"),
 )
 DEFAULTS = {"steps": 160, "batch_sequences": 16}  # a minute or two a domain and seed, on a core
 SMALL = {"steps": 16, "batch_sequences": 2}
@@ -40,18 +42,19 @@ class RepetitionOptions(Options):
 
 @one_line_errors("bydore repetition")
 def repetition_command(arguments: Sequence[str]) -> None:
-    """Measures R, which says how fast repeated text loses its value for a proxy, by short trainings
-    of fresh proxies on the text of some domains. --resume RUN continues a run that was stopped;
-    finished proxies are not trained again."""
+    """Measures how fast repeated text loses its value for a proxy. Fresh proxies are trained for a
+    short time on the text of some domains. The result is R: after R further readings, another one
+    teaches 1/e as much as new text. --resume RUN continues a run that was stopped; finished proxies
+    are not trained again."""
     from bydore_pyro.analysis import plot_repetition
     from bydore_pyro.baselines import fit_repetition, measure_readings, up_to
     from bydore_pyro.runs import begin_run, load_corpus, options_or_resumed
     from bydore_pyro.utils import tell
 
     about = repetition_command.__doc__ or ""
+    smoke, name = {**SMOKE, **SMALL}, "bydore repetition"
     options, resume = options_or_resumed(
-        *(arguments, "bydore repetition", about, RepetitionOptions, {**SMOKE, **SMALL}, COMMON),
-        defaults=DEFAULTS,
+        arguments, name, about, RepetitionOptions, smoke, COMMON, MORE, DEFAULTS
     )
     folder = begin_run(options, "repetition", resume)
     corpus = load_corpus(options, options.run.domains or ())

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bydore_pyro.utils import one_line_errors
+from bydore_pyro.utils import asks_for_help, one_line_errors
 
 __all__ = ["report_command"]
 
@@ -17,13 +17,13 @@ The page of one run is report.html in its folder. Several runs are compared; the
 report.html in the working directory.
 
 options:
-  --out FILE  File for the page, instead of report.html."""
+  --out FILE  File for the page. Default: report.html, as described above."""
 
 
 @one_line_errors("bydore report")
 def report_command(arguments: Sequence[str]) -> None:
-    """Prints the results of runs and writes an HTML page: bydore report RUN ... [--out FILE]"""
-    if set(arguments) & {"-h", "--help"}:
+    """Prints the results of runs and writes an HTML page."""
+    if asks_for_help(arguments):
         print(USAGE)
         return
     runs, out = _split(arguments)

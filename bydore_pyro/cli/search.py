@@ -12,16 +12,16 @@ from bydore_pyro.utils import RunFolder, one_line_errors, option, require_fields
 
 __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
 
-# What `--help` lists, and `--help-all` beside; all other settings stand in a file.
+# What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
-    *("data", "domains", "validation", "tokenizer", "domain_megabytes", "text_column"),
-    *("domain_column", "proxy", "learning_rate", "precision", "device", "sequence_length"),
-    *("batch_sequences", "steps", "tokens", "evidence", "seed", "seeds", "max_epochs"),
-    *("target_tokens", "out", "smoke"),
+    *("data", "validation", "domains", "proxy", "tokens", "target_tokens", "device", "seed", "out"),
+    "smoke",
 )
 MORE = (
-    *("rounds", "train_share", "round_sequences", "strategy", "learner", "validation_sequences"),
-    *("repetition_constant", "vocabulary", "on_error", "cache", "checkpoint_every", "log"),
+    *("steps", "batch_sequences", "sequence_length", "evidence", "rounds", "train_share"),
+    *("round_sequences", "strategy", "learner", "learning_rate", "precision", "max_epochs"),
+    *("repetition_constant", "validation_sequences", "seeds", "domain_megabytes", "text_column"),
+    *("domain_column", "on_error", "tokenizer", "vocabulary", "cache", "checkpoint_every", "log"),
 )
 
 

@@ -19,9 +19,13 @@ from bydore_pyro.utils import (
     tell,
 )
 
-__all__ = ["TrainConfig", "TrainOptions", "train_command"]
+__all__ = ["COMMON", "TrainConfig", "TrainOptions", "train_command"]
 
-
+# What `--help` lists; `--help-all` adds the others.
+COMMON = (
+    *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
+    *("learning_rate", "device", "smoke"),
+)
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
     "model": "models/target-tiny",
@@ -68,8 +72,7 @@ class TrainOptions:
 
 @one_line_errors("bydore train")
 def train_command(arguments: Sequence[str]) -> None:
-    """Trains a target model on exactly a mixture: bydore train --mixture RUN/mixture.json --model
-    models/target-1b --data STORE --tokens 25B --out DIR, also under torchrun or accelerate launch.
+    """Trains a target model on exactly a mixture. It also runs under torchrun or accelerate launch.
     --resume DIR continues a run that was stopped, with any number of processes."""
     resume = resumed_run(arguments)
     if resume is not None:
@@ -77,7 +80,12 @@ def train_command(arguments: Sequence[str]) -> None:
     else:
         about = train_command.__doc__ or ""
         options = parse_options(
-            arguments, "bydore train", about, TrainOptions, presets={"--smoke": SMOKE}
+            arguments,
+            "bydore train",
+            about,
+            TrainOptions,
+            presets={"--smoke": SMOKE},
+            common=COMMON,
         )
         # So that it can be gone on with from anywhere.
         data = str(Path(options.train.data).resolve())

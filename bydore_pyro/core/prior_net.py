@@ -16,7 +16,7 @@ __all__ = ["FreeConcentrations", "PriorNetwork", "PriorNetworkConfig"]
 
 @dataclass(frozen=True, kw_only=True)
 class PriorNetworkConfig:
-    """The shape of a `PriorNetwork`.
+    """The shape of the prior network.
 
     The embedding must outweigh the signals, or the noise of the signals becomes jitter of the
     weights.

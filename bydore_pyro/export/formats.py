@@ -34,7 +34,7 @@ class ExportConfig:
 
     to: str = option(
         MISSING,
-        "datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
+        "The trainer: datasets, streaming, megatron, nemo, nanotron, olmo-core, torchtitan, "
         "levanter, litgpt, regmix or doremi.",
     )
     prefix: str | None = option(

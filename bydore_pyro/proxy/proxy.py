@@ -24,7 +24,7 @@ LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyConfig:
-    """How a language model is trained."""
+    """How the proxy is trained."""
 
     optimizer: Literal["adamw", "sgd"] = option("adamw", "Optimiser of the language model.")
     learning_rate: float = option(

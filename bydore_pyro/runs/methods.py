@@ -61,8 +61,8 @@ class BudgetConfig:
 
     budget: float = option(
         8.0,
-        "Maximum FLOPs of a method, in units of a plain training of the proxy for --steps "
-        "steps. Every method shortens its proxies to stay within it.",
+        "Maximum FLOPs of a method, in units of one plain training of the proxy, of --tokens or "
+        "--steps. Every method shortens the trainings of its proxies to stay within it.",
         above=0,
         most=1e6,
     )

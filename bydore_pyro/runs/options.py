@@ -53,10 +53,11 @@ class RunConfig:
 
     data: str = option(
         ENVIRONMENT,
-        "'environment' (the text of the Python environment); a folder whose sub-folders or "
-        "files are domains; a JSON or YAML file that lists domains; a token store; 'pile:' "
-        "followed by the folder or hub name of a copy of the Pile. With --domain_column also a "
-        "file or folder of rows, or 'hub:' followed by a dataset's name.",
+        "A token store, made by bydore prepare; a folder whose sub-folders or files are domains; "
+        "a JSON or YAML file that lists domains; 'environment' (the text of the Python "
+        "environment); 'pile:' followed by the folder or hub name of a copy of the Pile. With "
+        "--domain_column also a file or folder of rows, or 'hub:' followed by a dataset's name. "
+        "If it is no store, at most --domain_megabytes of each domain are read.",
     )
     domains: list[str] | None = option(None, "Domains to train on. Default: all.")
     validation: list[str] = option(
@@ -80,9 +81,9 @@ class RunConfig:
     )
     target_tokens: list[float] | None = option(
         None,
-        "Length in tokens of the run for which the weights are meant. Default: the length of "
-        "the search. A search by matching then accounts for the lower value of repeated text. "
-        "For several lengths it finds weights for each, from one set of gradients.",
+        "Length in tokens of the run for which the weights are meant. If it is given, a search "
+        "by matching accounts for the lower value of repeated text. For several lengths it finds "
+        "weights for each, from one set of gradients. Default: the length of the search.",
         above=0,
     )
     repetition_constant: float = option(
@@ -93,7 +94,8 @@ class RunConfig:
         above=0,
     )
     tokens: str | None = option(
-        None, "Length of the search in training tokens, such as 4e6 or 0.4B. Replaces --steps."
+        None,
+        "Length of the search in training tokens, such as 4e6 or 0.4B. Default: --steps batches.",
     )
     seed: int = option(0, "Seed of the models, the search and the batches.", least=0, below=2**31)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")

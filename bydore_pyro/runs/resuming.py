@@ -38,8 +38,8 @@ def options_or_resumed(
     about: str,
     kind: type[T],
     smoke: Mapping[str, Any] = SMOKE,
-    common: Collection[str] | None = None,
-    more: Collection[str] = (),
+    common: Sequence[str] | None = None,
+    more: Collection[str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> tuple[T, Path | None]:
     """Returns the options of a command line, and the folder of the run that `--resume` names.
@@ -51,7 +51,7 @@ def options_or_resumed(
         kind: The class of the options.
         smoke: What `--smoke` presets.
         common: Options that `--help` lists, see `parse_options`.
-        more: Options that `--help-all` lists too.
+        more: Options that `--help-all` lists too, see `parse_options`.
         defaults: The command's own.
 
     Raises:

@@ -36,7 +36,8 @@ class SearchConfig:
     )
     steps: int = option(
         400,
-        "Steps of the search. With matching, the proxy trains for --train_share of them.",
+        "Steps of the search, or of a training of the proxy. In a search by matching the proxy "
+        "trains for --train_share of them.",
         least=1,
     )
     rounds: int = option(

@@ -6,6 +6,7 @@ from .arviz_import import smooth_log_weights as smooth_log_weights
 from .arviz_import import summary as summary
 from .belonging import check_belongs as check_belongs
 from .belonging import versions as versions
+from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
 from .command_line import parse_options as parse_options

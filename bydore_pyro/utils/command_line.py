@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import inspect
 import json
 import os
+import re
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +24,7 @@ from bydore_pyro.utils.interrupts import ending_on_signals
 from bydore_pyro.utils.terminal import quiet_unless_main, visible, visible_streams
 
 __all__ = [
+    "asks_for_help",
     "fail",
     "one_line_errors",
     "parse_options",
@@ -34,11 +38,34 @@ __all__ = [
 T = TypeVar("T")
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Adds an option's default to its help, if it has one."""
+class _Help(argparse.HelpFormatter):
+    """Shows an option in one spelling, a number as N, and the default behind the help."""
+
+    def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
+        return "N" if action.type in (int, float) else action.dest.upper()
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        names = action.option_strings
+        shown = ", ".join(names if names[0] == "-h" else names[:1])
+        if action.nargs in (0, "?"):
+            return shown
+        default = self._get_default_metavar_for_optional(action)
+        (value,) = self._metavar_formatter(action, default)(1)
+        return f"{shown} {value}{' ...' if action.nargs == '+' else ''}"
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default in (None, []) else super()._get_help_string(action)
+        default = action.default
+        if default is None or default is False or default in ([], argparse.SUPPRESS):
+            return action.help
+        values = default if isinstance(default, list) else [default]
+        shown = " ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
+        about = re.sub(r" Default.*", "", action.help or "")  # tells of the default None or []
+        return f"{about} (default: {shown.replace('%', '%%')})"
+
+
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Returns whether arguments hold `-h`, `--help` or `--help-all`."""
+    return not {"-h", "--help", "--help-all"}.isdisjoint(arguments)
 
 
 def parse_options(
@@ -48,8 +75,9 @@ def parse_options(
     kind: type[T],
     defaults: Mapping[str, Any] | None = None,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
-    common: Collection[str] | None = None,
-    more: Collection[str] = (),
+    common: Sequence[str] | None = None,
+    more: Collection[str] | None = None,
+    called: str | None = None,
 ) -> T:
     """Turns arguments into options.
 
@@ -62,9 +90,10 @@ def parse_options(
         presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
             `--option=value`). They apply as far as the command has such options; an option that is
             given wins.
-        common: Options that `--help` lists; all when None.
-        more: Options that `--help-all` lists too. Options in neither can be set only in a file
-            given by `--config`.
+        common: Options that `--help` lists, in this order; all when None.
+        more: Options that `--help-all` lists too; all others when None. Options in neither can be
+            set only in a file given by `--config`.
+        called: How the command line begins; `name` when None.
 
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
@@ -88,7 +117,12 @@ def parse_options(
         description=about,
         formatter_class=_Help,
         allow_abbrev=False,
+        add_help=False,
     )
+    required = [
+        f"--{option.dest} {option.dest.upper()}" for option in parser._actions if option.required
+    ]
+    parser.usage = " ".join([called or name, *required, "[options]"])
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -96,12 +130,16 @@ def parse_options(
         help="JSON or YAML file of options by name, such as a run's config.json. Options on the "
         "command line override it.",
     )
-    known = {option.dest for option in parser._actions}
-    if common is not None:
-        _offer(parser, arguments, {"help", "config", *common}, more)
+    parser.add_argument("-h", "--help", action="help", help="Show this help.")
+    parser.add_argument("--help-all", action="help", help="Show this help with all other options.")
+    known = {field.name for part in configurations.values() for field in dataclasses.fields(part)}
+    own = dict(defaults or {})
+    parser.set_defaults(**own)  # before the help shows them
+    offered = known if more is None else {*(common or ()), *more}
+    _arrange(parser, arguments, configurations.values(), common, offered)
+    _refuse(parser, arguments, known - offered)
     arguments = _with_config(arguments, known)
     require_utf8(name, arguments)
-    own = dict(defaults or {})
     asked, _ = parser.parse_known_args(arguments)
     for argument, preset in (presets or {}).items():
         option, _, wanted = argument.removeprefix("--").partition("=")
@@ -116,29 +154,41 @@ def parse_options(
     return kind(**dict(zip(configurations, parsed, strict=True)))
 
 
-def _offer(
+def _arrange(
     parser: argparse.ArgumentParser,
     arguments: Sequence[str],
-    common: Collection[str],
-    more: Collection[str],
+    parts: Iterable[type],
+    common: Sequence[str] | None,
+    offered: Collection[str],
 ) -> None:
-    """Leaves options out of the help, and refuses those that are for files alone."""
-    wants_all = "--help-all" in arguments
+    """Puts the common options first in the help, and on request the others by their parts."""
+    sections = [("options", [*(common or ()), "config", "help", "help_all"])]
+    if common is None or "--help-all" in arguments:
+        for part in parts:
+            about, names = inspect.getdoc(part) or "", [f.name for f in dataclasses.fields(part)]
+            rest = [name for name in names if name in offered and name not in (common or ())]
+            sections += [(re.split(r"\.\s|\.$", about)[0], rest)] if rest else []
+    parser._action_groups.clear()
+    for title, names in sections:
+        group = parser.add_argument_group(title)
+        for name in names:
+            group._group_actions += [each for each in parser._actions if each.dest == name]
+
+
+def _refuse(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], hidden: Collection[str]
+) -> None:
+    """Refuses options that can be set only in a file, and says so at the end of the help."""
     given = {argument.partition("=")[0] for argument in arguments}
     for option in parser._actions:
-        if option.dest not in common and not (wants_all and option.dest in more):
-            option.help = argparse.SUPPRESS
-        found = sorted(given.intersection(option.option_strings))
-        if found and option.dest not in {*common, *more}:
+        if option.dest in hidden and (found := sorted(given.intersection(option.option_strings))):
             where = "in a file given by --config, found it on the command line"
             parser.error(f"Expected {found[0]} {where}")
-    parser.epilog = (
-        "--help-all lists more options. Rarely changed settings of the proxy, the guide and the "
-        "methods can only be set in a file, given by --config."
-    )
-    if wants_all:
-        parser.print_help()
-        raise SystemExit(0)
+    if hidden:
+        parser.epilog = (
+            "Settings that are seldom changed can only be set in a file, given by --config. The "
+            "config.json of any run lists them all."
+        )
 
 
 def require_utf8(name: str, arguments: Sequence[str]) -> None:
@@ -226,7 +276,7 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
         flat |= value if isinstance(value, dict) else {key: value}
     found = []
     for key, value in flat.items():
-        if key not in known or key == "config":
+        if key not in known:
             raise DataError(f"Expected an option, found '{key}' in {named}")
         if value is None or value == []:
             continue

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from importlib import import_module
+from typing import get_type_hints
+
 import pytest
 
 from bydore_pyro.cli.main import COMMANDS, command, main
@@ -16,6 +21,27 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for option in ("--data", "--out", "--tokenizer", "--text_column", "--on_error", "--processes"):
         assert option in shown
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "report"])
+def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` lists ten options at most, `--help-all` after them all others, each once."""
+
+    def listed(asked: str) -> list[str]:
+        with pytest.raises(SystemExit) as exit_:
+            main([name, asked])
+        assert exit_.value.code == 0
+        return re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
+
+    module = import_module(f"bydore_pyro.cli.{name}")
+    parts = get_type_hints(getattr(module, f"{name.capitalize()}Options")).values()
+    known = {f"{no}{f.name}" for part in parts for f in fields(part)
+             for no in ("", "no_")[: 2 if f.default is True else 1]}  # fmt: skip
+    common, more = module.COMMON, getattr(module, "MORE", known.difference(module.COMMON))
+    assert len(common) <= 10
+    assert listed("--help") == [*common]
+    assert listed("--help-all")[: len(common)] == [*common]
+    assert sorted(listed("--help-all")) == sorted([*common, *more])
 
 
 @pytest.mark.parametrize(
@@ -39,5 +65,9 @@ def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixt
     assert stderr.count("\n") == 1
 
 
-def test_every_command_says_what_it_does() -> None:
-    assert all((command(name).__doc__ or "").strip() for name in COMMANDS)
+def test_every_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    told = re.findall(r"^  (\w+) +[A-Z].*\w$", capsys.readouterr().out, re.M)
+    assert told == [*COMMANDS]
+    for name in COMMANDS:
+        assert (command(name).__doc__ or "").strip()

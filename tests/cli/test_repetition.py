@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
-from bydore_pyro.cli.repetition import COMMON, RepetitionOptions, repetition_command
+from bydore_pyro.cli.repetition import repetition_command
 
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:
@@ -63,8 +61,3 @@ def test_mistakes(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("bydore repetition: error: ")
     assert message in last
-
-
-def test_the_options_that_are_offered_exist() -> None:
-    known = {f.name for part in get_type_hints(RepetitionOptions).values() for f in fields(part)}
-    assert {*COMMON} <= known

@@ -15,6 +15,7 @@ import pytest
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.utils.command_line import (
+    asks_for_help,
     fail,
     one_line_errors,
     parse_options,
@@ -24,6 +25,7 @@ from bydore_pyro.utils.command_line import (
     resumed_run,
     tell,
 )
+from bydore_pyro.utils.config_checks import option
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 
 
@@ -48,6 +50,24 @@ class BothOptions:
 
     part: PartConfig
     other: OtherConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class HelpfulConfig:
+    """What is helpful. Here is more."""
+
+    rate: float = option(4.0, "A rate.")
+    to_file: str = option(dataclasses.MISSING, "A file.")
+    parts: list[str] = option([], "Parts. Default: none.")
+    fast: bool = option(False, "Go fast.")
+    careful: bool = option(True, "Take care.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HelpfulOptions:
+    """All."""
+
+    helpful: HelpfulConfig
 
 
 def parse(*arguments: str) -> BothOptions:
@@ -137,7 +157,7 @@ def test_what_is_seldom_changed_stands_in_a_file(
             offered(asked)
         assert ended.value.code == 0
         told = capsys.readouterr().out
-        assert re.findall(r"^  (--(?!config)\w+)", told, re.M) == listed
+        assert re.findall(r"^  (--(?!config|help)\w+)", told, re.M) == listed
     assert offered("--name", "x", "--steps", "3").other.name == "x"
     for given in (["--quick"], ["--quick=true"]):
         with pytest.raises(SystemExit) as ended:
@@ -147,6 +167,36 @@ def test_what_is_seldom_changed_stands_in_a_file(
         assert "Expected --quick in a file given by --config" in told
     (tmp_path / "options.yaml").write_text("quick: true\n")
     assert offered("--config", str(tmp_path / "options.yaml")).part.quick
+
+
+def test_help_is_asked_for_anywhere() -> None:
+    for asked in ("-h", "--help", "--help-all"):
+        assert asks_for_help([asked])
+        assert asks_for_help(["RUN", asked, "--to"])
+    assert not asks_for_help([])
+    assert not asks_for_help(["help", "--helpful", "--help=all"])
+
+
+def test_the_help_shows_what_a_user_gets(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*arguments: str, **defaults: object) -> str:
+        with pytest.raises(SystemExit):
+            parse_options(arguments, "test", "About.", HelpfulOptions, defaults, common=["rate"])
+        return capsys.readouterr().out
+
+    short, full = told("--help"), told("--help-all", parts=["a", "50%"], rate=2e-5)
+    assert short.startswith("usage: test --to_file TO_FILE [options]\n\nAbout.\n\noptions:\n")
+    assert re.search(r"--rate N +A rate. \(default: 4\)\n", short)
+    assert re.search(r"--rate N +A rate. \(default: 2e-05\)\n", full)
+    assert full.endswith(
+        "\nWhat is helpful:\n"
+        "  --to_file TO_FILE  A file.\n"
+        "  --parts PARTS ...  Parts. (default: a 50%)\n"
+        "  --fast             Go fast.\n"
+        "  --careful          Take care. (default: True)\n"
+        "  --no_careful       Turn off --careful.\n"
+    )
+    assert "Parts. Default: none.\n" in told("--help-all")
+    assert "Settings that" not in short + full
 
 
 def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
