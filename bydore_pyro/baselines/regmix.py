@@ -212,7 +212,8 @@ def fit_runs(
 ) -> Fit:
     """Simulates the optimum of a regression of finished runs; trains nothing.
 
-    With `adaptive`, the details hold the mixtures to train next.
+    It takes the runs as they are: `check_runs` refuses those that are too few or conflict. With
+    `adaptive`, the details hold the mixtures to train next.
 
     Args:
         table: The runs.

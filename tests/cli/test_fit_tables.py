@@ -180,6 +180,9 @@ def test_mistakes_are_found_before_anything_is_fitted(tmp_path: Path) -> None:
     assert options.run.data == DEFAULT_DATA
     assert domain_tokens(options, None, table) is None
     assert caps_of(options, prior) is None
+    table.weights[1], table.losses[1] = table.weights[0], table.losses[0] + 9
+    with pytest.raises(DataError, match="'r0' and 'r1' on the same weights"):
+        fit_table_of_runs(table, {"program": 1.0}, prior, config)
 
 
 @pytest.mark.parametrize("option", ["--predict", "--scale_up"])
