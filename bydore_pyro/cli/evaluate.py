@@ -14,7 +14,9 @@ from typing import Any
 from bydore_pyro.data import file_sha256
 from bydore_pyro.evaluation import (
     EvaluationConfig,
+    average_of,
     evaluate_model,
+    load_model,
     scores_table,
 )
 from bydore_pyro.utils import (
@@ -29,7 +31,6 @@ from bydore_pyro.utils import (
     provenance,
     require_fields,
     require_new_file,
-    resumed_run,
     tell,
 )
 
@@ -40,7 +41,6 @@ COMMON = ("tasks", "num_fewshot", "limit", "data_dir", "hub", "batch_size", "dev
 
 NAME = "bydore evaluate"
 MODEL_FILE = re.compile(r".*\.(safetensors|model|txt|jinja)|(config|tokenizer.*|vocab)\.json")
-UNFINISHED = ".unfinished"  # before the suffix of the scores' file, while tasks are left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,85 +64,70 @@ class EvaluateOptions:
 @one_line_errors(NAME)
 def evaluate_command(arguments: Sequence[str]) -> None:
     """Scores a trained model on benchmarks. DIR holds the model as transformers saves it, with its
-    tokenizer. Each finished task is saved; --resume FILE, without other options, continues an
-    evaluation that was stopped."""
-    if (unfinished := resumed_run(arguments)) is not None:
-        folder, out, config, before = _begun(unfinished)
-    else:
-        first, *rest = arguments or [""]
-        if not asks_for_help(arguments) and (not first or first.startswith("-")):
-            raise ValueError(f"Expected the folder of a model first, found {first or 'nothing'}")
-        given, about = (
-            arguments if asks_for_help(arguments) else rest,
-            evaluate_command.__doc__ or "",
-        )
-        options = parse_options(
-            given, NAME, about, EvaluateOptions, common=COMMON, called=f"{NAME} DIR"
-        )
-        folder, config, before = Path(first), options.evaluation, {}
-        out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
-        unfinished = out.with_name(f"{out.stem}{UNFINISHED}{out.suffix}")
-        if unfinished.exists():
-            raise RunFolderError(
-                f"Expected no unfinished scores, found {unfinished}: continue with "
-                f"--resume {unfinished}, delete the file, or name another one with --out"
-            )
+    tokenizer. Each finished task is saved; the same command continues an evaluation that was
+    stopped."""
+    first, *rest = arguments or [""]
+    wants_help = asks_for_help(arguments)
+    if not wants_help and (not first or first.startswith("-")):
+        raise ValueError(f"Expected the folder of a model first, found {first or 'nothing'}")
+    given, about = arguments if wants_help else rest, evaluate_command.__doc__ or ""
+    called = f"{NAME} DIR"
+    options = parse_options(given, NAME, about, EvaluateOptions, common=COMMON, called=called)
+    folder = Path(first)
+    out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
-        _evaluate(folder, out, config, unfinished, before)
+        tasks = _evaluate(folder, out, options.evaluation)
+    print(f"{scores_table(tasks, options.evaluation.cases)}\n\nIn {out}.")
 
 
-def _evaluate(
-    folder: Path, out: Path, config: EvaluationConfig, unfinished: Path, before: Mapping[str, Any]
-) -> None:
-    """Scores, keeps every task that is done, and writes and prints the scores."""
+def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
+    """Scores, keeps every task that is done in a file beside the scores', and writes the scores."""
+    unfinished = out.with_name(f"{out.stem}.unfinished{out.suffix}")
     made_by = provenance(("lm-eval", "accelerate"))
-    identity = {"model": str(folder), "model_sha256": _model_sha256(folder)}
-    for key, now in (("model_sha256", identity["model_sha256"]), ("versions", made_by["versions"])):
-        if before.get(key, now) != now:
-            raise RunFolderError(
-                f"Expected the {key} recorded in {unfinished}, found others: start a new evaluation"
-            )
-    begun, spent = time.perf_counter(), before.get("seconds", 0.0)
+    identity = {"model_sha256": _model_sha256(folder), "config": dataclasses.asdict(config)}
+    before = _kept(unfinished, {**identity, "versions": made_by["versions"]})
+    made_by = {"model": str(folder), **identity, **made_by}
+    begun = time.perf_counter() - before.get("seconds", 0.0)
 
-    def seconds() -> float:
-        return spent + time.perf_counter() - begun
+    def write(path: Path, tasks: Mapping[str, Any]) -> None:
+        found = {"tasks": tasks, "average": average_of(tasks)}
+        with appearing_file(path) as aside:
+            content = {**made_by, **found, "seconds": time.perf_counter() - begun}
+            text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+            aside.write_text(text + "\n", encoding="utf-8")
 
     def keep(tasks: dict[str, Any]) -> None:
-        config_ = dataclasses.asdict(config)
-        part = {"out": str(out), "config": config_, "tasks": tasks, "seconds": seconds()}
-        _write(unfinished, {**identity, **part, **made_by})
+        write(unfinished, tasks)
+        label, result = list(tasks.items())[-1]
+        tell(f"{label}: {result['metric']} {result['score']:.2f}")
 
-    try:
-        scores = evaluate_model(folder, config, tell=tell, kept=before.get("tasks"), keep=keep)
-    except BaseException:
-        if unfinished.is_file():
-            tell(f"{NAME}: what is done is kept: bydore evaluate --resume {unfinished}")
-        raise
-    _write(out, {**identity, **scores, "seconds": seconds(), **made_by})
+    model, tokenizer = load_model(folder, config.device)
+    tasks = evaluate_model(model, tokenizer, config, before.get("tasks"), keep)
+    write(out, tasks)
     unfinished.unlink(missing_ok=True)
-    print(scores_table(scores))
-    print(f"\nIn {out}.")
+    return tasks
 
 
-def _begun(path: Path) -> tuple[Path, Path, EvaluationConfig, dict[str, Any]]:
-    """Returns the model's folder, the scores' file, the options and all that is kept.
+def _kept(unfinished: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what an evaluation that was stopped has left in a file, nothing without one.
 
     Raises:
-        RunFolderError: When there is no evaluation that was stopped.
+        RunFolderError: When the file is not of this very evaluation.
     """
+    if not unfinished.exists():
+        return {}
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        config = EvaluationConfig(**before["config"])
-        if not all(isinstance(task, dict) for task in before["tasks"].values()):
-            raise ValueError("tasks without scores")
-        return Path(before["model"]), Path(before["out"]), config, before
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        before = dict(json.loads(unfinished.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        before = {}
+    if odd := [key for key, value in identity.items() if before.get(key) != value]:
         raise RunFolderError(
-            f"Expected the scores of a stopped evaluation, found {path}: {reason}"
-        ) from None
+            f"Expected this evaluation's scores in {unfinished}, found another {odd[0]}: delete "
+            "the file, or name another one with --out"
+        )
+    return before
 
 
 def _model_sha256(folder: Path) -> str:
@@ -153,9 +138,3 @@ def _model_sha256(folder: Path) -> str:
         if path.is_file() and MODEL_FILE.fullmatch(path.name)
     ]
     return content_hash({path.name: file_sha256(path) for path in files})
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    with appearing_file(path) as aside:
-        text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
-        aside.write_text(text + "\n", encoding="utf-8")

@@ -1,3 +1,5 @@
-from .config import EvaluationConfig as EvaluationConfig
+from .evaluate import average_of as average_of
 from .evaluate import evaluate_model as evaluate_model
-from .table import scores_table as scores_table
+from .evaluate import load_model as load_model
+from .evaluate import scores_table as scores_table
+from .tasks import EvaluationConfig as EvaluationConfig

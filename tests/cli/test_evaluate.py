@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import datasets
 import pytest
 import torch
 from benchmark_data import write_benchmark
@@ -12,10 +14,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.cli.evaluate import ScoresConfig, evaluate_command
-from bydore_pyro.evaluation.config import EvaluationConfig
+from bydore_pyro.evaluation import evaluate
 from bydore_pyro.evaluation.evaluate import evaluate_model, load_model
-from bydore_pyro.evaluation.scores import score_task
-from bydore_pyro.evaluation.tasks import EvaluationTask
+from bydore_pyro.evaluation.tasks import EvaluationConfig
 from bydore_pyro.utils.errors import DataError
 
 SOUNDS = {
@@ -89,6 +90,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "model", folder / "data"
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+
+
 def test_a_trained_model_beats_chance(
     trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,8 +108,8 @@ def test_a_trained_model_beats_chance(
     for name, result in scores["tasks"].items():
         assert result["questions"] == 15
         assert result["score"] >= 80.0, name  # chance is 25, give or take 11
-        assert f"{name}: acc_norm {result['score']:.2f} ± " in captured.err
-    assert "beside Case 1" in captured.out
+        assert f"{name}: acc_norm {result['score']:.2f}\n" in captured.err
+    assert "RegMix (1)" in captured.out
     assert f"In {out}." in captured.out
     assert "Traceback" not in captured.err
     assert scores["model"] == str(model)
@@ -115,8 +121,8 @@ def test_a_trained_model_beats_chance(
     # Its knowledge was learned: the same model before training has none.
     fresh = LlamaForCausalLM(load_model(model)[0].config)
     config = EvaluationConfig(tasks=["ARC-Easy"], data_dir=str(data), num_fewshot=[0])
-    untrained = evaluate_model(fresh, config, load_model(model)[1])
-    assert untrained["tasks"]["ARC-Easy"]["score"] < scores["tasks"]["ARC-Easy"]["score"]
+    untrained = evaluate_model(fresh, load_model(model)[1], config)
+    assert untrained["ARC-Easy"]["score"] < scores["tasks"]["ARC-Easy"]["score"]
 
 
 def test_scores_lie_beside_the_model_and_are_not_overwritten(
@@ -155,69 +161,61 @@ def test_what_is_done_is_kept_and_gone_on_with(
     given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
     given += ["--num_fewshot", "0", "--limit", "7", "--cases", "2", "--out"]
     evaluate_command([*given, str(whole)])
-    scored = []
+    original = evaluate._score
 
-    def stop(model: object, task: EvaluationTask, *rest: object) -> dict:
-        scored.append(task.label)
-        if task.label == "SciQ":
+    def stop(model: Any, task: Any, *rest: Any) -> dict:
+        if task.task_name == "sciq":
             raise error
-        return score_task(model, task, *rest)
+        return original(model, task, *rest)
 
     capsys.readouterr()
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr("bydore_pyro.evaluation.evaluate.score_task", stop)
+        patch.setattr(evaluate, "_score", stop)
         evaluate_command([*given, str(out)])
     assert exit_.value.code == code
-    assert f"is kept: bydore evaluate --resume {unfinished}" in capsys.readouterr().err
     assert [path.name for path in out.parent.iterdir()] == [unfinished.name]
     kept = json.loads(unfinished.read_text())
     assert [*kept["tasks"]] == ["ARC-Easy"]
-    # The same command does not begin anew over it.
-    with pytest.raises(SystemExit):
-        evaluate_command([*given, str(out)])
-    assert f"continue with --resume {unfinished}" in capsys.readouterr().err
-    for changes, message in (
-        ({"model_sha256": "other"}, "the model_sha256 recorded"),
-        ({"versions": {}}, "the versions recorded"),
-        ({"config": {"tusks": []}}, "the scores of a stopped"),
-        ({"tasks": {"COPA": 3}}, "the scores of a stopped"),
-    ):
-        other = tmp_path / "other.json"
-        other.write_text(json.dumps({**kept, **changes}))
+    # Another evaluation does not go on with it.
+    for changes in ({"model_sha256": "other"}, {"versions": {}}, {"config": {}}):
+        unfinished.write_text(json.dumps({**kept, **changes}))
+        capsys.readouterr()
         with pytest.raises(SystemExit) as exit_:
-            evaluate_command(["--resume", str(other)])
+            evaluate_command([*given, str(out)])
         assert exit_.value.code == 2
         line = capsys.readouterr().err
-        assert message in line
+        assert f"{unfinished}, found another {next(iter(changes))}: delete" in line
         assert len(line.splitlines()) == 1
-    evaluate_command(["--resume", str(unfinished)])
+    unfinished.write_text(json.dumps(kept))
+    evaluate_command([*given, str(out)])
     captured = capsys.readouterr()
     assert "ARC-Easy: " not in captured.err
-    assert "beside Case 2" in captured.out
-    assert "Case 1" not in captured.out
+    assert "(2)" in captured.out
+    assert "(1)" not in captured.out
     assert [path.name for path in out.parent.iterdir()] == [out.name]
     first, second = (json.loads(path.read_text()) for path in (whole, out))
-    assert second.pop("seconds") > 0
+    assert second.pop("seconds") > kept["seconds"]
     first.pop("seconds")
     assert first == second
     assert len(first["model_sha256"]) == len(first["tasks"]["SciQ"]["data_sha256"]) == 64
-    with pytest.raises(SystemExit):
-        evaluate_command(["--resume", str(unfinished)])
-    assert "No such file" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(
-    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     model, _ = trained
     out = str(tmp_path / "scores.json")
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "evil.yaml").write_text("task: evil\nprocess_docs: !function os.getcwd\n")
     write_benchmark(tmp_path / "part", "piqa", examples=False)
+    (tmp_path / "broken" / "piqa").mkdir(parents=True)
+    (tmp_path / "broken" / "piqa" / "validation.jsonl").write_text("goal,label\n")
     for arguments, message in (
         ([], "Expected the folder of a model first, found nothing"),
         (["--tasks", "piqa"], "Expected the folder of a model first, found --tasks"),
-        ([str(tmp_path)], "found no config.json in"),
+        ([str(tmp_path)], "(a training leaves them in its sub-folder model), found"),
         ([str(model), "--out", out, "--limit", "0"], "Expected limit >= 1, actual 0"),
         ([str(model), "--out", ""], "Expected a value for --out"),
         ([str(model), "--tusks", "x"], "unrecognized arguments: --tusks x"),
@@ -239,8 +237,12 @@ def test_mistakes_are_one_line(
             "Expected task files without code, found !function os.getcwd in",
         ),
         (
+            [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "broken")],
+            "JSON parse error: Invalid value. in row 0",
+        ),
+        (
             [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "part")],
-            "piqa/validation.jsonl and piqa/train.jsonl of",
+            "found piqa (KeyError: 'train')",
         ),
     ):
         with pytest.raises(SystemExit) as exit_:

@@ -10,18 +10,15 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import datasets
 import huggingface_hub.constants
-import huggingface_hub.utils
 import lm_eval.tasks
 import pytest
 from benchmark_data import write_task
 
-from bydore_pyro.evaluation.config import EvaluationConfig
-from bydore_pyro.evaluation.surroundings import guarded, quiet, replaced
-from bydore_pyro.evaluation.tasks import load_tasks
+from bydore_pyro.evaluation.guard import guarded, quiet
+from bydore_pyro.evaluation.tasks import EvaluationConfig, load_tasks
 from bydore_pyro.utils.errors import DataError
 
 
@@ -36,36 +33,17 @@ def _few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(folder: Path, name: str = "bad") -> None:
     """Loads a task file of the user, whose code may not run."""
-    with guarded(hub=False, code=False):
+    with guarded(hub=False):
         load_tasks(EvaluationConfig(tasks=[name], include_path=str(folder)))
 
 
-def test_replaced() -> None:
-    owner = SimpleNamespace(value=1)
-    with pytest.raises(KeyError), replaced(owner, value=2):
-        assert owner.value == 2
-        raise KeyError
-    assert owner.value == 1
-    with pytest.raises(AttributeError), replaced(owner, other=2):
-        pass
-
-
-@pytest.mark.parametrize("answers", [True, False])
-def test_the_network_is_asked_only_where_the_user_says_so_and_the_hub_answers(
-    monkeypatch: pytest.MonkeyPatch, answers: bool
-) -> None:
-    class Session:
-        def head(self, url: str, timeout: float) -> None:
-            if not answers:
-                raise OSError("there is no network")
-
-    monkeypatch.setattr(huggingface_hub.utils, "get_session", Session)
+def test_the_network_is_asked_only_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = (datasets.config, huggingface_hub.constants)
     for module in modules:
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
     for hub in (False, True):
-        with guarded(hub=hub, code=True):
-            assert {module.HF_HUB_OFFLINE for module in modules} == {not (hub and answers)}
+        with guarded(hub=hub):
+            assert {module.HF_HUB_OFFLINE for module in modules} == {not hub}
             assert not datasets.config.HF_UPDATE_DOWNLOAD_COUNTS  # a request that nobody asked for
     assert {module.HF_HUB_OFFLINE for module in modules} == {False}
 
@@ -92,7 +70,7 @@ def test_templates_cannot_reach_python() -> None:
 
     escape = "{{ question.__class__.__mro__[1].__subclasses__() | length }}"
     assert int(apply_template(escape, {"question": "x"})) > 100  # what lm-eval alone allows
-    with guarded(hub=False, code=True):
+    with guarded(hub=False):
         with pytest.raises(SecurityError):
             apply_template(escape, {"question": "x"})
         with pytest.raises(SecurityError):
@@ -111,12 +89,12 @@ def test_templates_cannot_reach_python() -> None:
         ("class: !function utils.Task\n", "code, found !function utils.Task in"),
         ("x: [&a {b: !function os.getcwd}]\n", "code, found !function os.getcwd in"),
         ("class: utils.Task\n", "can load, found bad (TypeError: 'str' object is not callable"),
-        ("x: !!python/object/apply:os.getcwd []\n", "tasks of lm-eval or of --include_path, found"),
-        ("x: !!python/name:os.system\n", "tasks of lm-eval or of --include_path, found bad"),
+        ("x: !!python/object/apply:os.getcwd []\n", "can load, found bad (KeyError"),
+        ("x: !!python/name:os.system\n", "can load, found bad (KeyError"),
         ("metric_list:\n  - metric: ./accuracy.py\n", "the metric './accuracy.py'"),
         ("metric_list:\n  - {metric: acc, hf_evaluate: true}\n", "the metric 'acc'"),
-        ("use_prompt: ./prompts.yaml:one\n", "use_prompt ./prompts.yaml:one"),
-        ("generation_kwargs: {custom_generate: ./x}\n", "custom_generate in bad"),
+        ("use_prompt: ./prompts.yaml:one\n", ", found use_prompt in bad"),
+        ("generation_kwargs: {custom_generate: ./x}\n", ", found custom_generate in bad"),
         ("include: ../outside\n", "code, found !function utils.process in"),
     ],
 )
@@ -159,7 +137,7 @@ def test_a_reader_that_unpickles_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     (tmp_path / "bad.jsonl").write_bytes(pickle.dumps(Evil()))
     path.write_text(path.read_text().replace("dataset_path: json", "dataset_path: pandas"))
-    with pytest.raises(DataError, match=r"dataset_path to be one of json, csv, .*found 'pandas'"):
+    with pytest.raises(DataError, match=r"local data .json, csv, .*the dataset_path 'pandas'"):
         load(tmp_path)
     assert not (tmp_path / "ran").exists()
     floor = configparser.ConfigParser()
@@ -181,5 +159,5 @@ def test_a_reader_that_unpickles_is_refused(tmp_path: Path) -> None:
 def test_data_from_elsewhere_are_refused(tmp_path: Path, data: str) -> None:
     task = f"task: bad\noutput_type: multiple_choice\ntest_split: a\ndataset_path: {data}\n"
     (tmp_path / "bad.yaml").write_text(task)
-    with pytest.raises(DataError, match="Expected dataset_path to be one of json, csv"):
+    with pytest.raises(DataError, match=r"local data .json, csv.*, found the dataset_path"):
         load(tmp_path)
