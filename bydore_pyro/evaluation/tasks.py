@@ -116,7 +116,8 @@ def load_tasks(config: EvaluationConfig) -> dict[str, tuple[Any, dict[str, Any]]
             raise
         except Exception as error:  # of lm-eval, of datasets, of lm-eval's own functions
             # What datasets says of a file that it cannot read stands in the cause.
-            reason = one_line(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
+            what = "missing" if isinstance(error, KeyError) else type(error).__name__
+            reason = one_line(f"{what}: {error} {error.__cause__ or ''}")
             raise DataError(
                 f"Expected tasks and data that lm-eval can load, found {name} ({reason}): put "
                 "TASK/SPLIT.jsonl or .parquet, with the hub's columns, into a folder and name it "

@@ -242,7 +242,7 @@ def test_mistakes_are_one_line(
         ),
         (
             [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "part")],
-            "found piqa (KeyError: 'train')",
+            "found piqa (missing: 'train')",
         ),
     ):
         with pytest.raises(SystemExit) as exit_:

@@ -112,7 +112,7 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
         load(["pile13"])
     write_benchmark(tmp_path, "piqa", examples=False)
     names = ["PIQA", "piqa", "sciq"]
-    with pytest.raises(DataError, match=r"found piqa \(KeyError: 'train'\): put TASK/SPLIT\.jsonl"):
+    with pytest.raises(DataError, match=r"found piqa \(missing: 'train'\): put TASK/SPLIT\.jsonl"):
         load(names, data=tmp_path)
     with pytest.raises(DataError, match=r"found sciq \(ConnectionError.*reach 'allenai/sciq' on"):
         load(names, [0], data=tmp_path)
@@ -262,7 +262,7 @@ def test_tags_groups_and_all_of_lm_eval_s_own(
     assert read == [False]
     assert [*load(["own_group", "mine", "own_one"], include=tmp_path)] == ["own_one", "own_two"]
     assert read == [False, False, True]
-    with pytest.raises(DataError, match=r"found helaswag \(KeyError.*is not a registered task"):
+    with pytest.raises(DataError, match=r"found helaswag \(missing: .*is not a registered task"):
         load(["helaswag", "own_one"], include=tmp_path)
 
 
