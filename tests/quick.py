@@ -17,7 +17,6 @@ import bydore_pyro.core.inference
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
 import bydore_pyro.runs.inputs
-import bydore_pyro.search.matching_learners
 import bydore_pyro.utils.run_folder
 from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
@@ -25,6 +24,11 @@ from bydore_pyro.data.environment import KINDS, environment_sources
 from bydore_pyro.proxy.proxy import model_source
 
 PROXY = Path(__file__).parent / "files" / "proxy"
+# Of the guide of a search that does not say how many: it need not settle.
+FEW_STEPS = (
+    "bydore_pyro.search.matching_learners.InferenceConfig",
+    partial(InferenceConfig, steps=60),
+)
 
 
 @cache
@@ -52,7 +56,6 @@ QUICK = (
     (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
     (bydore_pyro.runs.inputs, "model_source", smaller),
-    (bydore_pyro.search.matching_learners, "InferenceConfig", partial(InferenceConfig, steps=60)),
     (bydore_pyro.utils.run_folder, "DOTS_PER_INCH", 40),
 )
 

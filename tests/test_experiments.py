@@ -20,6 +20,7 @@ import torch
 import xarray
 from benchmark_data import write_benchmark
 from processes import Run
+from quick import FEW_STEPS
 from tiny import HELD_OUT, write_domains
 
 from bydore_pyro.cli.main import main
@@ -240,6 +241,7 @@ def test_calibration_in_smoke_size(
 ) -> None:
     # The guide need not have settled: its draws are put right. Draws of all kinds are judged at
     # their full numbers beside the code that draws them.
+    monkeypatch.setattr(*FEW_STEPS)
     monkeypatch.setattr("bydore_pyro.core.importance.MOST_WEIGHED", 1000)
     monkeypatch.setattr("bydore_pyro.analysis.diagnostics.MOVES", 100)
     monkeypatch.syspath_prepend(ROOT / "experiments")

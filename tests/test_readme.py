@@ -9,7 +9,7 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from quick import PROXY
+from quick import FEW_STEPS, PROXY
 
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
@@ -28,7 +28,8 @@ PYTHON = re.findall(r"```python\n(.*?)```", README + CORE, re.DOTALL)
 def test_python_blocks_run(
     block: str, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On less of the same text, with a smaller proxy."""
+    """On less of the same text, with a smaller proxy and fewer steps of the guide."""
+    monkeypatch.setattr(*FEW_STEPS)
     block = block.replace("models/proxy-tiny", str(PROXY))
     if ENVIRONMENT in block:
         given = (SMOKE[name] for name in ("domain_megabytes", "tokenizer_megabytes", "vocabulary"))
