@@ -21,7 +21,7 @@ import bydore_pyro.utils.run_folder
 from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
-from bydore_pyro.proxy.proxy import model_source
+from bydore_pyro.proxy import model_source
 
 PROXY = Path(__file__).parent / "files" / "proxy"
 # Of the guide of a search that does not say how many: it need not settle.
