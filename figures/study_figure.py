@@ -21,6 +21,7 @@ matplotlib.use("Agg")
 
 HERE = Path(__file__).parent
 COLUMN, PAGE = 3.4, 7.0  # inches: the widths of a column and of a page
+DOTS_PER_INCH = 200
 STYLE = {
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -106,7 +107,7 @@ def save(figure: Any, path: Path) -> list[Path]:
     for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
         place = path.with_name(path.name + suffix)
         with appearing_file(place) as aside:
-            figure.savefig(aside, dpi=200, metadata=metadata)
+            figure.savefig(aside, dpi=DOTS_PER_INCH, metadata=metadata)
         written.append(place)
     return written
 

@@ -1,24 +1,37 @@
-"""Seconds instead of many: fewer draws of a posterior, and less text of the environment.
+"""Seconds instead of many: fewer draws of a posterior, less text of the environment, a smaller
+proxy, coarser pictures.
 
 `python tests/quick.py SCRIPT ...` runs a script so, in a process of its own.
 """
 
 from __future__ import annotations
 
-import functools
 import runpy
 import sys
+from functools import cache, partial
 from pathlib import Path
 
 import bydore_pyro.analysis.diagnostics
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
+import bydore_pyro.data.environment
 import bydore_pyro.data.sources
+import bydore_pyro.runs.inputs
+import bydore_pyro.utils.run_folder
+from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
+from bydore_pyro.proxy import model_source
+
+PROXY = Path(__file__).parent / "files" / "proxy"
+# Of the guide of a search that does not say how many: it need not settle.
+FEW_STEPS = (
+    "bydore_pyro.search.matching_learners.InferenceConfig",
+    partial(InferenceConfig, steps=60),
+)
 
 
-@functools.cache
+@cache
 def some_sources() -> tuple[list[SourceFile], list[str]]:
     """About 200 files of every kind, listed once."""
     sources, missing = environment_sources()
@@ -29,12 +42,21 @@ def some_sources() -> tuple[list[SourceFile], list[str]]:
     return kept, missing
 
 
+def smaller(named: str) -> str:
+    """A proxy of one narrow layer for the default one, whose steps take three times as long."""
+    return str(PROXY) if named == "models/proxy-tiny" else model_source(named)
+
+
 QUICK = (
     (bydore_pyro.analysis.diagnostics, "MOVES", 20),
-    (bydore_pyro.core.importance, "MOST_WEIGHED", 800),
+    (bydore_pyro.core.importance, "MOST_WEIGHED", 400),
     (bydore_pyro.core.importance, "MOST_FOR_THE_FIT", 200),
     (bydore_pyro.core.inference, "DIRICHLET_STEPS", 40),
+    (bydore_pyro.core.inference, "START_DRAWS", 16),
+    (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
+    (bydore_pyro.runs.inputs, "model_source", smaller),
+    (bydore_pyro.utils.run_folder, "DOTS_PER_INCH", 40),
 )
 
 

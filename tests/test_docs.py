@@ -31,13 +31,13 @@ from bydore_pyro.utils.command_line import parse_options, resumed_run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+QUICK = Path(__file__).parent / "quick.py"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
 CONTRIBUTING, README = (
     (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "README.md")
 )
 TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING, "README.md": README}
 SECTIONS = dict(re.findall(r"^## bydore (\w+)\n(.*?)(?=^## |\Z)", PAGES["cli.md"], re.M | re.S))
-CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGES["cli.md"], re.S)
 SCRIPTS = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("experiments/*.py"))
 OF_EXPERIMENTS = {f"--{name}" for name in re.findall(r"^    (\w+): .* = option\(", SCRIPTS, re.M)}
 OTHER_OPTIONS = {*OF_EXPERIMENTS, "--help", "--numprocesses", "--folder", "--nproc_per_node"}
@@ -111,19 +111,6 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (tmp_path / "mixture.json").is_file()
 
 
-@pytest.mark.slow
-def test_the_chain_of_commands_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert CHAIN
-    lines = CHAIN[1].splitlines()
-    assert {line.split()[1] for line in lines} == {*COMMANDS} - {"evaluate"}
-    monkeypatch.chdir(tmp_path)
-    for line in lines:
-        main(shlex.split(line)[1:])
-    assert (tmp_path / "RUN/mixture.json").is_file()
-    assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
-    assert (tmp_path / "TARGET/model/config.json").is_file()
-
-
 def test_the_job_for_slurm_is_a_script_whose_commands_parse() -> None:
     assert JOB
     directives = re.findall(r"^#SBATCH (\S+)$", JOB[1], re.M)
@@ -138,7 +125,7 @@ def test_the_job_for_slurm_is_a_script_whose_commands_parse() -> None:
 
 
 FAKES = {
-    "bydore": f'exec {shlex.quote(sys.executable)} -m bydore_pyro "$@"',
+    "bydore": f'exec {shlex.quote(sys.executable)} {QUICK} {ROOT}/bydore_pyro/__main__.py "$@"',
     "scontrol": 'echo "$@" >> queued',
 }
 
@@ -146,7 +133,7 @@ FAKES = {
 @pytest.mark.slow
 def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> None:
     assert JOB
-    small = f"--data {store} --validation a --smoke --evidence linear --steps 40 "
+    small = f"--data {store} --validation a --smoke --evidence linear --steps 60 "
     small += "--checkpoint_every 1"
     script = JOB[1].replace("--data STORE --validation NAME --tokens 0.4B", small)
     assert small in script

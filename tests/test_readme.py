@@ -9,6 +9,7 @@ from typing import Any
 import pyro
 import pytest
 import torch
+from quick import FEW_STEPS, PROXY
 
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.tokenizer import TokenizerConfig
@@ -27,7 +28,9 @@ PYTHON = re.findall(r"```python\n(.*?)```", README + CORE, re.DOTALL)
 def test_python_blocks_run(
     block: str, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On less of the same text."""
+    """On less of the same text, with a smaller proxy and fewer steps of the guide."""
+    monkeypatch.setattr(*FEW_STEPS)
+    block = block.replace("models/proxy-tiny", str(PROXY))
     if ENVIRONMENT in block:
         given = (SMOKE[name] for name in ("domain_megabytes", "tokenizer_megabytes", "vocabulary"))
         megabytes, sample, vocabulary = given

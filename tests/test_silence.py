@@ -1,8 +1,10 @@
-"""No command asks the network of anything, unless the user names a source there."""
+"""The documentation's chain of commands runs; no command asks the network of anything, unless the
+user names a source there."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,24 +33,23 @@ socket.socket.connect = socket.socket.connect_ex = connects
 socket.getaddrinfo = socket.gethostbyname = refused
 """
 RUN = """
-import os, sys
+import os, shlex, sys
 from bydore_pyro.cli.main import main
+from quick import be_quick
+
+be_quick()
 for line in sys.argv[1].splitlines():
     os.environ["LINE"] = line
     try:
-        main(line.split())
+        main(shlex.split(line))
     except SystemExit as end:
-        print(end.code, line)
+        print("ENDED", end.code, line)
 """
-LINES = """
-prepare --data TEXT --out STORE --vocabulary 300 --processes 2
-repetition --data STORE --smoke --reading_domains 1 --out REPETITION
-search --data STORE --validation birds --smoke --out RUN
-fit --method natural --data STORE --validation birds --smoke --out NATURAL
-export RUN --to nanotron --prefix /data/{domain} --out nanotron.yaml
-train --mixture RUN --data STORE --smoke --out TARGET
+PAGE = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
+CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGE, re.S)
+MORE = """
+prepare --data TEXT --out OTHER --vocabulary 300 --processes 2
 evaluate TARGET/model --tasks piqa copa own --data_dir DATA --include_path TASKS --num_fewshot 0
-report RUN
 evaluate TARGET/model --tasks sciq arc_easy --out scores.json
 """.strip()
 HUB = "evaluate TARGET/model --tasks sciq --out scores.json --hub"
@@ -56,7 +57,9 @@ HUB = "evaluate TARGET/model --tasks sciq --out scores.json --hub"
 
 @pytest.mark.slow
 def test_no_command_opens_a_socket(tmp_path: Path) -> None:
-    assert {line.split()[0] for line in LINES.splitlines()} == {*COMMANDS}
+    assert CHAIN
+    chain = CHAIN[1].replace("bydore ", "")
+    assert {line.split()[0] for line in chain.splitlines()} == {*COMMANDS} - {"evaluate"}
     write_domains(tmp_path / "TEXT", {"birds": "abcdefgh", "digits": "0123456789"})
     for task in ("piqa", "copa"):
         write_benchmark(tmp_path / "DATA", task, count=3)
@@ -67,12 +70,15 @@ def test_no_command_opens_a_socket(tmp_path: Path) -> None:
     given = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     given |= {"HF_HOME": str(tmp_path / "hub")}
     given |= {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    words = [sys.executable, "-c", RUN, f"{LINES}\n{HUB}"]
+    words = [sys.executable, "-c", RUN, f"{chain}{MORE}\n{HUB}"]
     done = subprocess.run(words, cwd=tmp_path, env=given, capture_output=True, text=True)
-    *_, missing = LINES.splitlines()
-    ended = [line for line in done.stdout.splitlines() if line.startswith("2 evaluate")]
-    assert ended == [f"2 {missing}", f"2 {HUB}"], done.stderr[-3000:]
+    *_, missing = MORE.splitlines()
+    ended = [line for line in done.stdout.splitlines() if line.startswith("ENDED")]
+    assert ended == [f"ENDED 2 {missing}", f"ENDED 2 {HUB}"], done.stderr[-3000:]
     assert done.stderr.count("Expected tasks and data that lm-eval can load, found sciq") == 2
+    assert (tmp_path / "RUN" / "mixture.json").is_file()
+    assert (tmp_path / "REPETITION" / "repetition.json").is_file()
+    assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
     assert (tmp_path / "TARGET" / "model" / "scores.json").is_file()
     asked = (tmp_path / "asked").read_text()
     assert {line.partition(" | ")[0] for line in asked.splitlines() if " | " in line} == {HUB}, (

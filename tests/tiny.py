@@ -22,6 +22,8 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
+# What a comparison's proxies are evaluated on.
+HELD_OUT = ("docstrings", "c_headers", "stubs", "readmes", "python_tests")
 ALPHABETS = {"birds": "abcdefgh", "digits": "0123456789", "greek": "αβγδεζηθ", "upper": "QRSTUVWX"}
 
 

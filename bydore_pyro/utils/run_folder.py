@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunFolder", "provenance"]
 
+DOTS_PER_INCH = 150  # of figures
 PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")
 
 
@@ -122,7 +123,7 @@ class RunFolder:
         """Writes a figure as PNG and closes it."""
         import matplotlib.pyplot as plt
 
-        self._write(name, lambda aside: figure.savefig(aside, dpi=150))
+        self._write(name, lambda aside: figure.savefig(aside, dpi=DOTS_PER_INCH))
         plt.close(figure)
 
 

@@ -19,25 +19,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "text"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bydore_pyro", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def test_prepare_builds_a_store(folder: Path, tmp_path: Path) -> None:
+def test_prepare_builds_a_store(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "store"
-    options = ("--data", str(folder), "--out", str(out), "--vocabulary", "280")
-    done = run("prepare", *options, "--processes", "2")
+    options = ["--data", str(folder), "--out", str(out), "--vocabulary", "280"]
+    command = [sys.executable, "-m", "bydore_pyro", "prepare", *options, "--processes", "2"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     store = open_store(out)
     for name in ("a", "b"):
         assert f"{len(store.train[name]):,}" in done.stdout
     assert "Warning" not in done.stderr
-    again = run("prepare", *options)
-    assert again.returncode == 2
-    assert (
-        again.stderr == f"bydore prepare: error: Expected a new folder for the store, found {out}\n"
-    )
+    with pytest.raises(SystemExit) as exit_:
+        prepare_command(options)
+    assert exit_.value.code == 2
+    told = f"bydore prepare: error: Expected a new folder for the store, found {out}\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_bad_row_names_its_place(

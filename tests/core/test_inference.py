@@ -169,7 +169,7 @@ def test_guide_and_corrected_draws_agree_with_nuts() -> None:
     with pyro.get_param_store().scope():
         pyro.set_rng_seed(0)
         kernel = NUTS(mixture_model, jit_compile=True, ignore_jit_warnings=True)
-        mcmc = MCMC(kernel, num_samples=300, warmup_steps=150, disable_progbar=True)
+        mcmc = MCMC(kernel, num_samples=200, warmup_steps=100, disable_progbar=True)
         mcmc.run(*arguments)
     exact = mcmc.get_samples()["weights"]
     assert infer(guide, signals, linear, precision).settled
@@ -180,7 +180,8 @@ def test_guide_and_corrected_draws_agree_with_nuts() -> None:
     torch.testing.assert_close(q.mean[apart], exact.mean(0)[apart], atol=0.02, rtol=0)
     ratio = q.stddev / exact.std(0)
     assert ((ratio > 0.6) & (ratio < 1.4))[apart].all()
-    drawn = corrected_draws(mixture_model, guide, *arguments, moves=500, num_draws=2000)
+    sizes = {"num_samples": 2000, "num_draws": 2000, "moves": 500}
+    drawn = corrected_draws(mixture_model, guide, *arguments, **sizes)
     assert drawn.corrected
     torch.testing.assert_close(drawn.sites["weights"].mean(0), exact.mean(0), atol=0.02, rtol=0)
     torch.testing.assert_close(drawn.sites["weights"].std(0), exact.std(0), atol=0, rtol=0.25)
@@ -201,6 +202,7 @@ def test_the_network_is_as_good_as_free_parameters() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch's tracer
 def test_effective_shares_have_the_moments_of_nuts() -> None:
     """Text of three of four domains runs out; SVI, the correction and NUTS agree."""
     linear, precision = gaussian_evidence(4, 0.05, seed=2)
@@ -219,7 +221,8 @@ def test_effective_shares_have_the_moments_of_nuts() -> None:
     assert drawn.corrected
     assert set(drawn.sites) == {"weights"}
     pyro.set_rng_seed(0)
-    mcmc = MCMC(NUTS(mixture_model), num_samples=400, warmup_steps=150, disable_progbar=True)
+    kernel = NUTS(mixture_model, jit_compile=True, ignore_jit_warnings=True)
+    mcmc = MCMC(kernel, num_samples=300, warmup_steps=100, disable_progbar=True)
     mcmc.run(*arguments)
     exact, mine = mcmc.get_samples()["weights"], drawn.sites["weights"]
     torch.testing.assert_close(mine.mean(0), exact.mean(0), atol=0.01, rtol=0)

@@ -21,6 +21,7 @@ from tiny import (
     write_lines,
 )
 
+from bydore_pyro.cli.main import main
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
 from bydore_pyro.data.preparation import building_place, prepare
@@ -121,7 +122,9 @@ def test_a_store_as_large_as_the_cap(tmp_path: Path) -> None:
         assert 10_000 <= entry["validation"]["bytes"] < 11_000
 
 
-def test_a_file_that_is_too_large_for_the_disk(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_for_the_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A limit on the size of files fails a write as a full disk does, in the system itself."""
     text = write_corpus(tmp_path / "text")
     program = (
@@ -135,11 +138,8 @@ def test_a_file_that_is_too_large_for_the_disk(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert "error: " in done.stderr.splitlines()[-1]
     assert not (tmp_path / "out").exists()
-    again = subprocess.run(
-        [sys.executable, "-m", "bydore_pyro", *run[3:]], capture_output=True, text=True
-    )
-    assert again.returncode == 0, again.stderr
-    assert "law" in again.stdout
+    main(["prepare", *options, "--vocabulary", "280"])
+    assert "law" in capsys.readouterr().out
     assert (tmp_path / "out").is_dir()
 
 
@@ -158,44 +158,37 @@ def test_a_domain_that_only_rows_name_may_be_left_out(tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
 
 
-def waiting_for(text: Path, out: Path, waits: bool) -> subprocess.Popen[str]:
-    """Another process that prepares the same store; it says when it begins."""
-    # An interrupt amid an import may be lost: all are done before it says that it is there.
-    program = (
-        "import sys; from bydore_pyro.cli.main import main; import bydore_pyro.data.preparation,"
-        "datasets, tokenizers, transformers.hf_argparser; print(1, flush=True); main(sys.argv[1:])"
-    )
-    if waits:
-        program = (
-            "import sys; from pathlib import Path; from tiny import small_plan;"
-            "from bydore_pyro.data.preparation import prepare;"
-            "text, out = sys.argv[1:]; waiting = lambda: print(1, flush=True);"
-            "prepare(small_plan(text), Path(out), waiting=waiting)"
-        )
-    options = ["prepare", "--data", str(text), "--out", str(out), "--processes", "0"]
-    run = [sys.executable, "-c", program, *([str(text), str(out)] if waits else options)]
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(run, stdout=pipe, stderr=pipe, text=True, env=found)
-
-
 def test_one_process_builds_a_store_and_a_second_says_so(tmp_path: Path) -> None:
     text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
     with FolderLock(building_place(out)):
-        second = waiting_for(text, out, waits=False)
-        _, told = second.communicate(timeout=120)
+        options = ["--data", str(text), "--out", str(out), "--processes", "0"]
+        run = [sys.executable, "-m", "bydore_pyro", "prepare", *options]
+        second = subprocess.run(run, capture_output=True, text=True)
         assert second.returncode == 2
-        assert told.splitlines()[-1].startswith(
+        assert second.stderr.splitlines()[-1].startswith(
             "bydore prepare: error: Expected a folder that no other process writes to, found one"
         )
     assert not building_place(out).exists(), "what was made for the lock alone goes with it"
     assert prepare(small_plan(text), out).names
 
 
+WAITS = """
+import sys
+from pathlib import Path
+from bydore_pyro.data.preparation import prepare
+from tiny import small_plan
+
+text, out = sys.argv[1:]
+prepare(small_plan(text), Path(out), waiting=lambda: print(1, flush=True))
+"""
+
+
 def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(tmp_path: Path) -> None:
     text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+    run = [sys.executable, "-c", WAITS, str(text), str(out)]
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with FolderLock(building_place(out)):
-        with waiting_for(text, out, waits=True) as waiting:
+        with subprocess.Popen(run, stdout=subprocess.PIPE, text=True, env=given) as waiting:
             assert waiting.stdout is not None
             assert waiting.stdout.readline() == "1\n"
             with pytest.raises(subprocess.TimeoutExpired):
@@ -203,8 +196,7 @@ def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(tmp_path
             waiting.send_signal(signal.SIGINT)
             assert waiting.wait(60) != 0
         assert list(building_place(out).iterdir()) == []
-    with waiting_for(text, out, waits=True) as builds:
-        assert builds.wait(120) == 0
+    prepare(small_plan(text), out)
     assert out.is_dir()
     assert not building_place(out).exists()
 

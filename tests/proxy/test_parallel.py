@@ -12,6 +12,7 @@ import pytest
 import torch
 import xarray
 from processes import Run, on_two_processes
+from tiny import HELD_OUT, write_domains
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
@@ -66,7 +67,7 @@ def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
 
 # What two processes do, one after the other, so that they are started once.
 TOGETHER = """
-import os, signal, sys, time
+import json, os, runpy, signal, sys, time
 from pathlib import Path
 import bydore_pyro.search.search as search
 from bydore_pyro.cli.main import main
@@ -76,7 +77,7 @@ from bydore_pyro.utils.command_line import parse_options
 from quick import be_quick
 
 be_quick()  # in seconds, as all tests
-rank, arguments = os.environ["RANK"], sys.argv[1:]
+rank, compared, arguments = os.environ["RANK"], json.loads(sys.argv[1]), sys.argv[2:]
 
 # The clock of each process says something else.
 clock, time.strftime = time.strftime, lambda format: "now-" + rank
@@ -86,6 +87,10 @@ time.strftime = clock
 
 for evidence in ("matching", "linear"):
     main([*arguments, "--evidence", evidence, "--out", evidence])
+
+sys.argv = [*compared, "--out", "compared"]
+sys.path.insert(0, str(Path(compared[0]).parent))
+runpy.run_path(compared[0], run_name="__main__")
 
 # The signal reaches the second process alone.
 taken = search.search_step
@@ -115,13 +120,26 @@ def arguments(store: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A comparison of two methods, one of which shares proxies out and one its batches."""
+    folder = tmp_path_factory.mktemp("compared")
+    words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
+    text = write_domains(folder / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
+    return ["--smoke", "--data", str(text), "--cache", str(folder / "cache"), "--budget", "6",
+            "--targets", "case2", "--target_seeds", "1", "--evaluation_sequences", "16",
+            "--methods", "doremi", "bydore"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
 def together(
-    arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+    arguments: list[str], compared: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """The folder in which two processes did all of that, and what they printed."""
     folder = tmp_path_factory.mktemp("together")
     (folder / "program.py").write_text(TOGETHER)
-    return folder, on_two_processes("program.py", *arguments, cwd=folder)
+    script = str(Path(__file__).parents[2] / "experiments" / "compare.py")
+    words = (json.dumps([script, *compared]), *arguments)
+    return folder, on_two_processes("program.py", *words, cwd=folder)
 
 
 @pytest.mark.slow
@@ -157,6 +175,26 @@ def test_two_processes_find_what_one_finds(
     metrics = [json.loads((folder / "metrics.json").read_text()) for folder in folders]
     one, two = (found["search"]["tokens"] for found in metrics)
     assert one == two, "each row is computed and counted once"
+
+
+@pytest.mark.slow
+def test_two_processes_compare_what_one_compares(
+    compared: list[str],
+    together: tuple[Path, subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    run_here: Run,
+) -> None:
+    done = run_here("compare", *compared, "--out", str(tmp_path / "one"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = "validation text docstrings"
+    assert together[1].stdout.count(told) == done.stdout.count(told) == 1, "one process prints"
+    folders = (tmp_path / "one", together[0] / "compared")
+    files = [json.loads((folder / "results.json").read_text()) for folder in folders]
+    one, two = (found["targets"]["case2"]["losses"] for found in files)
+    both = set(one) & set(two)  # a pruned mixture may differ by its intervals' rounding
+    assert both >= {"doremi", "bydore"}
+    for label in both:
+        np.testing.assert_allclose(two[label], one[label], rtol=1e-3)
 
 
 @pytest.mark.slow

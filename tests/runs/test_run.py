@@ -111,11 +111,11 @@ def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
     settings.write_text("guide_warmup: 10\n")
     kinds = {
         kind: ("--evidence", kind, "--steps", steps, "--config", str(settings))
-        for kind, steps in (("matching", "40"), ("linear", "24"))
+        for kind, steps in (("matching", "24"), ("linear", "14"))
     }
     killed = {tmp_path / kind: arguments(store, tmp_path / kind, *kinds[kind]) for kind in kinds}
     rng = random.Random(0)
-    moments = [rng.uniform(0.05, 0.9) for _ in range(10)]
+    moments = [rng.uniform(0.05, 0.5) for _ in range(10)]
     given = (json.dumps(moments), json.dumps({str(out): words for out, words in killed.items()}))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, *given],

@@ -267,22 +267,27 @@ def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
         train_target(tiny_shape(), corpus, schedule, config, tmp_path / "run")
 
 
-# Every process writes down the numbers of the sequences that it reads. The second is so late that
-# it finds what the first has written. Then a signal reaches the second process alone.
+# What two processes do, one after the other, so that they are started once. Every process writes
+# down the numbers of the sequences that it reads. The second is so late that it finds what the
+# first has written. Then a signal reaches the second process alone. Then they shard: Accelerate
+# does so on GPUs alone; taken for one, a CPU is sharded by the same calls.
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
 import torch
+from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import DistributedType
 from bydore_pyro.data.store import open_store
+from bydore_pyro.target.config import TargetConfig
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.utils.interrupts import Interrupted
-from target_runs import SignalAt, train
+from target_runs import SignalAt, StopAt, train
 
 torch.set_num_threads(1)
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 plain, seen = MixtureDataset.__getitem__, []
 MixtureDataset.__getitem__ = lambda self, n: (seen.append(n), plain(self, n))[1]
-store, run, stopped = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
+store, run, stopped, sharded, killed = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
 rank = os.environ["RANK"]
 while rank == "1" and not (run / "config.json").exists():
     time.sleep(0.05)
@@ -292,30 +297,18 @@ try:
     train(store, stopped, callbacks=[SignalAt(6, signal.SIGTERM)] if rank == "1" else [])
 except Interrupted as error:
     Path(f"code-{rank}").write_text(str(error.exit_code))
-"""
 
-# Accelerate shards on GPUs alone; taken for one, a CPU is sharded by the same calls.
-SHARDED = """
-import sys
-from pathlib import Path
-import accelerate.state, torch
-from accelerate.utils import DistributedType
-from bydore_pyro.data.store import open_store
-from bydore_pyro.target.config import TargetConfig
-from target_runs import StopAt, train
-
-torch.set_num_threads(1)
-TargetConfig.__post_init__ = lambda self: None  # it refuses to
-plain = accelerate.state.PartialState.__init__
+TargetConfig.__post_init__ = lambda self: None  # it refuses to shard on a CPU
+begin = PartialState.__init__
 
 def taken_for_gpus(self, *arguments, **options):
-    plain(self, *arguments, **options)
+    begin(self, *arguments, **options)
     if self._shared_state["distributed_type"] == DistributedType.MULTI_CPU:
         self._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
-accelerate.state.PartialState.__init__ = taken_for_gpus
-store, whole, killed = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
-train(store, whole, fsdp=True)
+PartialState.__init__ = taken_for_gpus
+AcceleratorState._reset_state(reset_partial_state=True)
+train(store, sharded, fsdp=True)
 try:
     train(store, killed, fsdp=True, callbacks=[StopAt(6)])
 except KeyboardInterrupt:
@@ -327,10 +320,10 @@ train(store, killed, fsdp=True, resume=True)
 
 @pytest.fixture(scope="module")
 def pair(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two processes' training, and another that a signal stopped."""
+    """Two processes' training, another that a signal stopped, and two that are sharded."""
     folder = tmp_path_factory.mktemp("pair")
     (folder / "script.py").write_text(SCRIPT)
-    places = (corpus.folder, folder / "run", folder / "stopped")
+    places = (corpus.folder, *(folder / name for name in ("run", "stopped", "sharded", "killed")))
     on_two_processes("script.py", *places, cwd=folder)
     return folder
 
@@ -378,18 +371,13 @@ def test_processes_save_together(corpus: TokenStore, whole: Trained, pair: Path)
 
 
 @pytest.mark.slow
-def test_sharded_processes_train_what_one_trains(
-    corpus: TokenStore, whole: Trained, tmp_path: Path
-) -> None:
+def test_sharded_processes_train_what_one_trains(whole: Trained, pair: Path) -> None:
     """FSDP2, killed and resumed too, with checkpoints that are whole and hold no pickled index."""
-    (tmp_path / "script.py").write_text(SHARDED)
-    places = (corpus.folder, tmp_path / "run", tmp_path / "killed")
-    on_two_processes("script.py", *places, cwd=tmp_path)
-    checkpoint = tmp_path / "run/checkpoints/checkpoint-12"
+    checkpoint = pair / "sharded/checkpoints/checkpoint-12"
     assert (checkpoint / "pytorch_model_fsdp.bin").is_file(), "it was sharded"
     assert all(path.is_file() for path in checkpoint.iterdir())
-    sharded = weights_in(tmp_path / "run/model")
-    assert same_bits(sharded, weights_in(tmp_path / "killed/model"))
+    sharded = weights_in(pair / "sharded/model")
+    assert same_bits(sharded, weights_in(pair / "killed/model"))
     for name, value in weights_in(whole.model).items():
         torch.testing.assert_close(sharded[name], value, rtol=1e-3, atol=1e-4)
 
