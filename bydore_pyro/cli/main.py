@@ -10,7 +10,17 @@ from bydore_pyro.utils import asks_for_help, fail, require_utf8
 
 __all__ = ["main"]
 
-COMMANDS = ("prepare", "repetition", "search", "fit", "report", "export", "train", "evaluate")
+# What each command does: its docstring's first sentence, which would take seconds to import.
+COMMANDS = {
+    "prepare": "Turns domains of text into a token store",
+    "repetition": "Measures how fast repeated text loses its value for a proxy",
+    "search": "Finds the domain weights that suit a validation set, and writes a run folder",
+    "fit": "Finds a mixture by any method, within a budget of FLOPs",
+    "report": "Prints the results of runs and writes an HTML page",
+    "export": "Writes a mixture in a trainer's format",
+    "train": "Trains a target model on exactly a mixture",
+    "evaluate": "Scores a trained model on benchmarks",
+}
 
 
 def command(name: str) -> Callable[[Sequence[str]], None]:
@@ -23,9 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or asks_for_help(given[:1]):
         print("usage: bydore COMMAND [options]\n")
-        for name in COMMANDS:
-            about = " ".join((command(name).__doc__ or "").split())
-            print(f"  {name:<12}{about.partition('. ')[0].rstrip('.')}")
+        for name, about in COMMANDS.items():
+            print(f"  {name:<12}{about}")
         print("\nbydore COMMAND --help explains a command and its most important options.")
         return
     if given[0] not in COMMANDS:

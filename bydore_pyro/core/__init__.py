@@ -1,4 +1,4 @@
-"""The probabilistic core, which needs only torch and Pyro: distribution, guide, evidence, ELBO."""
+"""The probabilistic core, on torch, Pyro and SciPy alone: distribution, guide, evidence, ELBO."""
 
 import lazy_loader
 

@@ -9,6 +9,10 @@ Second order, a Gaussian evidence in ``u = s w`` with the precision ``Lambda``::
     loss(Phi) = - (E[s] h . mu - 1/2 E[s^2] (mu' Lambda mu + tr(Lambda Sigma)))
                 + lam (KL(q_w || p_w) + KL(q_s || p_s))                         (unit of h: nats)
 
+where ``Lambda = A B^-1 A`` and ``h = A B^-1 c`` come from the inner products ``A`` of the domains'
+gradients, those with the target's gradient ``c``, and their noise ``B``, all measured by
+`bydore_pyro.core.matching`.
+
 ``mu`` and ``Sigma`` are the exact mean and covariance of ``q_w``. With ``Lambda = 0`` and ``s = 1``
 the second loss equals the first. For a `GammaDirichlet` guide the KL of the weights is estimated
 with the exact density, or by an upper bound. The language model provides the evidence, which is a

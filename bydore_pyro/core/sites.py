@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyro.poutine as poutine
+from pyro.distributions import Unit
 from torch.distributions import Distribution, constraints
 
 from bydore_pyro.core.guide import SCALE
@@ -32,7 +33,8 @@ def paired_sites(
         neither has one.
 
     Raises:
-        ValueError: When there is not one simplex, or the scale is in one of both alone.
+        ValueError: When there is not one simplex, the scale is in one of both alone, or the model
+            has observed data, which the ELBO would pass over.
     """
     guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
     replayed = poutine.replay(model, trace=guide_trace)
@@ -46,6 +48,12 @@ def paired_sites(
         raise ValueError(
             f"Expected a scale in model and guide or in neither, "
             f"actual in the {'guide' if scaled else 'model'} alone"
+        )
+    observed = model_trace.observation_nodes
+    if data := [n for n in observed if not isinstance(model_trace.nodes[n]["fn"], Unit)]:
+        raise ValueError(
+            f"Expected a model whose evidence is a pyro.factor, actual observed site {data[0]!r}; "
+            "pyro.infer.Trace_ELBO takes such models"
         )
     return pair(_simplex_site(guide, guide_trace)), pair(SCALE) if scaled else None
 

@@ -8,6 +8,7 @@ import typing
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "warn_idle",
 ]
 
+PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -82,12 +84,14 @@ def require_fields(config: Any) -> None:
     """Checks what the types and the ranges of a configuration dataclass promise.
 
     Raises:
-        ValueError: When a number is NaN or infinite, a text is empty, or a value is out of its
-            range or none of its `Literal`'s.
+        ValueError: When a value is of another type than its field's, a number is NaN or infinite, a
+            text is empty, or a value is out of its range or none of its `Literal`'s.
     """
     hints = typing.get_type_hints(type(config))
     for each in dataclasses.fields(config):
         name, value, hint = each.name, getattr(config, each.name), hints[each.name]
+        if hint in PLAIN and not isinstance(value, PLAIN[hint]):
+            raise ValueError(f"Expected {name} of type {hint.__name__}, actual {value!r}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"Expected a finite {name}, actual {value}")
         if value == "":

@@ -67,7 +67,8 @@ def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixt
 
 def test_every_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
-    told = re.findall(r"^  (\w+) +[A-Z].*\w$", capsys.readouterr().out, re.M)
-    assert told == [*COMMANDS]
-    for name in COMMANDS:
-        assert (command(name).__doc__ or "").strip()
+    shown = capsys.readouterr().out
+    for name, about in COMMANDS.items():
+        assert re.search(rf"^  {name} +{about}$", shown, re.M)
+        first, _, _ = " ".join((command(name).__doc__ or "").split()).partition(". ")
+        assert about == first.rstrip("."), "as its own help begins"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyro
 import pytest
 import torch
-from pyro.distributions import Dirichlet, Normal
+from pyro.distributions import Dirichlet, Multinomial, Normal
 from torch import Tensor
 
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
@@ -70,3 +70,13 @@ def test_a_guide_that_does_not_match_is_refused() -> None:
         paired_sites(mixture_model, MixtureGuide(network), *CURVED)
     with pytest.raises(ValueError, match="in the guide alone"):
         paired_sites(mixture_model, MixtureGuide(network, scale=True), *CURVED[:3])
+
+
+def test_a_model_of_data_is_refused() -> None:
+    def counts_model(signals: Tensor, linear: Tensor) -> None:
+        shares = pyro.sample("shares", Dirichlet(torch.ones_like(linear)))
+        pyro.sample("counts", Multinomial(20, shares), obs=torch.tensor([20.0, 0, 0, 0]))
+
+    guide = MixtureGuide(FreeConcentrations(4), name="shares")
+    with pytest.raises(ValueError, match=r"pyro\.factor, actual observed site 'counts'"):
+        paired_sites(counts_model, guide, SIGNALS, LINEAR)

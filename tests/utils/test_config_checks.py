@@ -48,6 +48,9 @@ class Config:
         ({"kind": "flat"}, "Expected kind one of 'round', 'square', actual 'flat'"),
         ({"name": ""}, "Expected a value for --name, found an empty one"),
         ({"place": ""}, "Expected a value for --place, found an empty one"),
+        ({"count": "3"}, "Expected count of type int, actual '3'"),
+        ({"count": 1.5}, "Expected count of type int, actual 1.5"),
+        ({"name": None}, "Expected name of type str, actual None"),
     ],
 )
 def test_fields_are_what_their_types_and_ranges_promise(
