@@ -37,7 +37,7 @@ class SearchConfig:
     steps: int = option(
         400,
         "Steps of the search, or of a training of the proxy. In a search by matching the proxy "
-        "trains for --train_share of them.",
+        "trains for a share of them.",
         least=1,
     )
     rounds: int = option(
