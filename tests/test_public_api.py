@@ -119,6 +119,35 @@ def test_every_returned_float_states_its_unit_or_range() -> None:
     assert [name for name, text in found.items() if not UNIT_OR_RANGE.search(text)] == []
 
 
+def raises_itself(function: ast.FunctionDef) -> bool:
+    """Whether it makes and raises an error, other than in a function within it."""
+    rest: list[ast.AST] = [*function.body]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            return True
+        if not isinstance(node, ast.FunctionDef):
+            rest += ast.iter_child_nodes(node)
+    return False
+
+
+def test_what_raises_an_error_names_it() -> None:
+    told = {}
+    for path in PACKAGE.rglob("*.py"):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        for owner in (module, *(node for node in module.body if isinstance(node, ast.ClassDef))):
+            for one in owner.body:
+                if isinstance(one, ast.FunctionDef) and raises_itself(one):
+                    # The errors of making an object stand with its class.
+                    place = owner if one.name in ("__init__", "__post_init__") else one
+                    names = [getattr(node, "name", "") for node in (owner, place)]
+                    # A command's docstring is its help, and its errors end in one line.
+                    if not any(n.startswith("_") or n.endswith("_command") for n in names):
+                        told[f"{path.stem}.{'.'.join(names)}"] = ast.get_docstring(place) or ""
+    assert {"metrics..with_mean", "guide.MixtureGuide.scale_posterior"} < set(told)
+    assert [name for name, text in told.items() if "Raises:" not in text] == []
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_every_module_has_its_test_file(module: str) -> None:
     room, _, leaf = module.rpartition(".")

@@ -73,7 +73,11 @@ class CsvTable:
         ]  # fmt: skip
 
     def numbers(self, names: Sequence[str]) -> np.ndarray:
-        """Returns columns as finite numbers, a row a run."""
+        """Returns columns as finite numbers, a row a run.
+
+        Raises:
+            DataError: When a cell of them is no finite number.
+        """
         values = np.empty((len(self.runs), len(names)))
         for place, name in enumerate(names):
             for row, cell in enumerate(self._column(name)):
@@ -96,7 +100,11 @@ def _number(cell: str) -> float | None:
 
 
 def require_once(names: Sequence[str], path: Path, what: str) -> None:
-    """Raises where a name comes twice."""
+    """Refuses names of which one comes twice.
+
+    Raises:
+        DataError: When one does; it names the file and `what` the names are of.
+    """
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"Expected every {what} once in {path}, found '{twice[0]}' twice")

@@ -57,7 +57,12 @@ Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 
 @dataclass(frozen=True, kw_only=True)
 class RegMixConfig:
-    """RegMix's settings. Its authors train 512 proxies and regress with LightGBM."""
+    """RegMix's settings. Its authors train 512 proxies and regress with LightGBM.
+
+    Raises:
+        ValueError: When an option is out of its range, or `adaptive` is given with a
+            regression other than "auto" and "gaussian_process".
+    """
 
     regmix_proxies: int = option(
         24, "Number of proxies that RegMix trains on random mixtures.", least=2

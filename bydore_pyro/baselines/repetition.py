@@ -42,7 +42,12 @@ FEWEST_HELD_OUT = 16  # sequences
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingsConfig:
-    """Which short trainings measure the repetition constant."""
+    """Which short trainings measure the repetition constant.
+
+    Raises:
+        ValueError: When an option is out of its range, or the readings are fewer than four, do not
+            increase from 1, or end above 1000.
+    """
 
     readings: list[int] = option(
         [1, 2, 4, 8, 16],

@@ -70,7 +70,12 @@ SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_d
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    """Which method is used, and whether it trains."""
+    """Which method is used, and whether it trains.
+
+    Raises:
+        ValueError: When an option is out of its range, the method is unknown, or options are
+            given that do not go together.
+    """
 
     method: str = option(MISSING, f"One of {', '.join(METHODS)}.")
     runs: str | None = option(
@@ -129,7 +134,11 @@ class FitConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(MethodOptions):
-    """All options of `bydore fit`."""
+    """All options of `bydore fit`.
+
+    Raises:
+        ValueError: When several lengths are given, or `adaptive` with a method other than RegMix.
+    """
 
     fit: FitConfig
 

@@ -59,12 +59,8 @@ class HypergradientELBO(ELBO):
         num_samples: Draws for either, and for effective shares.
 
     Raises:
-        ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range. When the loss
-            is asked for with a `kl_weight` that is not positive; with the moment "ratio" and a
-            precision or effective shares; of a guide without one simplex, or without a covariance
-            in closed form though there is a precision; of a model whose prior of the weights is no
-            Dirichlet, with a `GammaDirichlet` guide; of a guide and a model of which one alone has
-            a scale.
+        ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range. What the loss
+            refuses is told by `differentiable_loss`.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.4: the first order.
@@ -97,7 +93,15 @@ class HypergradientELBO(ELBO):
         precision: Tensor | None = None,
         effective: Effective | None = None,
     ) -> Tensor:
-        """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant."""
+        """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant.
+
+        Raises:
+            ValueError: When `kl_weight` is not positive; with the moment "ratio" and a precision or
+                effective shares; of a guide without one simplex, or without a covariance in closed
+                form though there is a precision; of a model whose prior of the weights is no
+                Dirichlet, with a `GammaDirichlet` guide; of a guide and a model of which one alone
+                has a scale.
+        """
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
         if self.moment == "ratio" and not (precision is None and effective is None):

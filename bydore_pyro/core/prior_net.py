@@ -20,6 +20,9 @@ class PriorNetworkConfig:
 
     The embedding must outweigh the signals, or the noise of the signals becomes jitter of the
     weights.
+
+    Raises:
+        ValueError: When an option is out of its range, or `width` is no multiple of `heads`.
     """
 
     width: int = option(32, "Width of the prior network.", least=1, most=4096)

@@ -41,7 +41,12 @@ SMALL_PIECE = 3_000  # characters
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """What becomes a document, and how much of it is taken."""
+    """What becomes a document, and how much of it is taken.
+
+    Raises:
+        ValueError: When an option is out of its range, or `shortest_document` exceeds
+            `longest_document`.
+    """
 
     data_seed: int = option(
         0, "Seed of the order of the files and of the validation split.", least=0

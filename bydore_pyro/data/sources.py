@@ -300,7 +300,12 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
 
 
 def check_name(name: str) -> None:
-    """Refuses names that files, options or JSON could not carry."""
+    """Refuses names that files, options or JSON could not carry.
+
+    Raises:
+        DataError: When a name is no UTF-8, is empty, is longer than 200 bytes, or holds '=', '/' or
+            a null byte.
+    """
     try:
         length = len(name.encode())
     except UnicodeEncodeError:

@@ -79,7 +79,11 @@ def _blend(shares: Sequence[Share]) -> list[str]:
 
 
 def for_megatron(shares: Sequence[Share], samples: Samples) -> str:
-    """Megatron-LM: the file of `--data-args-path`, a weight and a prefix a line."""
+    """Megatron-LM: the file of `--data-args-path`, a weight and a prefix a line.
+
+    Raises:
+        DataError: When a prefix is empty or has white space, at which Megatron-LM splits the file.
+    """
     for share in shares:
         if share.path.split() != [share.path]:
             raise DataError(f"Expected a prefix without white space, found '{share.path}'")
@@ -131,7 +135,11 @@ def for_levanter(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def for_regmix(shares: Sequence[Share], samples: Samples) -> str:
-    """TinyLlama as RegMix trains it: `--data_yaml_file`, weights by the prefixes of files."""
+    """TinyLlama as RegMix trains it: `--data_yaml_file`, weights by the prefixes of files.
+
+    Raises:
+        DataError: When a prefix begins another, so that it matches the files of both.
+    """
     keys = [share.path or f"train_{share.name}" for share in shares]
     for key in keys:
         longer = [other for other in keys if other != key and other.startswith(key)]

@@ -30,7 +30,12 @@ DOMAIN = "{domain}"
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
-    """The format, and what goes into it beside the weights."""
+    """The format, and what goes into it beside the weights.
+
+    Raises:
+        ValueError: When an option is out of its range, the trainer is unknown or does not draw such
+            samples, or `prefix` has braces other than {domain}.
+    """
 
     to: str = option(
         MISSING,

@@ -20,7 +20,12 @@ __all__ = ["InputConfig", "Inputs", "read_inputs"]
 
 @dataclass(frozen=True, kw_only=True)
 class InputConfig:
-    """What is done to the mixture first, and what is read beside it."""
+    """What is done to the mixture first, and what is read beside it.
+
+    Raises:
+        ValueError: When an option is out of its range, or `convert_tokens` is given without
+            `tokenizer` or without `data`.
+    """
 
     target_tokens: float | None = option(
         None,

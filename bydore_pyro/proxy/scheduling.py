@@ -77,6 +77,9 @@ def systematic_counts(
     Returns:
         Counts ``(K,)``, int64, on the CPU.
 
+    Raises:
+        ValueError: When the batch is empty.
+
     References:
         Yuan et al., Bayesian Domain Reweighting, appendix F, (i).
     """

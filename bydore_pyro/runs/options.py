@@ -49,7 +49,12 @@ def validation_of(data: str | None, given: Sequence[str]) -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What is run, on what, and where the results go."""
+    """What is run, on what, and where the results go.
+
+    Raises:
+        ValueError: When an option is out of its range, or `target_tokens` is an empty list or has a
+            length twice.
+    """
 
     data: str = option(
         ENVIRONMENT,
@@ -155,7 +160,11 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """All options of a run, by the part that they configure."""
+    """All options of a run, by the part that they configure.
+
+    Raises:
+        ValueError: When linear evidence is asked for with several `target_tokens`.
+    """
 
     run: RunConfig
     corpus: CorpusConfig

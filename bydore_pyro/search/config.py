@@ -25,7 +25,12 @@ Learner = Literal["bayesian", "point", "exponentiated"]
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
     """How the posterior over the weights is learned. The defaults were measured; see
-    `docs/results.md`."""
+    `docs/results.md`.
+
+    Raises:
+        ValueError: When an option is out of its range, `check_sequences` is 1, a round has no
+            step, or `guide_warmup` leaves no step.
+    """
 
     evidence: Literal["matching", "linear"] = option(
         "matching",

@@ -13,7 +13,12 @@ __all__ = ["TargetConfig"]
 
 @dataclass(frozen=True, kw_only=True)
 class TargetConfig:
-    """How a target model is trained."""
+    """How a target model is trained.
+
+    Raises:
+        ValueError: When an option is out of its range, `tokens` is no number, or `fsdp` is
+            asked for on a CPU.
+    """
 
     tokens: str = option(
         "1B", "Length of the run in tokens, such as 25B; rounded up to whole steps."

@@ -293,6 +293,9 @@ def one_line_errors(name: str) -> Iterator[None]:
     A warning of the block is one line too. A signal that ends the program (see
     `bydore_pyro.utils.interrupts`) is one line and the exit code that a shell expects.
     What would steer the terminal is shown as an escape.
+
+    Raises:
+        SystemExit: With exit code 2, that of the signal, or 141 when nobody reads the output.
     """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -325,7 +328,11 @@ def one_line_errors(name: str) -> Iterator[None]:
 
 
 def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:
-    """Prints one line and exits; `everywhere` of several processes also where others are quiet."""
+    """Prints one line and exits; `everywhere` of several processes also where others are quiet.
+
+    Raises:
+        SystemExit: Always, with the exit code `code`.
+    """
     quiet = everywhere and os.environ.get("RANK", "0") != "0"
     stream = sys.__stderr__ if quiet else sys.stderr
     print(f"{name}: error: {visible(one_line(message, None))}", file=stream)

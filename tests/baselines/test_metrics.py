@@ -53,7 +53,16 @@ def test_the_mean_is_a_target_more() -> None:
         with_mean(table, {"code_1": 0.25, "code_2": 0.75})
 
 
-@pytest.mark.parametrize("wrong", ["essay", "code_1=x", "code_1=-1", "code_1=nan", "code_1=0"])
-def test_mistakes(wrong: str) -> None:
-    with pytest.raises(DataError, match="Expected"):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("essay", "Expected one of the targets .*, found 'essay'"),
+        ("code_1=x", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=x'"),
+        ("code_1=-1", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=-1'"),
+        ("code_1=nan", "Expected NAME=WEIGHT with a weight >= 0, found 'code_1=nan'"),
+        ("code_1=0", "Expected a metric with a weight > 0, found none"),
+    ],
+)
+def test_mistakes(wrong: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         metric_shares(TABLE, [wrong])

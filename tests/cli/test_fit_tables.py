@@ -180,6 +180,10 @@ def test_mistakes_are_found_before_anything_is_fitted(tmp_path: Path) -> None:
     assert options.run.data == DEFAULT_DATA
     assert domain_tokens(options, None, table) is None
     assert caps_of(options, prior) is None
+    long = parse_options(["--max_epochs", "2", "--target_tokens", "80"], "fit", "", MethodOptions)
+    assert caps_of(long, np.array([60, 10, 0])).tolist() == [1, 0.25, 0]
+    with pytest.raises(DataError, match=r"run within 2 epochs, found text for 0\.750 of it"):
+        caps_of(long, np.array([10, 10, 10]))
     table.weights[1], table.losses[1] = table.weights[0], table.losses[0] + 9
     with pytest.raises(DataError, match="'r0' and 'r1' on the same weights"):
         fit_table_of_runs(table, {"program": 1.0}, prior, config)

@@ -20,6 +20,7 @@ from bydore_pyro.data.documents import (
 )
 from bydore_pyro.data.pieces import PIECE, SMALLEST_FILE_OF_PIECES, read_text
 from bydore_pyro.data.rows import Row
+from bydore_pyro.utils.errors import DataError
 
 
 def source(folder: Path, name: str, text: str | bytes, **options: object) -> SourceFile:
@@ -208,6 +209,13 @@ def test_the_cap_holds_and_files_past_it_stay_shut(tmp_path: Path) -> None:
     assert len(opened) == len(documents) < 100
     everything = read(files, CorpusConfig(domain_megabytes=0))
     assert len(everything) == 200
+
+
+def test_a_row_without_a_domain_is_refused() -> None:
+    nobodys = SourceFile("all.jsonl", None, lambda: iter([Row(3, "x" * 300)]), by_row=True)
+    message = r"a domain in every row, found none: all\.jsonl, row 3"
+    with pytest.raises(DataError, match=message):
+        read([nobodys], CorpusConfig())
 
 
 def test_no_document_is_shortest_and_longest() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,25 @@ def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(DataError, match=r"found others \(files\)"):
         prepare(small_plan(text), tmp_path / "out")
     assert (tmp_path / ".out.partial").is_dir(), "nothing is deleted"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (sqlite3.OperationalError("disk I/O error"), r"disk I/O error; .* so far is in .*partial"),
+        (BrokenProcessPool(), "A worker process died, most often from lack of memory"),
+    ],
+)
+def test_what_breaks_a_build_off_says_how_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Build, "_write", broken)
+    with pytest.raises(OSError, match=message):
+        prepare(small_plan(write_corpus(tmp_path / "text")), tmp_path / "out")
+    assert (tmp_path / ".out.partial").is_dir()
 
 
 def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:

@@ -199,9 +199,11 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
 
 
 def test_names_that_files_cannot_carry_are_refused() -> None:
-    for name in ("", "a/b", "a=b", "\udc80", "x" * 201):
-        with pytest.raises(DataError, match="name"):
+    for name in ("", "a/b", "a=b", "a\0b", "x" * 201, "ü" * 101):
+        with pytest.raises(DataError, match="Expected a domain's name of at most 200 bytes"):
             check_name(name)
+    with pytest.raises(DataError, match=r"Expected a UTF-8 name of a domain, found '\\udc80'"):
+        check_name("\udc80")
     check_name("Gutenberg (PG-19)")
 
 

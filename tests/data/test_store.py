@@ -118,6 +118,16 @@ def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("content", [None, "{"])
+def test_the_list_of_sources_is_read_only_when_asked_for(folder: Path, content: str | None) -> None:
+    path = folder / "files.jsonl"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(DataError, match=r"a line for each source, found .*files\.jsonl"):
+        open_store(folder).manifest()
+
+
 def test_hashes_of_a_large_store_are_checked_on_demand(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

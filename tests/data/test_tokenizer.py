@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -63,11 +64,15 @@ def test_any_tokenizer_of_hugging_face_is_taken(tmp_path: Path) -> None:
     assert encoder.encode("a b a b a b").ids == [1, 2, 1, 2, 1, 2], "nothing is cut"
 
 
-def test_what_is_refused(tmp_path: Path, trained: Path) -> None:
+def test_what_is_refused(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match=r"end-of-text token, found '.*' without"):
         save_tokenizer(str(words(tmp_path / "words")), tmp_path / "copy")
-    with pytest.raises(DataError, match="hub name, found 'nobody/nothing'"):
+    with pytest.raises(DataError, match="a tokenizer's folder or hub name, found 'nobody/nothing'"):
         save_tokenizer("nobody/nothing", tmp_path / "copy")
+    words_in_python = SimpleNamespace(is_fast=False)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: words_in_python)
+    with pytest.raises(DataError, match=r"a tokenizer with a tokenizer\.json, found 'a' without"):
+        save_tokenizer("a", tmp_path / "copy")
     (trained / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match="Expected a tokenizer in"):
         load_encoder(trained)

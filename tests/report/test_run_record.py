@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
-from report_runs import NAMES, write_fit, write_search, write_seeds
+from report_runs import NAMES, write_fit, write_search, write_seeds, write_trajectory
 
 from bydore_pyro.report.run_record import (
     Draws,
@@ -62,6 +63,15 @@ def test_what_is_damaged_is_told(tmp_path: Path) -> None:
     record = read_run(tmp_path)
     names = ("config.json", "metrics.json", "trajectory.nc", "posterior.nc")
     assert [line.split(":")[0] for line in record.damaged] == list(names)
+    assert "metrics.json: DataError: Expected an object, found list" in record.damaged
+
+
+def test_a_trajectory_without_steps_is_damaged(tmp_path: Path) -> None:
+    write_search(tmp_path)
+    write_trajectory(tmp_path / "trajectory.nc", NAMES, np.empty((0, len(NAMES))), whole=False)
+    record = read_run(tmp_path)
+    told = "trajectory.nc: DataError: Expected the mean weights of every step"
+    assert (record.trajectory, record.damaged) == (None, (told,))
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
