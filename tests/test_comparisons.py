@@ -111,7 +111,7 @@ def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_model
     assert set(of[larger]) == set(of["models/proxy-tiny"])
     assert found["sizes"][larger]["times"] > 1
     assert found["sizes"][larger]["tokens"] == 6 * 8 * 32
-    assert found["sizes"][larger]["learning_rate"] == 6e-3, "as wide as the small one"
+    assert found["sizes"][larger]["learning_rate"] == 6e-3 / 2, "twice as wide as the small one"
     kept = {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")}
     assert len(kept) == len(of[larger])
     again = run_here("scales", *asked, "--models", larger)
