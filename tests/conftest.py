@@ -1,14 +1,15 @@
-"""Shared fixtures: a corpus of synthetic domains on disk and small language models."""
+"""Shared fixtures: a corpus of synthetic domains, small language models, scripts run here."""
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Both before any import that reads them. Tests run beside each other: threads that wait for a core,
@@ -17,6 +18,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that reaches for a hub must fail at once
 
 import pytest
+from experiment_results import check_origin
 from processes import Run
 from quick import QUICK
 from tiny import (
@@ -87,6 +89,46 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         return subprocess.CompletedProcess([script, *arguments], code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def draw(run_here: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], None]:
+    """Draws a figure of the results in a folder, as the experiment's last line says; coarsely."""
+    monkeypatch.syspath_prepend(ROOT / "figures")
+    monkeypatch.setattr("study_figure.DOTS_PER_INCH", 30)
+
+    def draw(figure: str, folder: Path) -> None:
+        given = (str(folder / "results.json"), "--folder", str(folder))
+        done = run_here(figure, *given, top="figures")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [str(folder / f"{figure}.{kind}") for kind in ("pdf", "png")]
+
+    return draw
+
+
+@pytest.fixture
+def smoke(tmp_path: Path, cache: Path, run_here: Run) -> Callable[..., dict]:
+    """Runs an experiment and goes on with it as if it had been killed at its end; its results."""
+
+    def smoke(script: str, *more: str) -> dict:
+        out = tmp_path / "run"
+        given = ("--smoke", "--out", str(out), "--cache", str(cache), *more)
+        done = run_here(script, *given, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr
+        results = json.loads((out / "results.json").read_text())
+        check_origin(results)
+        assert results["cost"]["tokens"] > 0
+        assert (out / "table.md").read_text() in done.stdout
+        (out / "results.json").unlink()
+        again = run_here(script, "--resume", str(out), cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        found = json.loads((out / "results.json").read_text())
+        # The source may have been committed between the two.
+        assert {**found, "commit": ""} == {**results, "commit": ""}
+        return results
+
+    return smoke
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""A room imports from the rooms above it alone, by what they export; the import is light."""
+"""A room imports from the rooms above it alone, by what they export; the import is light.
+
+Files and functions are of a size to be read alone.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ ROOMS = ["utils", "core", "mixture", "data", "proxy", "search", "baselines", "an
 KNOW_PYRO = {"core", "search"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
 HEAVY += ("plotly", "jinja2", "sklearn", "lightgbm")
+MOST_LINES = 360
+MOST_LINES_OF_A_FUNCTION = 60  # without its docstring
 MODULES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))
 
 
@@ -77,6 +82,19 @@ def test_there_is_no_cycle_within_a_room() -> None:
         name = f"bydore_pyro.{'.'.join(module.with_suffix('').parts)}"
         graph[name] = {source for source, _ in imports(PACKAGE / module)}
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_files_and_functions_can_be_read_alone() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        lines = source.count("\n")
+        assert lines <= MOST_LINES, path
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                if ast.get_docstring(node) is not None:
+                    lines -= node.body[0].end_lineno - node.body[0].lineno + 1
+                assert lines <= MOST_LINES_OF_A_FUNCTION, f"{node.name} in {path}"
 
 
 def _imported_by(statement: str) -> set[str]:

@@ -261,15 +261,7 @@ def _moved(
         long = move % JUMP_EVERY == JUMP_EVERY - 1
         step = 1.0 if long else 2.38 / math.sqrt(2 * dimensions)
         for half, others in (halves, halves[::-1]):
-            left = torch.randint(len(others), (len(half),))
-            right = (left + torch.randint(1, len(others), (len(half),))) % len(others)
-            proposal = {}
-            for name, position in x.items():
-                difference = position[others[left]] - position[others[right]]
-                noise = 1e-4 * torch.randn_like(difference)
-                proposal[name] = position[half] + step * difference + noise
-                if name in simplexes:
-                    proposal[name] = proposal[name].log_softmax(-1)
+            proposal = _proposal(x, simplexes, half, others, step)
             proposed, proposed_height = constrained(proposal)
             odds = (proposed_height - height[half]).nan_to_num(nan=-math.inf, posinf=-math.inf)
             taken = torch.rand_like(odds).log() < odds
@@ -281,6 +273,20 @@ def _moved(
             accepted += float(taken.sum())
     drift = float((_deviations(x, simplexes) / halfway - 1).abs().max())
     return values, accepted / (moves * count), drift
+
+
+def _proposal(x: Sites, simplexes: set[str], half: Tensor, others: Tensor, step: float) -> Sites:
+    """Proposes where a half of the draws moves: by `step` differences of two of the others."""
+    left = torch.randint(len(others), (len(half),))
+    right = (left + torch.randint(1, len(others), (len(half),))) % len(others)
+    proposal = {}
+    for name, position in x.items():
+        difference = position[others[left]] - position[others[right]]
+        noise = 1e-4 * torch.randn_like(difference)
+        proposal[name] = position[half] + step * difference + noise
+        if name in simplexes:
+            proposal[name] = proposal[name].log_softmax(-1)
+    return proposal
 
 
 def _deviations(x: Sites, simplexes: set[str]) -> Tensor:

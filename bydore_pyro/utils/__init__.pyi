@@ -10,11 +10,9 @@ from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
 from .command_line import parse_options as parse_options
-from .command_line import progress_bar as progress_bar
 from .command_line import require_utf8 as require_utf8
 from .command_line import resumed_options as resumed_options
 from .command_line import resumed_run as resumed_run
-from .command_line import tell as tell
 from .config_checks import number_of_tokens as number_of_tokens
 from .config_checks import option as option
 from .config_checks import require_fields as require_fields
@@ -42,4 +40,6 @@ from .run_folder import RunFolder as RunFolder
 from .run_folder import provenance as provenance
 from .tensor_tree import read_tree as read_tree
 from .tensor_tree import write_tree as write_tree
+from .terminal import progress_bar as progress_bar
+from .terminal import tell as tell
 from .terminal import visible as visible

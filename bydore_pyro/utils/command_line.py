@@ -11,10 +11,10 @@ import re
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.utils.files import yaml_or_json
@@ -23,16 +23,17 @@ from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
 from bydore_pyro.utils.interrupts import ending_on_signals
 from bydore_pyro.utils.terminal import quiet_unless_main, visible, visible_streams
 
+if TYPE_CHECKING:
+    from transformers import HfArgumentParser
+
 __all__ = [
     "asks_for_help",
     "fail",
     "one_line_errors",
     "parse_options",
-    "progress_bar",
     "require_utf8",
     "resumed_options",
     "resumed_run",
-    "tell",
 ]
 
 T = TypeVar("T")
@@ -98,40 +99,8 @@ def parse_options(
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
     """
-    from transformers import HfArgumentParser
-
-    class Parser(HfArgumentParser):
-        def add_argument(self, *names: str, **words: Any) -> argparse.Action:
-            words.pop("range", None)  # a field's metadata; argparse knows no ranges
-            if words.get("action") == "store_false":
-                words["help"] = f"Turn off --{words['dest']}."
-            return super().add_argument(*names, **words)
-
-        def error(self, message: str) -> NoReturn:
-            fail(name, message)
-
     configurations = typing.get_type_hints(kind)
-    parser = Parser(
-        tuple(configurations.values()),
-        prog=name,
-        description=about,
-        formatter_class=_Help,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    required = [
-        f"--{option.dest} {option.dest.upper()}" for option in parser._actions if option.required
-    ]
-    parser.usage = " ".join([called or name, *required, "[options]"])
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help="JSON or YAML file of options by name, such as a run's config.json. Options on the "
-        "command line override it.",
-    )
-    parser.add_argument("-h", "--help", action="help", help="Show this help.")
-    parser.add_argument("--help-all", action="help", help="Show this help with all other options.")
+    parser = _parser(name, about, configurations.values(), called or name)
     known = {field.name for part in configurations.values() for field in dataclasses.fields(part)}
     own = dict(defaults or {})
     parser.set_defaults(**own)  # before the help shows them
@@ -152,6 +121,44 @@ def parse_options(
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return kind(**dict(zip(configurations, parsed, strict=True)))
+
+
+def _parser(name: str, about: str, parts: Iterable[type], called: str) -> HfArgumentParser:
+    """Returns a parser of the options of some dataclasses, of `--config` and of the helps."""
+    from transformers import HfArgumentParser
+
+    class Parser(HfArgumentParser):
+        def add_argument(self, *names: str, **words: Any) -> argparse.Action:
+            words.pop("range", None)  # a field's metadata; argparse knows no ranges
+            if words.get("action") == "store_false":
+                words["help"] = f"Turn off --{words['dest']}."
+            return super().add_argument(*names, **words)
+
+        def error(self, message: str) -> NoReturn:
+            fail(name, message)
+
+    parser = Parser(
+        tuple(parts),
+        prog=name,
+        description=about,
+        formatter_class=_Help,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    required = [
+        f"--{option.dest} {option.dest.upper()}" for option in parser._actions if option.required
+    ]
+    parser.usage = " ".join([called, *required, "[options]"])
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="JSON or YAML file of options by name, such as a run's config.json. Options on the "
+        "command line override it.",
+    )
+    parser.add_argument("-h", "--help", action="help", help="Show this help.")
+    parser.add_argument("--help-all", action="help", help="Show this help with all other options.")
+    return parser
 
 
 def _arrange(
@@ -337,23 +344,3 @@ def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) ->
     stream = sys.__stderr__ if quiet else sys.stderr
     print(f"{name}: error: {visible(one_line(message, None))}", file=stream)
     raise SystemExit(code)
-
-
-def tell(line: str) -> None:
-    """Prints a line of progress."""
-    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads tell too
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
-    """Gives the block a function that shows how much of the sources has been read."""
-    from tqdm import tqdm
-
-    with tqdm(unit="B", unit_scale=True, desc="prepare", mininterval=0.5, disable=None) as bar:
-
-        def show(done: float, total: float, taken: str) -> None:
-            bar.total = total
-            bar.set_postfix_str(taken, refresh=False)
-            bar.update(int(done) - bar.n)
-
-        yield show

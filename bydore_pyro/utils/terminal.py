@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
-__all__ = ["quiet_unless_main", "visible", "visible_streams"]
+__all__ = ["progress_bar", "quiet_unless_main", "tell", "visible", "visible_streams"]
 
 # tqdm steers: back to the line's start, down and up to the line of another bar.
 STEERING = re.compile(r"\n*(\x1b\[A)*")
@@ -68,3 +68,23 @@ def visible_streams() -> Iterator[None]:
     error: Any = _Visible(sys.stderr)
     with redirect_stdout(out), redirect_stderr(error):
         yield
+
+
+def tell(line: str) -> None:
+    """Prints a line of progress."""
+    print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads tell too
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
+    """Gives the block a function that shows how much of the sources has been read."""
+    from tqdm import tqdm
+
+    with tqdm(unit="B", unit_scale=True, desc="prepare", mininterval=0.5, disable=None) as bar:
+
+        def show(done: float, total: float, taken: str) -> None:
+            bar.total = total
+            bar.set_postfix_str(taken, refresh=False)
+            bar.update(int(done) - bar.n)
+
+        yield show

@@ -19,11 +19,9 @@ from bydore_pyro.utils.command_line import (
     fail,
     one_line_errors,
     parse_options,
-    progress_bar,
     require_utf8,
     resumed_options,
     resumed_run,
-    tell,
 )
 from bydore_pyro.utils.config_checks import option
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
@@ -138,12 +136,6 @@ def test_our_own_mistakes_are_not_hidden() -> None:
         raise AttributeError("a mistake of ours")
     with pytest.raises(SystemExit):
         fail("test", "message")
-
-
-def test_the_bar_is_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar() as show:
-        show(5, 10, "5 MB")
-    assert capsys.readouterr().err == ""
 
 
 def test_what_is_seldom_changed_stands_in_a_file(
@@ -300,11 +292,6 @@ def test_a_preset_of_an_options_value_applies_to_that_value_alone() -> None:
     ):
         found = parse_options(given, "test", "", BothOptions, presets=presets)
         assert found.part.steps == steps
-
-
-def test_lines_of_progress_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("a line")
-    assert capsys.readouterr() == ("", "a line\n")
 
 
 def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,15 @@ from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.run_sections import weights_table
-from bydore_pyro.utils.command_line import one_line_errors, progress_bar, tell
+from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.terminal import quiet_unless_main, visible, visible_streams
+from bydore_pyro.utils.terminal import (
+    progress_bar,
+    quiet_unless_main,
+    tell,
+    visible,
+    visible_streams,
+)
 
 EVIL = "a\x1b]0;title\x07\x1b[2J\r\nbydore: done\u202e\x9b"
 SHOWN = r"a\x1b]0;title\x07\x1b[2J\r\nbydore: done\u202e\x9b"
@@ -115,3 +121,14 @@ def test_one_of_several_processes_prints(
     quiet_unless_main()
     assert isinstance(sys.stdout, io.StringIO) == isinstance(sys.stderr, io.StringIO) == heard
     sys.stdout.close()
+
+
+def test_the_bar_is_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar() as show:
+        show(5, 10, "5 MB")
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_of_progress_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("a line")
+    assert capsys.readouterr() == ("", "a line\n")

@@ -1,0 +1,304 @@
+"""The cases and the planted mixture as a user runs them, and what their command line refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray
+from benchmark_data import write_benchmark
+from experiment_results import SCRIPTS, check_origin
+from processes import Run
+from tiny import write_domains
+
+from bydore_pyro.cli.main import main
+from bydore_pyro.data.store import open_store
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.pile import PILE_DOMAINS
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.utils.arviz_import import import_arviz
+
+ROOT = Path(__file__).parents[1]
+RUN_FILES = {
+    *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
+    *("posterior.nc", "trajectory.nc", "posterior.png", "trajectory.png"),
+    "summary.csv",
+    "checkpoints",
+    "report.html",
+}
+
+
+def check_run(folder: Path, seed: int) -> None:
+    beside = {"verification.json", *(f"fresh-{seed}.json" for seed in range(3))}
+    beside |= {"linear", "side_by_side.md"}  # of a case: the paper's Algorithm 1
+    assert {p.name for p in folder.iterdir()} - beside == {*RUN_FILES, "rounds.nc"}
+    mixture = Mixture.from_json(folder / "mixture.json")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    config = json.loads((folder / "config.json").read_text())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert mixture.data_sha256 == manifest["sha256"]
+    assert metrics["seed"] == config["run"]["seed"] == seed
+    search = SearchConfig(**config["search"])
+    assert metrics["steps"] == search.trained_steps
+    parts = metrics["search"]["parts"]
+    assert {"gradients", "train", "matching", "check", "guide"} == set(parts)
+    batch_tokens = search.batch_sequences * config["run"]["sequence_length"]
+    assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
+    if folder.name == "run":  # a case
+        assert metrics["verification"]["flops"] > 0
+        assert "uniform" in metrics["validation_loss_nats_per_token"]
+    posterior = import_arviz().from_netcdf(folder / "posterior.nc")["posterior"]
+    assert posterior["domain"].values.tolist() == list(mixture.names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
+    out = tmp_path / "run"
+    arguments = ["--smoke", "--seed", "3", "--out", str(out), "--cache", str(cache)]
+    if script == "planted":
+        arguments += ["--domains", "docstrings", "c_headers", "stubs", "python"]
+    done = run_here(script, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    if script == "planted":
+        results = json.loads((out / "results.json").read_text())
+        seeds = results["seeds"]
+        check_origin(results)
+        verified = sum(v["flops"] for k, v in results["cost"]["parts"].items() if "verify_" in k)
+        searched = sum(row["search"]["flops"] for row in seeds)
+        assert 0 < verified == pytest.approx(results["cost"]["flops"] - searched)
+        assert (results["seed"], results["config"]["run"]["seed"]) == (3, 3)
+        assert [row["seed"] for row in seeds] == [3, 4, 5]
+        assert (out / "table.md").read_text() in done.stdout
+        for row in seeds:
+            check_run(out / f"seed-{row['seed']}", row["seed"])
+            losses = {label: statistics.mean(values) for label, values in row["losses"].items()}
+            gap = losses["uniform"] - losses["planted"]
+            closed = (losses["uniform"] - losses["learned"]) / gap if gap > 0 else None
+            assert row["gap_closed"] == (None if closed is None else pytest.approx(closed))
+    else:
+        check_run(out, 3)
+        mixture = Mixture.from_json(out / "mixture.json")
+        assert len(mixture.names) == {"case1": 13, "case2": 2}[script]
+        for name in mixture.names:
+            assert name in done.stdout
+    assert "Next:" in done.stdout
+    assert "Warning" not in done.stderr
+    again = run_here(script, *arguments, cwd=tmp_path)
+    assert again.returncode == 2
+    assert again.stderr.strip().splitlines() == [
+        f"{script}: error: Expected a new output folder, found a run in {out}"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "domains"), [("case1", 17), ("case2", 2)])
+def test_the_piles_cases(script: str, domains: int, tmp_path: Path, run_here: Run) -> None:
+    rows = [
+        {"text": f"{name} {i} " * 90, "meta": {"pile_set_name": name}}
+        for i in range(40)
+        for name in (*PILE_DOMAINS, "Books3")
+    ]
+    (tmp_path / "pile").mkdir()
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "pile" / "00.jsonl.gz").write_bytes(gzip.compress(content.encode()))
+    out = tmp_path / "run"
+    arguments = ("--smoke", "--data", f"pile:{tmp_path / 'pile'}", "--validation_fraction", "0.3")
+    done = run_here(script, *arguments, "--out", str(out), "--cache", str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert set(mixture.names) <= {*PILE_DOMAINS.values()}
+    assert len(mixture.names) == domains
+    config = json.loads((out / "config.json").read_text())["run"]
+    assert config["validation"] == ["pile_cc"]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    own = tmp_path_factory.mktemp("own")
+    write_domains(own, {"short": "klmno"}, files=1)
+    return write_domains(own, {"a": "abcde", "b": "vwxyz"}, files=30)
+
+
+def test_a_store_a_cap_and_other_mixtures(
+    folder: Path, tmp_path: Path, cache: Path, run_here: Run
+) -> None:
+    """`bydore prepare`, then a search on the store with capped weights, then one that compares.
+    Then one on the folder itself, whose output goes where it goes by default."""
+    store, out = tmp_path / "store", tmp_path / "run"
+    main(["prepare", "--data", str(folder), "--out", str(store), "--vocabulary", "280",
+          "--processes", "0"])  # fmt: skip
+    arguments = ("--smoke", "--data", str(store), "--validation", "a", "--domains", "a", "b")
+    cap = ("--max_epochs", "2", "--target_tokens", "15000")
+    done = run_here("case1", *arguments, *cap, "--out", str(out), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert mixture.free_weights is not None
+    assert "uncapped" in done.stdout
+    metrics = json.loads((out / "metrics.json").read_text())
+    tokens = {name: len(open_store(store).train[name]) // 32 * 32 for name in mixture.names}
+    for name, weight in mixture.as_dict().items():
+        assert metrics["run_epochs"][name] == pytest.approx(weight * 15_000 / tokens[name])
+        assert metrics["run_epochs"][name] < 2.001
+    again = run_here("case1", *arguments, "--compare", str(out / "mixture.json"), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert str(out / "mixture.json") in again.stdout
+    assert "another tokenizer" not in again.stderr
+    options = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
+    other = ("--domains", "a", "b", "--compare", str(out / "mixture.json"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        done = run_here("case1", "--smoke", *options, *other, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (warned,) = [line for line in done.stderr.splitlines() if line.startswith("case1: warning: ")]
+    assert "shares of the tokens of another tokenizer" in warned
+    newest = max((tmp_path / "runs").iterdir(), key=lambda run: run.stat().st_mtime_ns)
+    assert newest.name.startswith("case1-")
+    check_run(newest, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--foo"], "unrecognized arguments: --foo"),
+        (["--validation", "cats"], "found 'cats'"),
+        (["--validation", "a=much"], "Expected --validation NAME=SHARE, found 'a=much'"),
+        (["--validation", "a=inf"], "Expected --validation NAME=SHARE, found 'a=inf'"),
+        (["--validation", "a", "a=2"], "found 'a' twice"),
+        (["--seed", "-1"], "Expected seed in [0, 2**31)"),
+        (["--device", "meta"], "found 'meta': neither 'cpu' nor 'cuda'"),
+        (
+            ["--proxy", "models/proxy-1m", "--sequence_length", "2000", "--domains", "a", "short"],
+            "at least one sequence of 2000 tokens in domain 'short', found",
+        ),
+        (["--sequence_length", "500"], "at least 16 validation sequences of 500 tokens"),
+        (
+            ["--proxy", "models/none"],
+            "a folder with config.json or a hub name, found 'models/none'",
+        ),
+        (["--compare", str(ROOT / "tests/files/mixture-of-cats.json")], "found 'cats' in"),
+        (["--learning_rate", "1e30", "--steps", "40"], "Step"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str],
+    message: str,
+    folder: Path,
+    tmp_path: Path,
+    cache: Path,
+    run_here: Run,
+) -> None:
+    given = {"--data": str(folder), "--validation": "a", "--out": str(tmp_path / "run")}
+    defaults = [x for option, v in given.items() if option not in arguments for x in (option, v)]
+    done = run_here("case1", "--smoke", "--cache", str(cache), *defaults, *arguments)
+    stderr = done.stderr
+    assert done.returncode == 2, stderr
+    errors = [line for line in stderr.splitlines() if line.startswith("case1: error: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert stderr.rstrip().endswith(errors[0])
+    if message == "Step":  # found while it ran: what came before is kept
+        assert (tmp_path / "run" / "config.json").exists()
+        metrics = json.loads((tmp_path / "run" / "linear" / "metrics.json").read_text())
+        assert metrics["stopped"] in errors[0]
+    else:
+        assert not (tmp_path / "run").exists(), "refused before anything was written"
+
+
+def test_a_loss_that_turns_nan_leaves_what_came_before(
+    folder: Path,
+    tmp_path: Path,
+    cache: Path,
+    run_here: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = Proxy.step
+
+    def step(self: Proxy, *batch: torch.Tensor) -> torch.Tensor:
+        losses = sound(self, *batch)
+        if self.steps == 3:
+            with torch.no_grad():
+                next(self.model.parameters()).fill_(float("nan"))
+        return losses
+
+    monkeypatch.setattr(Proxy, "step", step)
+    out = tmp_path / "run"
+    arguments = ("--data", str(folder), "--validation", "a", "--out", str(out))
+    done = run_here("case1", "--smoke", "--evidence", "linear", "--cache", str(cache), *arguments)
+    assert done.returncode == 2
+    named = "case1: error: Step 2: the validation loss of domain 'validation' is nan"
+    assert named in done.stderr
+    assert {"a", "b"} <= set(Mixture.from_json(out / "mixture.json").names)
+    posterior = import_arviz().from_netcdf(out / "posterior.nc")["posterior"]
+    assert np.isfinite(posterior["w"].values).all()
+    trajectory = xarray.load_dataset(out / "trajectory.nc", engine="h5netcdf")
+    assert trajectory.sizes["step"] == 2
+    assert np.isfinite(trajectory["g"].values).all()
+
+
+def test_a_folder_with_an_empty_domain_is_refused(tmp_path: Path, run_here: Run) -> None:
+    own = write_domains(tmp_path / "own", {"a": "abcde", "b": "vwxyz"}, files=3)
+    (own / "c").mkdir()
+    done = run_here("case1", "--smoke", "--data", str(own), "--validation", "a")
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"case1: error: Expected text files, found none in {own / 'c'}"
+
+
+@pytest.mark.slow
+def test_a_case_at_the_papers_size_in_small(
+    tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Search, target training and evaluation in a chain; goes on where it was broken off."""
+    parts, run = [], subprocess.run
+
+    def here(command: list[str], **rest: Any) -> subprocess.CompletedProcess[str]:
+        """Runs a command of `bydore` in this process, which saves the imports."""
+        if command[:3] != [sys.executable, "-m", "bydore_pyro"]:
+            return run(command, **rest)
+        parts.append(command[3])
+        main(command[3:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", here)
+    text = write_domains(tmp_path / "text", {"law": "abcde", "web": "vwxyz"}, files=30)
+    write_benchmark(tmp_path / "benchmarks", "piqa")
+    (tmp_path / "train.json").write_text(json.dumps({"max_epochs": 50, "device": "cpu"}))
+    asked = {"tasks": ["piqa"], "data_dir": str(tmp_path / "benchmarks"), "num_fewshot": [0]}
+    (tmp_path / "evaluate.json").write_text(json.dumps({**asked, "device": "cpu"}))
+    out = tmp_path / "run"
+    given = (
+        *("--smoke", "--scale", "paper", "--data", str(text), "--validation", "law"),
+        *("--cache", str(tmp_path / "cache"), "--tokens", "1500", "--target_tokens", "2048"),
+        *("--proxy", "models/proxy-tiny", "--sequence_length", "32", "--vocabulary", "300"),
+        *("--precision", "float32", "--max_epochs", "50", "--target_model", "models/target-tiny"),
+        *("--train_config", str(tmp_path / "train.json")),
+    )
+    none = str(tmp_path / "none.json")
+    done = run_here("case1", *given, "--evaluate_config", none, "--out", str(out))
+    assert done.returncode == 2
+    assert "Expected a file of options, found none at" in done.stderr
+    assert not out.exists()
+    whole = (*given, "--evaluate_config", str(tmp_path / "evaluate.json"), "--out", str(out))
+    done = run_here("case1", *whole)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((out / "target" / "metrics.json").read_text())
+    assert metrics["tokens"] == 2048
+    scores = out / "target" / "model" / "scores.json"
+    before = (out / "target" / "metrics.json").stat().st_mtime_ns
+    assert "piqa" in scores.read_text()
+    scores.unlink()
+    again = run_here("case1", "--resume", str(out))
+    assert again.returncode == 0, again.stderr
+    assert parts == ["train", "evaluate", "evaluate"]
+    assert scores.is_file()
+    assert (out / "target" / "metrics.json").stat().st_mtime_ns == before

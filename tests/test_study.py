@@ -1,0 +1,108 @@
+"""The whole study: it keeps what it ran, tells what failed and ends what it has begun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Run
+
+from bydore_pyro.utils.arviz_import import import_arviz
+
+ROOT = Path(__file__).parents[1]
+QUICK = Path(__file__).parent / "quick.py"
+
+
+def write_program(path: Path, line: str) -> str:
+    """Writes a program of one line for the shell; returns its path."""
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.slow
+def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
+    tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = write_program(tmp_path / "quick", f'exec "{sys.executable}" "{QUICK}" "$@"')
+    runs, figures = tmp_path / "runs", tmp_path / "figures"
+    given = ("--smoke", "--out", str(runs), "--figures", str(figures), "--cache", str(cache))
+    few = ("--domains", "python", "licences", "docstrings")
+    case = run_here("case1", "--smoke", "--out", str(runs / "case1"), "--cache", str(cache), *few)
+    assert case.returncode == 0, case.stderr
+    only = ("--only", "scheduling", "case1")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", quick)
+        done = run_here("study", *given, *only)
+        assert done.returncode == 0, done.stderr
+        assert "case1: finished before" in done.stderr
+        kept = json.loads((figures / "results" / "scheduling.json").read_text())
+        found = json.loads((runs / "scheduling" / "results.json").read_text())
+        assert kept.keys() == found.keys()
+        path, whole_path = (r["strategies"]["intra_sampling"]["trajectory"] for r in (kept, found))
+        np.testing.assert_allclose(path, whole_path, rtol=1e-4)
+        told = (runs / "scheduling.log").read_text()
+        assert (figures / "results" / "scheduling.md").read_text() in told
+        assert "scheduling: done, " in done.stderr
+        config = json.loads((figures / "results" / "case1" / "config.json").read_text())
+        assert config["run"]["smoke"]
+        assert not {"out", "cache"} & set(config["run"]), "what is committed tells no places"
+        posterior = import_arviz().from_netcdf(figures / "results" / "case1" / "posterior.nc")
+        whole = import_arviz().from_netcdf(runs / "case1" / "posterior.nc")
+        np.testing.assert_allclose(
+            posterior["posterior"]["w"],
+            whole["posterior"]["w"].values[:, :500],
+            rtol=1e-6,
+            atol=1e-30,
+        )
+        (runs / "scheduling" / "table.md").unlink()  # as if killed at its end
+        again = run_here("study", *given, *only)
+        assert again.returncode == 0, again.stderr
+        assert "--resume" in again.stderr
+        resumed = json.loads((figures / "results" / "scheduling.json").read_text())
+        # The source may have been committed between the two.
+        assert {**resumed, "commit": ""} == {**kept, "commit": ""}
+    refused = run_here("study", "--only", "nothing")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_the_study_tells_what_failed(
+    tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = write_program(tmp_path / "fails", 'echo "$1 $2"; echo "plants: error: no text"; exit 2')
+    monkeypatch.setattr(sys, "executable", fails)
+    given = ("--out", str(tmp_path / "runs"), "--figures", str(tmp_path / "figures"))
+    failed = run_here("study", *given, "--only", "plants", "case1")
+    assert failed.returncode == 2
+    assert "plants: plants: error: no text (all of it in " in failed.stderr
+    assert f"{ROOT}/experiments/plants.py --plants" in (tmp_path / "runs/plants.log").read_text()
+
+
+STUDY = """
+import runpy, sys
+sys.executable, *sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_the_study_ends_what_it_has_begun(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    waits = write_program(tmp_path / "waits", f'echo $$ >> "{begun}"; exec sleep 100')
+    script = [sys.executable, "-c", STUDY, waits, str(ROOT / "experiments" / "study.py")]
+    only = ("--only", "convergence", "scheduling")
+    with subprocess.Popen([*script, "--out", str(tmp_path / "runs"), *only]) as study:
+        while not begun.exists() or begun.read_text().count("\n") < 2:
+            time.sleep(0.1)
+        time.sleep(2)  # until the study, too, has noted that they run
+        study.terminate()
+        assert study.wait(60) == 143
+    for process in map(int, begun.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
