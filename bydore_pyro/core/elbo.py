@@ -99,8 +99,8 @@ class HypergradientELBO(ELBO):
             ValueError: When `kl_weight` is not positive; with the moment "ratio" and a precision or
                 effective shares; of a guide without one simplex, or without a covariance in closed
                 form though there is a precision; of a model whose prior of the weights is no
-                Dirichlet, with a `GammaDirichlet` guide; of a guide and a model of which one alone
-                has a scale.
+                Dirichlet, with a `GammaDirichlet` guide; of a model with observed data; of a guide
+                and a model of which one alone has a scale.
         """
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
