@@ -14,6 +14,7 @@ from bydore_pyro.mixture import average_score, benchmark_scores
 
 OWN = "bydore"
 LINEAR = "bydore_linear"
+FASTER = "fastmix_faster"
 PRUNED = "bydore, pruned"
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
