@@ -177,9 +177,9 @@ def single_cells(label: str, singles: Mapping[str, Mapping[str, Sequence[float]]
 
 
 def mean_and_spread(losses: Sequence[float]) -> str:
-    """Returns the mean ± the standard deviation."""
-    spread = statistics.stdev(losses) if len(losses) > 1 else 0.0
-    return f"{statistics.mean(losses):.3f} ± {spread:.3f}"
+    """Returns the mean ± the standard deviation, which one loss alone does not have."""
+    spread = f" ± {statistics.stdev(losses):.3f}" if len(losses) > 1 else ""
+    return f"{statistics.mean(losses):.3f}{spread}"
 
 
 def leading(weights: Mapping[str, float], count: int = 4) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import markdown, run_main
+from common import drawn_by, markdown, run_main
 from compare import CompareOptions, judge
 from compare_tables import mean_and_spread
 from compare_targets import posed, target_named, text_of_targets
@@ -109,6 +109,7 @@ def scales(options: ScalesOptions) -> None:
     folder.write_text("table.md", table)
     print(table)
     print(f"In {folder.path}: results.json, table.md, models/.")
+    print(drawn_by("larger_models", folder))
 
 
 def comparison(source: Path, config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
@@ -188,10 +189,11 @@ def cost_of(runs: Sequence[FinishedRun]) -> dict[str, float]:
 def of_methods(result: Mapping[str, Any]) -> dict[str, list[float]]:
     """Returns the losses of the methods' mixtures; of equal mixtures the first."""
     found: dict[str, list[float]] = {}
-    weights: list[Any] = []
+    seen: list[dict[str, float]] = []
     for label, method in result["methods"].items():
-        if method["weights"] not in weights:
-            weights.append(method["weights"])
+        weights = {domain: round(w, 6) for domain, w in method["weights"].items()}
+        if weights not in seen:
+            seen.append(weights)
             found[label] = result["losses"][label]
     return found
 

@@ -153,19 +153,30 @@ def weight_panels(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Any:
 
 
 def label_ends(axes: Any, x: float, ends: Mapping[str, float], colours: Mapping[str, str]) -> None:
-    """Writes names to the right of the ends of their lines, without overlap."""
+    """Writes names to the right of the ends of their lines, as near as they fit without overlap."""
     low, high = axes.get_ylim()
-    apart = (high - low) * 0.055
     order = sorted(ends, key=lambda name: ends[name])
-    places: list[float] = []
-    for name in order:
-        places.append(max(ends[name], places[-1] + apart) if places else ends[name])
-    excess = places[-1] - max(high - apart / 2, ends[order[-1]]) if places else 0
+    places = spread([ends[name] for name in order], (high - low) * 0.055)
+    excess = places[-1] - max(high - (high - low) * 0.0275, ends[order[-1]]) if places else 0
     for name, place in zip(order, places, strict=True):
         axes.annotate(
             plain(name), (x, place - max(excess, 0)), xytext=(3, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=colours[name], annotation_clip=False,
         )  # fmt: skip
+
+
+def spread(heights: Sequence[float], apart: float) -> list[float]:
+    """Returns rising heights moved `apart`, as little as possible in squares (pooled
+    neighbours)."""
+    blocks: list[tuple[float, int]] = []  # mean of the heights less their shifts, and how many
+    for row, height in enumerate(heights):
+        mean, count = height - row * apart, 1
+        while blocks and blocks[-1][0] >= mean:
+            last, more = blocks.pop()
+            mean, count = (mean * count + last * more) / (count + more), count + more
+        blocks.append((mean, count))
+    means = [mean for mean, count in blocks for _ in range(count)]
+    return [mean + row * apart for row, mean in enumerate(means)]
 
 
 def domain_legend(figure: Any, names: Sequence[str]) -> None:

@@ -103,7 +103,8 @@ def test_scales_tell_what_the_small_models_choice_costs_on_the_large_one() -> No
     found = ranks(losses, "small")["t"]["large"]
     assert (found["best_small"], found["best_large"], found["behind"]) == ("a", "b", 0.5)
     assert found["spearman"] == pytest.approx(0.5)
-    methods = {"a": {"weights": {"x": 1}}, "b": {"weights": {"x": 1}}, "c": {"weights": {"x": 2}}}
+    weights = {"a": 0.5, "b": 0.5 + 1e-15, "c": 0.6}
+    methods = {label: {"weights": {"x": w, "y": 1 - w}} for label, w in weights.items()}
     own = {"methods": methods, "losses": {"a": [1.0], "b": [1.0], "c": [2.0]}}
     assert of_methods(own) == {"a": [1.0], "c": [2.0]}, "of equal mixtures one"
 

@@ -86,7 +86,7 @@ def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
 
 
 def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_models(
-    tmp_path: Path, run_here: Run
+    tmp_path: Path, run_here: Run, draw: Callable[[str, Path], None]
 ) -> None:
     text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=12)
     given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"),
@@ -115,6 +115,7 @@ def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_model
     assert found["sizes"][larger]["times"] > 1
     assert found["sizes"][larger]["tokens"] == 6 * 8 * 32
     assert found["sizes"][larger]["learning_rate"] == 6e-3 / 2, "twice as wide as the small one"
+    draw("larger_models", out)
     kept = {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")}
     assert len(kept) == len(of[larger])
     again = run_here("scales", *asked, "--models", larger)

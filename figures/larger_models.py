@@ -5,7 +5,6 @@ Shows what `experiments/scales.py` left.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping
 from string import ascii_lowercase
@@ -14,8 +13,6 @@ from typing import Any
 from study_figure import INK, PAGE, figure_main, label_ends, panel
 
 OWN = "#d55e00"
-SHIFT = 0.003  # nats per token: the axis is logarithmic above it
-TICKS = (0, 0.01, 0.03, 0.1, 0.3, 1, 3)
 
 
 def draw(results: Mapping[str, Any]) -> Any:
@@ -25,7 +22,7 @@ def draw(results: Mapping[str, Any]) -> Any:
 
     losses, sizes = results["losses"], results["sizes"]
     figure, panels = plt.subplots(
-        1, len(losses), figsize=(PAGE, 3.4), layout="constrained", squeeze=False, sharey=True
+        1, len(losses), figsize=(PAGE, 3.9), layout="constrained", squeeze=False, sharey=True
     )
     for axes, letter, (target, of) in zip(panels[0], ascii_lowercase, losses.items(), strict=False):
         models = list(of)
@@ -33,12 +30,13 @@ def draw(results: Mapping[str, Any]) -> Any:
         best = {m: min(own.values()) for m, own in means.items()}
         ends, colours = {}, {}
         for label in means[models[0]]:
-            above = [height(means[m][label] - best[m]) for m in models]
+            above = [means[m][label] - best[m] for m in models]
             colours[label] = OWN if label.startswith("bydore") else INK
-            axes.plot(range(len(models)), above, "o-", ms=3, color=colours[label])
+            axes.plot(above, "o-", ms=3, lw=1, color=colours[label], clip_on=False)
             ends[label] = above[-1]
-        axes.set_yticks([height(tick) for tick in TICKS], [f"{tick:g}" for tick in TICKS])
         axes.set_xticks(range(len(models)), [f"x {sizes[m]['times']:.3g}" for m in models])
+        axes.margins(y=0.1)  # names of the best stand below their ends
+        axes.set_xlim(-0.08, len(models) - 1)
         axes.grid(axis="y", color="0.92")
         axes.set_xlabel("size of the model")
         last = results["ranks"][target][models[-1]]["spearman"]
@@ -49,10 +47,5 @@ def draw(results: Mapping[str, Any]) -> Any:
     return figure
 
 
-def height(above: float) -> float:
-    """Where a loss above the best is drawn: near zero linear, then logarithmic."""
-    return math.log1p(above / SHIFT)
-
-
 if __name__ == "__main__":
-    figure_main(draw, "scales", "scales.json")
+    figure_main(draw, "larger_models", "scales.json")
