@@ -12,6 +12,8 @@ from typing import Any
 
 from study_figure import INK, PAGE, figure_main, label_ends, panel
 
+TITLES = {"planted": "planted: three domains", "case1": "Case 1: docstrings",
+          "no_docstrings": "docstrings withheld"}  # fmt: skip
 OWN = "#d55e00"
 
 
@@ -22,7 +24,7 @@ def draw(results: Mapping[str, Any]) -> Any:
 
     losses, sizes = results["losses"], results["sizes"]
     figure, panels = plt.subplots(
-        1, len(losses), figsize=(PAGE, 3.9), layout="constrained", squeeze=False, sharey=True
+        1, len(losses), figsize=(PAGE, 3.6), layout="constrained", squeeze=False
     )
     for axes, letter, (target, of) in zip(panels[0], ascii_lowercase, losses.items(), strict=False):
         models = list(of)
@@ -35,13 +37,13 @@ def draw(results: Mapping[str, Any]) -> Any:
             axes.plot(above, "o-", ms=3, lw=1, color=colours[label], clip_on=False)
             ends[label] = above[-1]
         axes.set_xticks(range(len(models)), [f"x {sizes[m]['times']:.3g}" for m in models])
-        axes.margins(y=0.1)  # names of the best stand below their ends
+        axes.margins(y=0.16)  # names of the best stand below their ends
         axes.set_xlim(-0.08, len(models) - 1)
         axes.grid(axis="y", color="0.92")
         axes.set_xlabel("size of the model")
         last = results["ranks"][target][models[-1]]["spearman"]
-        told = "" if last is None else f", rank correlation {last:.2f}"
-        panel(axes, letter, f"{target.replace('_', ' ')}{told}")
+        told = "" if last is None else f"\nrank correlation {last:.2f}"
+        panel(axes, letter, f"{TITLES.get(target, target)}{told}")
         label_ends(axes, len(models) - 1, ends, colours)
     panels[0][0].set_ylabel("loss above the best mixture's\n(nats per token)")
     return figure

@@ -105,6 +105,20 @@ def test_the_comparison_shows_the_means_in_order(drawn: Callable[[str, Any], Any
         assert told == [f"{means[label]:.3f}" for label in order]
 
 
+def test_larger_models_have_the_best_mixture_of_each_size_at_zero(
+    drawn: Callable[[str, Any], Any],
+) -> None:
+    content = results("scales")
+    figure = drawn("larger_models", content)
+    for axes, (name, of) in zip(figure.axes, content["losses"].items(), strict=True):
+        labels = list(of["models/proxy-tiny"])
+        means = np.array([[np.mean(own[label]) for own in of.values()] for label in labels])
+        heights = np.array([line.get_ydata() for line in axes.lines])
+        np.testing.assert_allclose(heights, means - means.min(0), err_msg=name)
+        told = [text.get_text() for text in axes.texts]
+        assert told == [labels[row] for row in np.argsort(means[:, -1])]
+
+
 def test_trajectories_have_a_line_for_every_domain_in_its_colour(
     drawn: Callable[[str, Any], Any],
 ) -> None:
