@@ -24,6 +24,7 @@ TITLES = {
     "questions": "questions, none to train on",
 }
 OWN = "#d55e00"
+TALL = 9.0  # inches
 LONG = {"the target's own shares": "target's own shares"}
 
 
@@ -34,7 +35,7 @@ def draw(results: Mapping[str, Any]) -> Any:
     targets = results["targets"]
     rows = -(-len(targets) // 2)
     figure, panels = plt.subplots(
-        rows, 2, figsize=(PAGE, 2.25 * rows), layout="constrained", squeeze=False
+        rows, 2, figsize=(PAGE, min(2.25 * rows, TALL)), layout="constrained", squeeze=False
     )
     for axes in panels.flat[len(targets) :]:
         axes.remove()
@@ -48,19 +49,21 @@ def draw(results: Mapping[str, Any]) -> Any:
         for row, (label, mean) in enumerate(zip(order, means, strict=True)):
             colour = OWN if label.startswith("bydore") else "0.25"
             if mean > most:  # off the scale: an arrow at its edge
-                axes.plot(most, row, ">", color=colour, ms=4.5)
+                axes.plot(most, row, ">", color=colour, ms=4)
             else:
                 axes.plot(losses[label], [row] * len(losses[label]), "o", color=colour, ms=2.5)
-                axes.plot(mean, row, "D", color=colour, ms=4.5)
+                axes.plot(mean, row, "D", color=colour, ms=3.8)
             axes.annotate(
-                f"{mean:.3f}", (most if mean > most else max(losses[label]), row), fontsize=7,
+                f"{mean:.3f}", (most if mean > most else max(losses[label]), row), fontsize=6.5,
                 xytext=(5, 0), textcoords="offset points", va="center", color=colour,
                 annotation_clip=False,
             )  # fmt: skip
-        axes.set_yticks(range(len(order)), [LONG.get(label, label) for label in order])
+        names = [LONG.get(label, label) for label in order]
+        axes.set_yticks(range(len(order)), names, fontsize=6.5)
         axes.grid(axis="x", color="0.92")
         axes.margins(x=0.14)
         panel(axes, letter, TITLES.get(name, name))
+    for axes in panels.flat[: len(targets)][-2:]:
         axes.set_xlabel("validation loss (nats per token)")
     return figure
 
