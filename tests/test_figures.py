@@ -226,7 +226,7 @@ def test_results_carry_config_seed_versions_commit_and_cost(path: Path) -> None:
         assert {"config", "cost", "seed", "versions", "commit"} - set(found) == lacking
         if not lacking:
             assert found["config"], found["versions"]
-            assert found["seed"] == found["config"]["run"].get("seed", 0)
+            assert found["seed"] == found["config"].get("run", {}).get("seed", 0)
             cost = found["cost"]
             assert cost["seconds"] > 0
             for unit in ("tokens", "flops", "seconds"):
