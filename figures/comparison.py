@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from study_figure import PAGE, figure_main, panel
+from study_figure import OWN, PAGE, figure_main, panel
 
 TITLES = {
     "case1": "Case 1: docstrings",
@@ -23,7 +23,6 @@ TITLES = {
     "several": "mean of three, none to train on",
     "questions": "questions, none to train on",
 }
-OWN = "#d55e00"
 TALL = 9.0  # inches
 LONG = {"the target's own shares": "target's own shares"}
 

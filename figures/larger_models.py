@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from string import ascii_lowercase
 from typing import Any
 
-from study_figure import INK, PAGE, figure_main, label_ends, panel
-
-TITLES = {"planted": "planted: three domains", "case1": "Case 1: docstrings",
-          "no_docstrings": "docstrings withheld"}  # fmt: skip
-OWN = "#d55e00"
+from comparison import TITLES
+from study_figure import INK, OWN, PAGE, figure_main, label_ends, panel
 
 
 def draw(results: Mapping[str, Any]) -> Any:

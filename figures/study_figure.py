@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import matplotlib
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from bydore_pyro.analysis import domain_colours
 from bydore_pyro.analysis.plots import plain
@@ -37,6 +38,7 @@ STYLE = {
     "pdf.fonttype": 42,  # letters stay letters
 }
 INK, FAINT = "0.15", "0.55"
+OWN = "#d55e00"  # ByDoRe beside other methods
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # for greyscale
 
 
@@ -156,27 +158,16 @@ def label_ends(axes: Any, x: float, ends: Mapping[str, float], colours: Mapping[
     """Writes names to the right of the ends of their lines, as near as they fit without overlap."""
     low, high = axes.get_ylim()
     order = sorted(ends, key=lambda name: ends[name])
-    places = spread([ends[name] for name in order], (high - low) * 0.055)
-    excess = places[-1] - max(high - (high - low) * 0.0275, ends[order[-1]]) if places else 0
+    shifts = (high - low) * 0.055 * np.arange(len(order))
+    heights = np.array([ends[name] for name in order])
+    # The nearest heights, by least squares, that rise by a line each; they keep below the top.
+    places = isotonic_regression(heights - shifts).x + shifts
+    excess = places[-1] - max(high - (high - low) * 0.0275, heights[-1]) if order else 0
     for name, place in zip(order, places, strict=True):
         axes.annotate(
             plain(name), (x, place - max(excess, 0)), xytext=(3, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=colours[name], annotation_clip=False,
         )  # fmt: skip
-
-
-def spread(heights: Sequence[float], apart: float) -> list[float]:
-    """Returns rising heights moved `apart`, as little as possible in squares (pooled
-    neighbours)."""
-    blocks: list[tuple[float, int]] = []  # mean of the heights less their shifts, and how many
-    for row, height in enumerate(heights):
-        mean, count = height - row * apart, 1
-        while blocks and blocks[-1][0] >= mean:
-            last, more = blocks.pop()
-            mean, count = (mean * count + last * more) / (count + more), count + more
-        blocks.append((mean, count))
-    means = [mean for mean, count in blocks for _ in range(count)]
-    return [mean + row * apart for row, mean in enumerate(means)]
 
 
 def domain_legend(figure: Any, names: Sequence[str]) -> None:
