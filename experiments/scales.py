@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
@@ -11,7 +10,8 @@ from typing import Any
 
 import numpy as np
 from common import drawn_by, markdown, run_main
-from compare import CompareOptions, judge
+from compare import judge
+from compare_mixtures import CompareOptions, finished_comparison
 from compare_tables import mean_and_spread
 from compare_targets import posed, target_named, text_of_targets
 from scipy.stats import rankdata
@@ -21,11 +21,12 @@ from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import language_model, processes, results_of
 from bydore_pyro.utils import (
+    DataError,
     RunFolder,
-    RunFolderError,
+    one_line,
     option,
+    options_of,
     require_fields,
-    resumed_options,
     tell,
 )
 
@@ -43,7 +44,7 @@ DRAWS = 4000
 class ScalesConfig:
     """Whose mixtures are judged, by which models."""
 
-    compare: str = option(MISSING, "Folder of a finished comparison.")
+    found: str = option(MISSING, "results.json of a finished comparison.")
     models: list[str] = option(
         ["models/proxy-tiny-x4", "models/proxy-tiny-x16"],
         "The larger models: folders with config.json, or hub names.",
@@ -60,7 +61,7 @@ class ScalesConfig:
     )
     data: str | None = option(None, "The comparison's text or token store, if it has moved.")
     device: str | None = option(None, "'cpu', 'cuda' or 'auto'. Default: the comparison's device.")
-    out: str | None = option(None, "Folder of the run. Default: scales/ in --compare.")
+    out: str = option("runs/scales", "Folder of the run.")
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -81,11 +82,9 @@ class ScalesOptions:
 def scales(options: ScalesOptions) -> None:
     """Trains, correlates, writes a table."""
     config = options.scales
-    source = Path(config.compare)
-    compared, found = comparison(source, config)
-    path = Path(config.out or source / "scales")
-    base = judging(compared, found["steps"], config, path)
-    folder = RunFolder(path, writes=processes(base).is_main)
+    compared, found = comparison(config)
+    base = judging(compared, found["steps"], config)
+    folder = RunFolder(Path(config.out), writes=processes(base).is_main)
     corpus = text_of_targets(base, config.targets)
     small, targets = compared.run.proxy, found["targets"]
     sizes = {small: size_of(replace(base, search=compared.search), base, corpus, found["steps"])}
@@ -112,29 +111,21 @@ def scales(options: ScalesOptions) -> None:
     print(drawn_by("larger_models", folder))
 
 
-def comparison(source: Path, config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
+def comparison(config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
     """Reads the options and the results of a comparison.
 
     Raises:
-        RunFolderError: When it is none, not finished, or lacks a target.
+        DataError: When it is none, or lacks a target.
     """
-    options = resumed_options(source, "compare", CompareOptions)
-    path = source / "results.json"
+    found = finished_comparison(Path(config.found), config.targets)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        known = list(found["targets"])
-        int(found["steps"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunFolderError(f"Expected a finished comparison, found {path}: {error}") from None
-    for name in config.targets:
-        if name not in known:
-            raise RunFolderError(f"Expected one of {source}'s {', '.join(known)}, found '{name}'")
-    return options, found
+        return options_of(found["config"], CompareOptions), found
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"Expected the options of compare.py in {config.found}, found "
+                        f"others: {one_line(error)}") from None  # fmt: skip
 
 
-def judging(
-    compared: CompareOptions, steps: int, config: ScalesConfig, path: Path
-) -> CompareOptions:
+def judging(compared: CompareOptions, steps: int, config: ScalesConfig) -> CompareOptions:
     """Returns the comparison's options with what is asked for here: seeds, length, where."""
     run = replace(
         compared.run,
@@ -145,7 +136,7 @@ def judging(
         compared,
         run=run,
         search=replace(compared.search, steps=max(2, round(steps * config.longer))),
-        budget=replace(compared.budget, proxy_runs=str(path / "models")),
+        budget=replace(compared.budget, proxy_runs=str(Path(config.out) / "models")),
         compare=replace(compared.compare, target_seeds=config.target_seeds),
     )
 

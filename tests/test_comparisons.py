@@ -85,7 +85,7 @@ def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     draw("comparison", tmp_path / "run")
 
 
-def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_models(
+def test_compare_withholds_domains_and_judges_again_and_scales_judges_on_larger_models(
     tmp_path: Path, run_here: Run, draw: Callable[[str, Path], None]
 ) -> None:
     text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=12)
@@ -103,11 +103,24 @@ def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_model
     assert {p.name for p in (tmp_path / "run" / "fits").glob("*a-natural*")} == {
         "withheld-a-natural.json"
     }
-    asked = ("--compare", str(tmp_path / "run"), "--targets", "withheld:a", "--target_seeds", "1")
+    earlier = ("--found", str(tmp_path / "run" / "results.json"))
+    more = ("--targets", "withheld:a", "--target_seeds", "2", "--out", str(tmp_path / "more"))
+    done = run_here("compare", *given, *more, *earlier, "--validation_fraction", "0.5",
+                    "--methods", "natural")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    judged = json.loads((tmp_path / "more" / "results.json").read_text())["targets"]
+    old = targets["withheld:a"]
+    assert judged["withheld:a"]["methods"] == {"natural": old["methods"]["natural"]}
+    losses = judged["withheld:a"]["losses"]["natural"]
+    assert len(losses) == 2
+    assert losses[:1] == old["losses"]["natural"], "the same model on the same text"
+    assert not (tmp_path / "more" / "fits").exists()
+    asked = (*earlier, "--targets", "withheld:a", "--target_seeds", "1",
+             "--out", str(tmp_path / "scales"))  # fmt: skip
     larger = "models/target-tiny"
     done = run_here("scales", *asked, "--models", larger)
     assert done.returncode == 0, done.stderr
-    out = tmp_path / "run" / "scales"
+    out = tmp_path / "scales"
     found = json.loads((out / "results.json").read_text())
     check_origin(found)
     of = found["losses"]["withheld:a"]
@@ -121,9 +134,23 @@ def test_compare_withholds_domains_of_a_folder_and_scales_judges_on_larger_model
     again = run_here("scales", *asked, "--models", larger)
     assert again.stdout == done.stdout
     assert {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")} == kept
-    lacking = run_here("scales", "--compare", str(tmp_path / "run"), "--targets", "case1")
-    assert (lacking.returncode, lacking.stderr.count("\n")) == (2, 1)
-    assert "withheld:a, withheld:b, found 'case1'" in lacking.stderr
+    odd, none = tmp_path / "odd.json", tmp_path / "none.json"
+    weights = {"methods": {"natural": {**old["methods"]["natural"], "weights": {"z": 1.0}}}}
+    odd.write_text(json.dumps({"targets": {"withheld:a": weights}, "steps": 6}))
+    for name, wrong, message in (
+        ("scales", (*earlier, "--targets", "case1"), "withheld:a, withheld:b, found 'case1'"),
+        ("compare", (*given, *earlier, "--targets", "case1"), "withheld:b, found 'case1'"),
+        (
+            "compare",
+            (*given, *more, *earlier, "--methods", "mde"),
+            "mixture of mde for withheld:a in",
+        ),
+        ("compare", (*given, *more, "--found", str(odd)), "Expected weights of b, c in the"),
+        ("compare", (*given, *more, "--found", str(none)), "Expected results.json of compare"),
+    ):
+        refused = run_here(name, *wrong, "--out", str(tmp_path / "refused"))
+        assert (refused.returncode, refused.stderr.count("error:")) == (2, 1), refused.stderr
+        assert message in refused.stderr
     for target, message in {
         "withheld:d": "domain of the data (a, b, c), found 'd'",
         "case1": "found 'docstrings'",

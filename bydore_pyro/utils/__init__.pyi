@@ -9,6 +9,7 @@ from .belonging import versions as versions
 from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
+from .command_line import options_of as options_of
 from .command_line import parse_options as parse_options
 from .command_line import require_utf8 as require_utf8
 from .command_line import resumed_options as resumed_options

@@ -30,6 +30,7 @@ __all__ = [
     "asks_for_help",
     "fail",
     "one_line_errors",
+    "options_of",
     "parse_options",
     "require_utf8",
     "resumed_options",
@@ -245,15 +246,31 @@ def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
         RunFolderError: When the folder holds no run, or another command's.
     """
     try:
-        parts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        found, kinds = parts.pop("name"), typing.get_type_hints(kind)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = config.pop("name")
         if found != name:
             raise ValueError(f"a run of {found}")
-        if odd := parts.keys() ^ kinds.keys():
-            raise ValueError(f"unknown or missing parts {sorted(odd)}")
-        return kind(**{part: of_part(**parts[part]) for part, of_part in kinds.items()})
+        return options_of(config, kind)
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise RunFolderError(f"Expected a run of {name} in {folder}, found none: {error}") from None
+
+
+def options_of(config: Mapping[str, Any], kind: type[T]) -> T:
+    """Returns options out of their values by part, as a run's config.json and results.json hold.
+
+    Options that are missing get their defaults.
+
+    Args:
+        config: The values.
+        kind: The class of the options, as for `parse_options`.
+
+    Raises:
+        TypeError, ValueError: When a part is missing, or an option or its value is none of `kind`.
+    """
+    kinds = typing.get_type_hints(kind)
+    if odd := config.keys() ^ kinds.keys():
+        raise ValueError(f"unknown or missing parts {sorted(odd)}")
+    return kind(**{part: of_part(**config[part]) for part, of_part in kinds.items()})
 
 
 def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:

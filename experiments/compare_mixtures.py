@@ -1,0 +1,224 @@
+"""The mixtures of a comparison: what each method finds for a target, now or in an earlier run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import pruned
+from compare_tables import FASTER, LINEAR, OWN, PRUNED
+from compare_targets import HELD_OUT, TARGETS, Target, target_named
+
+from bydore_pyro.analysis import jitter
+from bydore_pyro.baselines import Fit, Problem, SingleConfig
+from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.runs import METHODS, MethodOptions, domains_of, fit, problem_of, processes
+from bydore_pyro.utils import DataError, RunFolder, one_line, option, require_fields, tell
+
+COMPARED = (*METHODS, FASTER, LINEAR)
+FASTER_RATE = 0.1  # with its authors' 1e-4 FastMix's weights stay uniform in so few steps
+# One that its own domain answers and one that none does: about 80 minutes of one core.
+DEFAULT_TARGETS = ("planted", "no_docstrings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig:
+    """What is compared."""
+
+    methods: list[str] = option(
+        [name for name in COMPARED if name != "human"],
+        f"The methods; {FASTER} is FastMix with a step size of {FASTER_RATE} for its logits, "
+        f"{LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1.",
+    )
+    targets: list[str] = option(
+        list(DEFAULT_TARGETS),
+        f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN, a domain on which nothing is "
+        "trained.",
+    )
+    target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
+    found: str | None = option(
+        None,
+        "An earlier results.json: train fresh models on its mixtures of --methods, without a "
+        "search.",
+    )
+    scale: float = option(
+        1.0, "Factor on --steps for the proxies and the fresh models.", above=0, most=1e6
+    )
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+        for name in self.methods:
+            if name not in COMPARED:
+                raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
+        for name in self.targets:
+            target_named(name)
+        for given in (self.methods, self.targets):
+            if len(set(given)) < len(given) or not given:
+                raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(MethodOptions):
+    """The options of every method and of the comparison."""
+
+    compare: CompareConfig
+
+
+def fits(
+    own: CompareOptions,
+    options: CompareOptions,
+    folder: RunFolder,
+    corpus: TokenStore,
+    name: str,
+) -> dict[str, dict[str, Any]]:
+    """Returns what the methods find for a target, by label; finished fits are not run again.
+
+    Args:
+        own: The options as the target poses them.
+        options: Those of all targets.
+        folder: The comparison's.
+        corpus: The target's text.
+        name: The target's.
+    """
+    target = target_named(name)
+    plain = name.replace(":", "-")  # in names of files
+    found = {}
+    for label, method, single in labelled(options.compare.methods, target):
+        # DoReMi has no target: its mixture serves every target of the same text.
+        same = own.run.domains == options.run.domains and target.scarce is None
+        whole = method == "doremi" and same
+        noted = folder.path / "fits" / f"{'all' if whole else plain}-{label.replace(' ', '-')}.json"
+        if not noted.exists():
+            tell(f"{name}: {label}")
+            place = folder.path / f"search-{plain}{'-linear' * (method == LINEAR)}"
+            chosen = dataclasses.replace(own, single=SingleConfig(single=single))
+            folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
+        processes(own).wait()  # until it is there for all processes
+        found[label] = json.loads(noted.read_text(encoding="utf-8"))
+        if method == "bydore":
+            search = folder.path / f"search-{plain}"
+            weights = pruned(Mixture.from_json(search / "mixture.json"))
+            if weights is not None:
+                # What the whole mixture's uncertainty and path were, the pruned one's are not.
+                unknown = dict.fromkeys(("standard_deviation", "jitter", "jitter_second_half",
+                                         "trajectory"))  # fmt: skip
+                found[PRUNED] = {
+                    "weights": weights,
+                    "cost": found[label]["cost"],
+                    **unknown,
+                    "details": {},
+                }
+    return found
+
+
+def labelled(methods: Sequence[str], target: Target) -> list[tuple[str, str, str | None]]:
+    """Returns the methods' labels, names, and the single domain where it is not the target's."""
+    rows: list[tuple[str, str, str | None]] = []
+    for method in methods:
+        if method == "single" and not target.has_own:
+            continue  # which domain would it be?
+        if method == "single" and target.domains is not None:
+            rows += [(f"only {domain}", method, domain) for domain in target.domains]
+        else:
+            rows.append((method, method, None))
+    return rows
+
+
+def one_fit(
+    options: CompareOptions, corpus: TokenStore, folder: RunFolder, method: str, place: Path
+) -> dict[str, Any]:
+    """Returns what one method finds and what it cost, as plain values."""
+    options, method = as_labelled(options, method)
+    problem = problem_on(options, corpus, folder)
+    found: Fit = fit(method, problem, options, place)
+    path = found.trajectory
+    return {
+        "weights": found.mixture.as_dict(),
+        "standard_deviation": found.mixture.standard_deviation,
+        "cost": problem.cost.report(),
+        "jitter": None if path is None else jitter(path),
+        "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
+        "trajectory": None if path is None else np.round(path, 5).tolist(),
+        "details": dict(found.details),
+    }
+
+
+def as_labelled(options: CompareOptions, label: str) -> tuple[CompareOptions, str]:
+    """Returns the options and the method that a label stands for."""
+    if label == LINEAR:
+        search = dataclasses.replace(options.search, evidence="linear")
+        return dataclasses.replace(options, search=search), "bydore"
+    if label == FASTER:
+        fastmix = dataclasses.replace(options.fastmix, fastmix_rate=FASTER_RATE)
+        return dataclasses.replace(options, fastmix=fastmix), "fastmix"
+    return options, label
+
+
+def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -> Problem:
+    """Returns the problem on a corpus; finished proxies lie in the comparison's folder."""
+    runs = Path(options.budget.proxy_runs or folder.path / "proxies")
+    domains = domains_of(options, corpus, options.run.seed)
+    # One proxy serves every target of the same text.
+    shared = HELD_OUT if set(domains.validation_shares) <= set(HELD_OUT) else ()
+    return problem_of(options, domains, runs, shared)
+
+
+def finished_comparison(path: Path, targets: Sequence[str]) -> dict[str, Any]:
+    """Returns the results of a comparison that has the targets.
+
+    Raises:
+        DataError: When the file is no results.json of this experiment, or lacks a target.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        int(found["steps"])
+        for target in found["targets"].values():
+            for method in target["methods"].values():
+                sum(method["weights"].values())
+        known = list(found["targets"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(
+            f"Expected results.json of compare.py, found {path}: {one_line(error)}"
+        ) from None
+    for name in targets:
+        if name not in known:
+            raise DataError(f"Expected one of the targets of {path}, {', '.join(known)}, found "
+                            f"'{name}'")  # fmt: skip
+    return dict(found)
+
+
+def found_before(config: CompareConfig) -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns the mixtures of `--methods` that `--found` holds, by target and label.
+
+    Raises:
+        DataError: When the file is none, lacks a target, or has none of the methods for it.
+    """
+    chosen = {}
+    targets = finished_comparison(Path(config.found or ""), config.targets)["targets"]
+    for name in config.targets:
+        labels = {label for label, _, _ in labelled(config.methods, target_named(name))}
+        labels |= {PRUNED} if OWN in labels else set()
+        known = targets[name]["methods"]
+        chosen[name] = {label: known[label] for label in known if label in labels}
+        if not chosen[name]:
+            raise DataError(
+                f"Expected a mixture of {', '.join(config.methods)} for {name} in {config.found}, "
+                f"found those of {', '.join(known)}"
+            )
+    return chosen
+
+
+def check_domains(found: Mapping[str, Mapping[str, Any]], domains: Sequence[str]) -> None:
+    """Refuses mixtures, by label, of other domains."""
+    for label, method in found.items():
+        if odd := set(method["weights"]) - set(domains):
+            raise DataError(
+                f"Expected weights of {', '.join(domains)} in the mixture of {label}, found one of "
+                f"'{min(odd)}'"
+            )
