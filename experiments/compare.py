@@ -48,10 +48,10 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
         content = results_of(content, options, options.run.seed, cost)
         folder.write_json("results.json", content)
     tables = [target_table(name, result) for name, result in results.items()]
-    table = "\n".join([*tables, standings_table(placed)])
+    table = "\n".join([*tables, standings_table(results, placed)])
     folder.write_text("table.md", table)
     print(table)
-    print(f"In {folder.path}: results.json, table.md, proxies/ and search-*/.")
+    print(f"In {folder.path}: results.json, table.md and the runs behind them.")
     print(drawn_by("comparison", folder))
 
 

@@ -19,6 +19,7 @@ PRUNED = "bydore, pruned"
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
 BEYOND = 2.0  # standard errors of a difference that is a win or a loss
+MARKS = {"tie": "= {}", "loss": "**{}**"}  # of a loss that matching's does not undercut
 WORST = ", the worst"  # behind a target's name: judged by the worst of its single targets
 
 
@@ -101,19 +102,31 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             "count": {word: count[word] for word in ("win", "tie", "loss")}}  # fmt: skip
 
 
-def standings_table(found: Mapping[str, Any]) -> str:
-    """Returns ranks and verdicts as Markdown; nothing where there is nothing to compare."""
-    ranks, verdicts, count = found["ranks"], found["verdicts"], found["count"]
+def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str, Any]) -> str:
+    """Returns losses and verdicts as Markdown; nothing of verdicts where there are none.
+
+    Args:
+        targets: The results by target.
+        found: What `standings` returns of them.
+    """
+    losses, ranks = losses_by_target(targets), found["ranks"]
+    verdicts, count = found["verdicts"], found["count"]
     labels = list(dict.fromkeys(label for of in ranks.values() for label in of))
 
     def mean_rank(label: str) -> float:
         return statistics.mean(of[label] for of in ranks.values() if label in of)
 
+    def mean_loss(label: str, name: str) -> str:
+        if label not in losses[name]:
+            return ""
+        word = verdicts.get(label, {}).get(name, {}).get("word", "")
+        return MARKS.get(word, "{}").format(f"{statistics.mean(losses[name][label]):.3f}")
+
     rows = [
-        [label, *(str(of.get(label, "")) for of in ranks.values()), f"{mean_rank(label):.1f}"]
+        [label, *(mean_loss(label, name) for name in ranks), f"{mean_rank(label):.1f}"]
         for label in sorted(labels, key=mean_rank)
     ]
-    text = f"## Ranks\n\n{markdown(['method', *ranks, 'mean'], rows)}"
+    text = f"## Mean losses\n\n{markdown(['method', *ranks, 'mean rank'], rows)}"
     if not verdicts:
         return text
     rows = []
@@ -123,7 +136,8 @@ def standings_table(found: Mapping[str, Any]) -> str:
         cells = [str(Verdict(**own[name])) if name in own else "" for name in ranks]
         rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
     return (
-        f"{text}\n## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
+        f"{text}\n=: level with matching. Bold: better than matching.\n"
+        f"\n## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
         f"{count['loss']} losses\n\nHow much lower matching's loss is, ± the standard error of the "
         f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them.\n\n"
         f"{markdown(['against', *ranks, 'wins, ties, losses'], rows)}"

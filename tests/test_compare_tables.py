@@ -62,7 +62,8 @@ def test_ranks_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
         "uniform": {"a": [2.0, 2.1], "b": [2.5, 2.4]},
     }
     both = result({"bydore": [2.0, 2.05], "uniform": [2.25, 2.25]}, single_losses=singles)
-    found = tables.standings({"first": first, "both": both})
+    targets = {"first": first, "both": both}
+    found = tables.standings(targets)
     assert found["ranks"] == {
         "first": {"uniform": 1, "bydore": 2, "regmix": 3},
         "both": {"bydore": 1, "uniform": 2},
@@ -74,13 +75,16 @@ def test_ranks_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
         "uniform": {"first": "loss", "both": "win", "both, the worst": "loss"},
     }
     assert found["count"] == {"win": 2, "tie": 0, "loss": 2}
-    text = tables.standings_table(found)
+    text = tables.standings_table(targets, found)
+    assert "| uniform | **0.950** | 2.250 | **2.450** | 1.3 |" in text
     assert "2 wins, 0 ties, 2 losses" in text
     assert "| uniform | loss -0.100 ± 0.000 | win +0.225 ± 0.025 | loss" in text
     assert tables.single_cells("bydore", singles) == ["b 3.050 ± 0.071", "b +0.600"]
     assert tables.worst_of(singles["uniform"]) == [2.5, 2.4]
-    alone = tables.standings({"first": result({"uniform": [1.0]})})
-    assert tables.standings_table(alone).count("##") == 1
+    alone = {"first": result({"uniform": [1.0]})}
+    text = tables.standings_table(alone, tables.standings(alone))
+    assert text.count("##") == 1
+    assert "| uniform | 1.000 | 1.0 |" in text
 
 
 def test_the_rank_correlation_is_scipys_and_its_interval_holds_what_many_samples_find() -> None:

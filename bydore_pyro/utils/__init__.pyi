@@ -9,11 +9,8 @@ from .belonging import versions as versions
 from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
-from .command_line import options_of as options_of
 from .command_line import parse_options as parse_options
 from .command_line import require_utf8 as require_utf8
-from .command_line import resumed_options as resumed_options
-from .command_line import resumed_run as resumed_run
 from .config_checks import number_of_tokens as number_of_tokens
 from .config_checks import option as option
 from .config_checks import require_fields as require_fields
@@ -35,6 +32,9 @@ from .folder_lock import FolderLock as FolderLock
 from .foreign_errors import one_line as one_line
 from .interrupts import Interrupted as Interrupted
 from .interrupts import deferred as deferred
+from .kept_options import options_of as options_of
+from .kept_options import resumed_options as resumed_options
+from .kept_options import resumed_run as resumed_run
 from .machine import device_named as device_named
 from .machine import return_freed_memory as return_freed_memory
 from .run_folder import RunFolder as RunFolder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import os
 import re
 import sys
@@ -20,11 +19,9 @@ from bydore_pyro.utils.command_line import (
     one_line_errors,
     parse_options,
     require_utf8,
-    resumed_options,
-    resumed_run,
 )
 from bydore_pyro.utils.config_checks import option
-from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,39 +215,6 @@ def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path.write_text("{}")
     with pytest.raises(DataError, match="Expected one --config"):
         parse("--config", str(path), f"--config={path}")
-
-
-def test_a_run_is_resumed_with_its_own_options() -> None:
-    assert resumed_run(["--steps", "3"]) is None
-    assert resumed_run(["--resume", "runs/a"]) == Path("runs/a")
-    assert resumed_run(["--resume=runs/a"]) == Path("runs/a")
-    assert resumed_run(["--resume", "runs/lr=3"]) == Path("runs/lr=3")
-    assert resumed_run(["--resume=runs/lr=3"]) == Path("runs/lr=3")
-    for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
-        with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
-            resumed_run(wrong)
-
-
-def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> None:
-    options = parse("--steps", "9", "--name", "x")
-    parts = {"name": "case1", **dataclasses.asdict(options)}
-    (tmp_path / "config.json").write_text(json.dumps(parts))
-    assert resumed_options(tmp_path, "case1", BothOptions) == options
-    with pytest.raises(RunFolderError, match=r"Expected a run of case2 in .*: a run of case1"):
-        resumed_options(tmp_path, "case2", BothOptions)
-    with pytest.raises(RunFolderError, match=r"missing parts \['other', 'own', 'part'\]"):
-        resumed_options(tmp_path, "case1", ShinyOptions)
-    with pytest.raises(RunFolderError, match="Expected a run of case1 in"):
-        resumed_options(tmp_path / "none", "case1", BothOptions)
-    parts["part"]["speed"] = 3
-    for content, message in (
-        (json.dumps(parts), "unexpected keyword argument 'speed'"),
-        (json.dumps({**parts, "magic": {}}), r"unknown or missing parts \['magic'\]"),
-        *((wrong, "Expected a run of case1") for wrong in ("[]", "3", "{}", '{"name": ["case1"]}')),
-    ):
-        (tmp_path / "config.json").write_text(content)
-        with pytest.raises(RunFolderError, match=message):
-            resumed_options(tmp_path, "case1", BothOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
