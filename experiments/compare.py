@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from common import drawn_by, fresh_models, run_main
-from compare_mixtures import CompareOptions, check_domains, fits, found_before, problem_on
+from compare_earlier import check_found, found_before
+from compare_mixtures import CompareOptions, fits, problem_on
 from compare_tables import PRUNED, standings, standings_table, target_table
 from compare_targets import posed, target_named, text_of_targets
 
@@ -31,21 +32,23 @@ trains them on N processes."""
 
 def compare(options: CompareOptions, resume: Path | None) -> None:
     """Finds and judges every mixture; leaves a run folder, a table."""
-    known = None if options.compare.found is None else found_before(options.compare)
     folder = begin_run(options, "compare", resume)
+    given, earlier = options, options.compare.found
     steps = max(2, round(options.search.steps * options.compare.scale))
-    scaled = dataclasses.replace(options.search, steps=steps)
-    options = dataclasses.replace(options, search=scaled)
+    options = dataclasses.replace(options, search=dataclasses.replace(options.search, steps=steps))
+    known = None if earlier is None else found_before(options, Path(earlier))
     corpus = text_of_targets(options, options.compare.targets)
+    if known is not None:
+        check_found(options, corpus, known)
     if resume is None:
-        folder.write_config("compare", options.as_dict(), tell)
+        folder.write_config("compare", given.as_dict(), tell)
     results: dict[str, Any] = {}
     cost = Cost()
     for name in options.compare.targets:
         results[name] = one_target(options, folder, corpus, name, cost, known)
         placed = standings(results)
         content = {"targets": results, "steps": steps, "standings": placed}
-        content = results_of(content, options, options.run.seed, cost)
+        content = results_of(content, given, given.run.seed, cost)
         folder.write_json("results.json", content)
     tables = [target_table(name, result) for name, result in results.items()]
     table = "\n".join([*tables, standings_table(results, placed)])
@@ -65,19 +68,33 @@ def one_target(
 ) -> dict[str, Any]:
     """Returns what every method finds for a target, and the losses of fresh models on it.
 
-    `cost` counts all of it, and proxies that methods or targets share for each of them. `known` has
-    an earlier comparison's mixtures, by target and label, which are judged again, or is None.
+    Args:
+        options: Those of all targets.
+        folder: The comparison's.
+        corpus: The text of all targets.
+        name: The target's.
+        cost: Counts all of it, and proxies that methods or targets share for each of them.
+        known: An earlier comparison's mixtures, by target and label, which are judged again; their
+            searches cost nothing now. None for new ones.
+
+    Returns:
+        Plain values: `validation` (shares), `methods` (mixtures and their costs, by label),
+        `losses` (nats per token, model by model, by label), and with several domains in the
+        validation set `single_losses`, the losses on each of them.
     """
     target = target_named(name)
     own, corpus = posed(options, corpus, target)
     if target.scarce is not None:  # proxies read text as often as the run will
         own = dataclasses.replace(own, budget=dataclasses.replace(own.budget, proxies_repeat=True))
     trained = domains_of(own, corpus, 0).names
-    found = fits(own, options, folder, corpus, name) if known is None else known[name]
-    check_domains(found, trained)
-    for label, method in found.items():
-        if label != PRUNED:  # it is free where its search is paid for
-            cost.add(method["cost"]["parts"])
+    if known is not None:
+        found = known[name]
+    else:
+        same_text = own.run.domains == options.run.domains and target.scarce is None
+        found = fits(own, folder, corpus, name, same_text)
+        for label, method in found.items():
+            if label != PRUNED:  # it is free where its search is paid for
+                cost.add(method["cost"]["parts"])
     judged = {k: v["weights"] for k, v in found.items()}
     if set(target.validation) <= set(trained) and len(target.validation) > 1:
         judged["the target's own shares"] = dict(target.validation)

@@ -1,17 +1,17 @@
-"""The mixtures of a comparison: what each method finds for a target, now or in an earlier run."""
+"""The mixtures of a comparison: what each method finds for a target."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import pruned
-from compare_tables import FASTER, LINEAR, OWN, PRUNED
+from compare_tables import FASTER, LINEAR, PRUNED
 from compare_targets import HELD_OUT, TARGETS, Target, target_named
 
 from bydore_pyro.analysis import jitter
@@ -19,7 +19,7 @@ from bydore_pyro.baselines import Fit, Problem, SingleConfig
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs import METHODS, MethodOptions, domains_of, fit, problem_of, processes
-from bydore_pyro.utils import DataError, RunFolder, one_line, option, require_fields, tell
+from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 COMPARED = (*METHODS, FASTER, LINEAR)
 FASTER_RATE = 0.1  # with its authors' 1e-4 FastMix's weights stay uniform in so few steps
@@ -71,29 +71,24 @@ class CompareOptions(MethodOptions):
 
 
 def fits(
-    own: CompareOptions,
-    options: CompareOptions,
-    folder: RunFolder,
-    corpus: TokenStore,
-    name: str,
+    own: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str, shared: bool
 ) -> dict[str, dict[str, Any]]:
     """Returns what the methods find for a target, by label; finished fits are not run again.
 
     Args:
         own: The options as the target poses them.
-        options: Those of all targets.
         folder: The comparison's.
         corpus: The target's text.
         name: The target's.
+        shared: Whether other targets are trained on the same text.
     """
     target = target_named(name)
     plain = name.replace(":", "-")  # in names of files
     found = {}
-    for label, method, single in labelled(options.compare.methods, target):
+    for label, method, single in labelled(own.compare.methods, target):
         # DoReMi has no target: its mixture serves every target of the same text.
-        same = own.run.domains == options.run.domains and target.scarce is None
-        whole = method == "doremi" and same
-        noted = folder.path / "fits" / f"{'all' if whole else plain}-{label.replace(' ', '-')}.json"
+        prefix = "all" if method == "doremi" and shared else plain
+        noted = folder.path / "fits" / f"{prefix}-{label.replace(' ', '-')}.json"
         if not noted.exists():
             tell(f"{name}: {label}")
             place = folder.path / f"search-{plain}{'-linear' * (method == LINEAR)}"
@@ -167,58 +162,3 @@ def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -
     # One proxy serves every target of the same text.
     shared = HELD_OUT if set(domains.validation_shares) <= set(HELD_OUT) else ()
     return problem_of(options, domains, runs, shared)
-
-
-def finished_comparison(path: Path, targets: Sequence[str]) -> dict[str, Any]:
-    """Returns the results of a comparison that has the targets.
-
-    Raises:
-        DataError: When the file is no results.json of this experiment, or lacks a target.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        int(found["steps"])
-        for target in found["targets"].values():
-            for method in target["methods"].values():
-                sum(method["weights"].values())
-        known = list(found["targets"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(
-            f"Expected results.json of compare.py, found {path}: {one_line(error)}"
-        ) from None
-    for name in targets:
-        if name not in known:
-            raise DataError(f"Expected one of the targets of {path}, {', '.join(known)}, found "
-                            f"'{name}'")  # fmt: skip
-    return dict(found)
-
-
-def found_before(config: CompareConfig) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns the mixtures of `--methods` that `--found` holds, by target and label.
-
-    Raises:
-        DataError: When the file is none, lacks a target, or has none of the methods for it.
-    """
-    chosen = {}
-    targets = finished_comparison(Path(config.found or ""), config.targets)["targets"]
-    for name in config.targets:
-        labels = {label for label, _, _ in labelled(config.methods, target_named(name))}
-        labels |= {PRUNED} if OWN in labels else set()
-        known = targets[name]["methods"]
-        chosen[name] = {label: known[label] for label in known if label in labels}
-        if not chosen[name]:
-            raise DataError(
-                f"Expected a mixture of {', '.join(config.methods)} for {name} in {config.found}, "
-                f"found those of {', '.join(known)}"
-            )
-    return chosen
-
-
-def check_domains(found: Mapping[str, Mapping[str, Any]], domains: Sequence[str]) -> None:
-    """Refuses mixtures, by label, of other domains."""
-    for label, method in found.items():
-        if odd := set(method["weights"]) - set(domains):
-            raise DataError(
-                f"Expected weights of {', '.join(domains)} in the mixture of {label}, found one of "
-                f"'{min(odd)}'"
-            )

@@ -1,11 +1,11 @@
-"""What a comparison found, in numbers and words: losses, ranks, wins, ties and losses."""
+"""What a comparison found, in numbers and words: mean losses, wins, ties and losses."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from common import markdown
@@ -82,24 +82,35 @@ def worst_of(losses: Mapping[str, Sequence[float]]) -> list[float]:
 
 
 def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the methods' ranks, and matching beside each of them, target by target.
+    """Returns how far methods are behind the best, and matching beside each of them.
 
     Returns:
-        Plain values: `ranks` by target and method, 1 the lowest mean loss; `verdicts` by method
-        and target; `count` of wins, ties and losses of matching.
+        Plain values: `behind` by method, the mean over its targets of its loss above the lowest of
+        the target, nats per token; `verdicts` by method and target; `count` of matching's wins,
+        ties and losses, by target, without the worst of several.
     """
-    ranks: dict[str, dict[str, int]] = {}
+    losses = losses_by_target(targets)
+    behind: dict[str, list[float]] = {}
     verdicts: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, losses in losses_by_target(targets).items():
-        order = sorted(losses, key=lambda label: statistics.mean(losses[label]))
-        ranks[name] = {label: place for place, label in enumerate(order, start=1)}
-        for label in order if OWN in losses else ():
-            found = verdict(losses[OWN], losses[label])
+    for name, of in losses.items():
+        means = {label: statistics.mean(values) for label, values in of.items()}
+        for label, mean in means.items():
+            behind.setdefault(label, []).append(mean - min(means.values()))
+            found = verdict(of[OWN], of[label]) if OWN in of else None
             if label != OWN and found is not None:
                 verdicts.setdefault(label, {})[name] = found._asdict()
-    count = Counter(v["word"] for of in verdicts.values() for v in of.values())
-    return {"ranks": ranks, "verdicts": verdicts,
-            "count": {word: count[word] for word in ("win", "tie", "loss")}}  # fmt: skip
+    return {
+        "behind": {label: statistics.mean(values) for label, values in behind.items()},
+        "verdicts": verdicts,
+        "count": count_words(v[name]["word"] for v in verdicts.values() for name in v
+                             if name in targets),
+    }  # fmt: skip
+
+
+def count_words(words: Iterable[str]) -> dict[str, int]:
+    """Returns the number of wins, ties and losses."""
+    count = Counter(words)
+    return {word: count[word] for word in ("win", "tie", "loss")}
 
 
 def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str, Any]) -> str:
@@ -109,12 +120,9 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         targets: The results by target.
         found: What `standings` returns of them.
     """
-    losses, ranks = losses_by_target(targets), found["ranks"]
+    losses, behind = losses_by_target(targets), found["behind"]
     verdicts, count = found["verdicts"], found["count"]
-    labels = list(dict.fromkeys(label for of in ranks.values() for label in of))
-
-    def mean_rank(label: str) -> float:
-        return statistics.mean(of[label] for of in ranks.values() if label in of)
+    order = sorted(behind, key=behind.__getitem__)
 
     def mean_loss(label: str, name: str) -> str:
         if label not in losses[name]:
@@ -123,24 +131,26 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         return MARKS.get(word, "{}").format(f"{statistics.mean(losses[name][label]):.3f}")
 
     rows = [
-        [label, *(mean_loss(label, name) for name in ranks), f"{mean_rank(label):.1f}"]
-        for label in sorted(labels, key=mean_rank)
+        [label, *(mean_loss(label, name) for name in losses), f"{behind[label]:.3f}"]
+        for label in order
     ]
-    text = f"## Mean losses\n\n{markdown(['method', *ranks, 'mean rank'], rows)}"
+    header = ["method", *losses, "mean above the best"]
+    text = f"## Mean losses\n\n{markdown(header, rows)}"
     if not verdicts:
         return text
     rows = []
-    for label in sorted(verdicts, key=mean_rank):
+    for label in (label for label in order if label in verdicts):
         own = verdicts[label]
-        words = Counter(v["word"] for v in own.values())
-        cells = [str(Verdict(**own[name])) if name in own else "" for name in ranks]
+        words = count_words(own[name]["word"] for name in own if name in targets)
+        cells = [str(Verdict(**own[name])) if name in own else "" for name in losses]
         rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
     return (
         f"{text}\n=: level with matching. Bold: better than matching.\n"
         f"\n## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
         f"{count['loss']} losses\n\nHow much lower matching's loss is, ± the standard error of the "
-        f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them.\n\n"
-        f"{markdown(['against', *ranks, 'wins, ties, losses'], rows)}"
+        f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them. "
+        "The worst of several targets does not count.\n\n"
+        f"{markdown(['against', *losses, 'wins, ties, losses'], rows)}"
     )
 
 
@@ -151,8 +161,9 @@ def target_table(name: str, result: Mapping[str, Any]) -> str:
         scores = {m: average_score(t) for m, t in benchmark_scores(int(name[-1])).items()}
     singles = result.get("single_losses", {})
     of_several = ["worst of them", "furthest behind"] if singles else []
+    of_paper = ["paper: mean of 13 benchmarks"] if scores else []
     header = ["method", "validation loss", *of_several, "largest weights", "FLOPs", "tokens",
-              "seconds", "jitter", "paper: mean of 13 benchmarks"]  # fmt: skip
+              "seconds", "jitter", *of_paper]  # fmt: skip
     rows = []
     order = sorted(result["losses"], key=lambda label: statistics.mean(result["losses"][label]))
     for label in order:
@@ -170,7 +181,7 @@ def target_table(name: str, result: Mapping[str, Any]) -> str:
                 "" if shake is None else f"{shake:.4f}",
             ]
         paper = scores.get(PAPER.get(label, ""))
-        cells.append("" if paper is None else f"{paper:.2f}")
+        cells += ["" if paper is None else f"{paper:.2f}"] if scores else []
         rows.append([label, mean_and_spread(result["losses"][label]), *cells])
     shares = ", ".join(f"{n} {s:g}" for n, s in result["validation"].items())
     return f"## {name}: validation text {shares}\n\n{markdown(header, rows)}"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, fresh_models, markdown, run_main
+from common import check_weights, drawn_by, fresh_models, markdown, no_results, run_main
+from compare_tables import verdict
 from planted import gap_closed
 
 from bydore_pyro.baselines import Problem
@@ -66,6 +67,13 @@ class PlantsConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
+        if self.found is not None and not self.fresh:
+            raise ValueError("Expected --fresh of 1 or more with --found, found 0: nothing to do")
+
+    @property
+    def numbers(self) -> range:
+        """The plants' numbers."""
+        return range(self.first, self.first + self.plants)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,16 +120,17 @@ def plantable(domains: Domains) -> list[str]:
 def plants(options: PlantsOptions, resume: Path | None) -> None:
     """Searches every plant; each leaves a run folder, and all of them a table."""
     folder = begin_run(options, "plants", resume)
+    known = None if options.plants.found is None else known_plants(options.plants)
     domains = load_domains(options)
     plantable(domains)
+    for number, row in (known or {}).items():
+        for part in ("weights", "shares"):
+            check_weights(row[part], domains.names, f"the {part} of the earlier plant {number}")
     if resume is None:
         folder.write_config("plants", options.as_dict(), tell)
-    known = known_plants(options.plants.found)
-    rows, first, cost = [], options.plants.first, Cost()
-    for number in range(first, first + options.plants.plants):
+    rows, cost = [], Cost()
+    for number in options.plants.numbers:
         noted = folder.path / f"plant-{number}" / "plant.json"
-        if known is not None and number not in known:
-            raise DataError(f"Expected plant {number} in {options.plants.found}, found none")
         if not noted.exists():
             row = (
                 one_plant(options, domains, noted.parent, number)
@@ -131,7 +140,8 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
             row |= judged(options, domains, folder.path / "proxies", row)
             folder.write_json(f"plant-{number}/plant.json", row)
         rows.append(json.loads(noted.read_text(encoding="utf-8")))
-        cost.add(rows[-1]["search"]["parts"])
+        if known is None:  # an earlier search costs nothing now
+            cost.add(rows[-1]["search"]["parts"])
         cost.add(rows[-1]["cost_of_fresh_models"], prefix="fresh_")
         content = {"plants": rows}
         folder.write_json("results.json", results_of(content, options, options.run.seed, cost))
@@ -141,19 +151,23 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     print(drawn_by("planted_mixtures", folder))
 
 
-def known_plants(path: str | None) -> dict[int, dict[str, Any]] | None:
-    """Returns the plants of an earlier run by number; None where none is named.
+def known_plants(config: PlantsConfig) -> dict[int, dict[str, Any]]:
+    """Returns the plants of an earlier run by number.
 
     Raises:
-        DataError: When the file is no results.json of this experiment.
+        DataError: When the file is no results.json of this experiment, or lacks a plant.
     """
-    if path is None:
-        return None
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))["plants"]
-        return {row["plant"]: row for row in rows if row["shares"] and row["weights"]}
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"Expected results.json of plants.py, found {path}: {error}") from None
+        rows = json.loads(Path(config.found or "").read_text(encoding="utf-8"))["plants"]
+        known = {int(row["plant"]): dict(row) for row in rows}
+        for number in set(config.numbers) & set(known):
+            results_table([known[number]])  # needs whatever a table shows
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise no_results("plants.py", config.found, error) from None
+    for number in config.numbers:
+        if number not in known:
+            raise DataError(f"Expected plant {number} in {config.found}, found none")
+    return {number: known[number] for number in config.numbers}
 
 
 def one_plant(options: PlantsOptions, domains: Domains, path: Path, number: int) -> dict[str, Any]:
@@ -257,9 +271,13 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
         """What the learned weights lose to the planted ones, by seed: mean and standard error."""
         if not losses:
             return ""
-        apart = [a - b for a, b in zip(losses["learned"], losses["planted"], strict=True)]
-        error = statistics.stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else math.nan
-        return f"{statistics.mean(apart):+.3f} ± {error:.3f}"
+        found = verdict(losses["planted"], losses["learned"])
+        if found is None:  # one model tells no spread
+            return f"{losses['learned'][0] - losses['planted'][0]:+.3f}"
+        return f"{found.difference:+.3f} ± {found.standard_error:.3f}"
+
+    def quality(khat: float | str | None) -> str:
+        return f"{khat:.2f}" if isinstance(khat, float) else khat or ""
 
     header = ["plant", "planted", "learned", "TV", "TV, alike merged", "jitter",
               "intervals that hold", "k-hat", "gap closed", "left, nats"]  # fmt: skip
@@ -272,7 +290,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['total_variation_alike_merged']:.3f}",
             f"{row['jitter_second_half']:.4f}",
             percent(row["intervals_that_hold"]),
-            row["khat"] if isinstance(row["khat"], str) else f"{row['khat']:.2f}",
+            quality(row["khat"]),
             percent(row["gap_closed"]),
             left_over(row["losses"]),
         ]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import drawn_by, markdown, run_main
 from compare import judge
-from compare_mixtures import CompareOptions, finished_comparison
+from compare_earlier import check_found, finished_comparison
+from compare_mixtures import CompareOptions
 from compare_tables import mean_and_spread
 from compare_targets import posed, target_named, text_of_targets
 from scipy.stats import rankdata
@@ -19,10 +22,9 @@ from scipy.stats import rankdata
 from bydore_pyro.baselines import FinishedRun
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import language_model, processes, results_of
+from bydore_pyro.runs import begin_run, language_model, results_of
 from bydore_pyro.utils import (
     DataError,
-    RunFolder,
     one_line,
     option,
     options_of,
@@ -32,8 +34,7 @@ from bydore_pyro.utils import (
 
 ABOUT = """Train fresh models that are larger than the proxy on the mixtures of a finished
 comparison (experiments/compare.py), and correlate the ranks of the mixtures between the sizes. The
-step size is proportional to 1 / width. If it is interrupted, the same command continues where it
-stopped; finished models are kept. `torchrun --nproc_per_node N` trains the models on N
+step size is proportional to 1 / width. `torchrun --nproc_per_node N` trains the models on N
 processes."""
 
 PROBABILITY = 0.94  # of the interval of a correlation
@@ -60,8 +61,12 @@ class ScalesConfig:
         most=1e6,
     )
     data: str | None = option(None, "The comparison's text or token store, if it has moved.")
+    cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
     device: str | None = option(None, "'cpu', 'cuda' or 'auto'. Default: the comparison's device.")
-    out: str = option("runs/scales", "Folder of the run.")
+    proxy_runs: str | None = option(
+        None, "Folder of finished models. Default: proxies/ in the run's folder."
+    )
+    out: str | None = option(None, "Folder of the run. Default: runs/scales-TIME.")
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -79,15 +84,18 @@ class ScalesOptions:
     scales: ScalesConfig
 
 
-def scales(options: ScalesOptions) -> None:
-    """Trains, correlates, writes a table."""
+def scales(options: ScalesOptions, resume: Path | None) -> None:
+    """Trains, correlates; leaves a run folder, a table."""
     config = options.scales
     compared, found = comparison(config)
     base = judging(compared, found["steps"], config)
-    folder = RunFolder(Path(config.out), writes=processes(base).is_main)
+    folder = begin_run(base, "scales", resume)
     corpus = text_of_targets(base, config.targets)
+    check_found(base, corpus, {name: found["targets"][name]["methods"] for name in config.targets})
+    if resume is None:
+        folder.write_config("scales", asdict(options), tell)
     small, targets = compared.run.proxy, found["targets"]
-    sizes = {small: size_of(replace(base, search=compared.search), base, corpus, found["steps"])}
+    sizes = {small: size_of(base, base, corpus, found["steps"])}
     losses = {name: {small: of_methods(targets[name])} for name in config.targets}
     cost = Cost()
     for model in config.models:
@@ -101,13 +109,18 @@ def scales(options: ScalesOptions) -> None:
             shares = target_named(name).validation
             losses[name][model] = {m: [r.target_loss(shares) for r in of] for m, of in runs.items()}
             sizes[model] |= cost_of([run for of in runs.values() for run in of])
-        results = {"sizes": sizes, "losses": losses, "ranks": ranks(losses, small)}
+        results = {
+            "sizes": sizes,
+            "losses": losses,
+            "ranks": ranks(losses, small),
+            "compared": {"steps": found["steps"], "config": found["config"]},
+        }
         results = results_of(results, options, base.run.seed, cost)
         folder.write_json("results.json", results)
     table = results_table(results)
     folder.write_text("table.md", table)
     print(table)
-    print(f"In {folder.path}: results.json, table.md, models/.")
+    print(f"In {folder.path}: results.json, table.md and the runs behind them.")
     print(drawn_by("larger_models", folder))
 
 
@@ -115,14 +128,18 @@ def comparison(config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
     """Reads the options and the results of a comparison.
 
     Raises:
-        DataError: When it is none, or lacks a target.
+        DataError: When it is none, or lacks a target, or is of one of the models.
     """
     found = finished_comparison(Path(config.found), config.targets)
     try:
-        return options_of(found["config"], CompareOptions), found
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"Expected the options of compare.py in {config.found}, found "
-                        f"others: {one_line(error)}") from None  # fmt: skip
+        options = options_of(found["config"], CompareOptions)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(
+            f"Expected the options of compare.py in {config.found}, found others: {one_line(error)}"
+        ) from None
+    if options.run.proxy in config.models:
+        raise DataError(f"Expected other models than the comparison's, found {options.run.proxy}")
+    return options, found
 
 
 def judging(compared: CompareOptions, steps: int, config: ScalesConfig) -> CompareOptions:
@@ -130,13 +147,15 @@ def judging(compared: CompareOptions, steps: int, config: ScalesConfig) -> Compa
     run = replace(
         compared.run,
         data=config.data or compared.run.data,
+        cache=config.cache,
         device=config.device or compared.run.device,
+        out=config.out,
     )
     return replace(
         compared,
         run=run,
         search=replace(compared.search, steps=max(2, round(steps * config.longer))),
-        budget=replace(compared.budget, proxy_runs=str(Path(config.out) / "models")),
+        budget=replace(compared.budget, proxy_runs=config.proxy_runs),
         compare=replace(compared.compare, target_seeds=config.target_seeds),
     )
 
@@ -205,11 +224,19 @@ def ranks(
                 "spearman": value,
                 "interval": [low, high],
                 "mixtures": len(first),
+                "pairs": math.comb(len(first), 2),
+                "pairs_in_another_order": in_another_order(first, second),
                 "best_small": chosen,
                 "best_large": min(means[model], key=lambda label: means[model][label]),
                 "behind": means[model][chosen] - min(second),
             }
     return found
+
+
+def in_another_order(first: Sequence[float], second: Sequence[float]) -> int:
+    """Returns the number of pairs whose order is not the same in both."""
+    pairs = combinations(zip(first, second, strict=True), 2)
+    return sum((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
 
 
 def rank_correlation(
@@ -253,11 +280,13 @@ def results_table(results: Mapping[str, Any]) -> str:
         rows = [[label, *(mean_and_spread(own[label]) for own in of.values())] for label in order]
         text += f"\n## {name}\n\n{markdown(['mixture of', *of], rows)}"
     rows = [
-        [name, model, correlation(r), str(r["mixtures"]), r["best_small"], r["best_large"],
+        [name, model, correlation(r), str(r["mixtures"]),
+         f"{r['pairs_in_another_order']} of {r['pairs']}", r["best_small"], r["best_large"],
          f"{r['behind']:.3f}"]
         for name, of in results["ranks"].items() for model, r in of.items()
     ]  # fmt: skip
-    header = ["target", "model", f"Spearman, {PROBABILITY:.0%} interval", "mixtures", "best small",
+    header = ["target", "model", f"Spearman, {PROBABILITY:.0%} interval", "mixtures",
+              "pairs in another order", "best small",
               "best here", "best small is behind by"]  # fmt: skip
     return f"{text}\n## Ranks beside those of the small model\n\n{markdown(header, rows)}"
 
@@ -271,4 +300,4 @@ def correlation(rank: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run_main(scales, "scales", ABOUT, ScalesOptions, several=True)
+    run_main(scales, "scales", ABOUT, ScalesOptions, resumable=True, several=True)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from compare_targets import TARGETS
+
 from bydore_pyro.runs import is_finished
 from bydore_pyro.utils import (
     RunFolder,
@@ -28,12 +30,12 @@ from bydore_pyro.utils import (
 
 ABOUT = """Run the study's experiments, --jobs at once and each in its own folder. Keep the results
 that the figures need, and draw every figure and table. If it is interrupted, the same command
-continues where it stopped and does not repeat finished experiments. It takes about four hours on 2
+continues where it stopped and does not repeat finished experiments. It takes about six hours on 2
 cores, by an estimate from its parts."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
-    "compare": ["--targets", "case1", "case2", "planted", "scarce"],
+    "compare": ["--targets", *TARGETS],
     "assumptions": [],
     "plants": ["--plants", "20", "--fresh", "0"],
     "probabilistic": [],

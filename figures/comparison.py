@@ -61,10 +61,15 @@ def draw(results: Mapping[str, Any]) -> Any:
         axes.set_yticks(range(len(order)), names, fontsize=6.5)
         axes.grid(axis="x", color="0.92")
         axes.margins(x=0.14)
-        panel(axes, letter, TITLES.get(name, name))
+        panel(axes, letter, title(name))
     for axes in panels.flat[: len(targets)][-2:]:
         axes.set_xlabel("validation loss (nats per token)")
     return figure
+
+
+def title(target: str) -> str:
+    """Returns what a figure calls a target."""
+    return TITLES.get(target) or f"{target.partition(':')[2]}, none to train on"
 
 
 def edge(means: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from string import ascii_lowercase
 from typing import Any
 
-from comparison import TITLES
+from comparison import title
 from study_figure import INK, OWN, PAGE, figure_main, label_ends, panel
 
 
@@ -40,7 +40,7 @@ def draw(results: Mapping[str, Any]) -> Any:
         axes.set_xlabel("size of the model")
         last = results["ranks"][target][models[-1]]["spearman"]
         told = "" if last is None else f"\nrank correlation {last:.2f}"
-        panel(axes, letter, f"{TITLES.get(target, target)}{told}")
+        panel(axes, letter, f"{title(target)}{told}")
         label_ends(axes, len(models) - 1, ends, colours)
     panels[0][0].set_ylabel("loss above the best mixture's\n(nats per token)")
     return figure

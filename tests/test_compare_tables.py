@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,11 @@ from scipy.stats import spearmanr, ttest_ind, ttest_rel
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.errors import DataError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables
+from compare_earlier import finished_comparison
 from compare_targets import Target, posed
 from scales import of_methods, rank_correlation, ranks
 
@@ -52,7 +55,7 @@ def result(losses: dict[str, list[float]], **more: object) -> dict:
     return {"methods": methods, "losses": losses, "validation": {"a": 1.0}, **more}
 
 
-def test_ranks_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
+def test_losses_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     first = result({
         "bydore": [1.0, 1.1], "bydore, pruned": [0.5, 0.6], "regmix": [2.0, 2.1],
         "uniform": [0.9, 1.0], "the target's own shares": [0.1, 0.1],
@@ -64,27 +67,68 @@ def test_ranks_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     both = result({"bydore": [2.0, 2.05], "uniform": [2.25, 2.25]}, single_losses=singles)
     targets = {"first": first, "both": both}
     found = tables.standings(targets)
-    assert found["ranks"] == {
-        "first": {"uniform": 1, "bydore": 2, "regmix": 3},
-        "both": {"bydore": 1, "uniform": 2},
-        "both, the worst": {"uniform": 1, "bydore": 2},
-    }
+    behind = {"bydore": (0.1 + 0 + 0.6) / 3, "regmix": 1.1, "uniform": (0 + 0.225 + 0) / 3}
+    assert found["behind"] == pytest.approx(behind)
     words = {m: {t: v["word"] for t, v in own.items()} for m, own in found["verdicts"].items()}
     assert words == {
         "regmix": {"first": "win"},
         "uniform": {"first": "loss", "both": "win", "both, the worst": "loss"},
     }
-    assert found["count"] == {"win": 2, "tie": 0, "loss": 2}
+    assert found["count"] == {"win": 2, "tie": 0, "loss": 1}, "the worst of several counts for none"
     text = tables.standings_table(targets, found)
-    assert "| uniform | **0.950** | 2.250 | **2.450** | 1.3 |" in text
-    assert "2 wins, 0 ties, 2 losses" in text
+    assert "| uniform | **0.950** | 2.250 | **2.450** | 0.075 |" in text
+    assert "2 wins, 0 ties, 1 losses" in text
     assert "| uniform | loss -0.100 ± 0.000 | win +0.225 ± 0.025 | loss" in text
     assert tables.single_cells("bydore", singles) == ["b 3.050 ± 0.071", "b +0.600"]
     assert tables.worst_of(singles["uniform"]) == [2.5, 2.4]
     alone = {"first": result({"uniform": [1.0]})}
     text = tables.standings_table(alone, tables.standings(alone))
     assert text.count("##") == 1
-    assert "| uniform | 1.000 | 1.0 |" in text
+    assert "| uniform | 1.000 | 0.000 |" in text
+
+
+def changed(content: dict, *keys: str, value: object = None) -> dict:
+    """A copy of nested values in which one is another; without it when that is None."""
+    key, *rest = keys
+    inner = changed(content[key], *rest, value=value) if rest else value
+    return {k: v for k, v in {**content, key: inner}.items() if k != key or inner is not None}
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("steps",), None, "no 'steps'"),
+        (("steps",), "160", "steps '160'"),
+        (("targets",), [3], "found"),
+        (("config", "run", "proxy"), None, "no 'proxy'"),
+        (("targets", "t", "methods"), {}, "no method for t"),
+        (("targets", "t", "methods", "uniform", "cost"), None, "no 'cost'"),
+        (("targets", "t", "methods", "uniform", "cost", "flops"), "many", "found"),
+        (("targets", "t", "methods", "uniform", "weights"), None, "no 'weights'"),
+        (("targets", "t", "losses", "uniform"), None, "no 'uniform'"),
+        (("targets", "t", "losses", "uniform"), ["low"], "found"),
+        (("targets", "t"), None, "Expected one of the targets of"),
+    ],
+)
+def test_what_is_no_finished_comparison_is_refused_in_one_line(
+    tmp_path: Path, keys: tuple[str, ...], value: object, message: str
+) -> None:
+    config = parse_options([], "", "", Options).as_dict()
+    cost = {"tokens": 0, "flops": 0.0, "seconds": 0.0, "parts": {}}
+    method = {"weights": {"a": 1.0}, "cost": cost, "jitter_second_half": None}
+    target = {
+        "validation": {"a": 1.0},
+        "methods": {"uniform": method},
+        "losses": {"uniform": [1.0]},
+    }
+    content = {"steps": 3, "targets": {"t": target, "u": target}, "config": config}
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(content))
+    assert finished_comparison(path, ["t"]) == json.loads(path.read_text())
+    path.write_text(json.dumps(changed(content, *keys, value=value)))
+    with pytest.raises(DataError, match=message) as refused:
+        finished_comparison(path, ["t"])
+    assert "\n" not in str(refused.value)
 
 
 def test_the_rank_correlation_is_scipys_and_its_interval_holds_what_many_samples_find() -> None:
@@ -107,6 +151,7 @@ def test_scales_tell_what_the_small_models_choice_costs_on_the_large_one() -> No
     found = ranks(losses, "small")["t"]["large"]
     assert (found["best_small"], found["best_large"], found["behind"]) == ("a", "b", 0.5)
     assert found["spearman"] == pytest.approx(0.5)
+    assert (found["pairs"], found["pairs_in_another_order"]) == (3, 1)
     weights = {"a": 0.5, "b": 0.5 + 1e-15, "c": 0.6}
     methods = {label: {"weights": {"x": w, "y": 1 - w}} for label, w in weights.items()}
     own = {"methods": methods, "losses": {"a": [1.0], "b": [1.0], "c": [2.0]}}

@@ -65,7 +65,8 @@ def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     small = ("--targets", "several", "questions", "--evaluation_sequences", "16", "--budget", "9",
              "--domains", "docstrings", "readmes", "json", "python", "licences")  # fmt: skip
     results = smoke("compare", *small, "--target_seeds", "2", "--methods", "uniform", "single",
-                    "bydore")  # fmt: skip
+                    "bydore", "--scale", "1.5")  # fmt: skip
+    assert results["steps"] == 1.5 * results["config"]["search"]["steps"]
     several, questions = results["targets"]["several"], results["targets"]["questions"]
     own = set(several["validation"])
     assert own == {"docstrings", "readmes", "json"}
@@ -85,42 +86,89 @@ def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     draw("comparison", tmp_path / "run")
 
 
-def test_compare_withholds_domains_and_judges_again_and_scales_judges_on_larger_models(
-    tmp_path: Path, run_here: Run, draw: Callable[[str, Path], None]
+@pytest.fixture
+def compared(tmp_path: Path, run_here: Run) -> Callable[..., dict]:
+    """Compares fixed mixtures of a folder's domains a, b and c; the results, by target."""
+    words = {"a": "abcde", "b": "vwxyz", "c": "klmno"}
+    text = write_domains(tmp_path / "text", words, files=12)
+
+    def compare(out: str, *more: str) -> dict:
+        given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"), *PLAIN)
+        done = run_here("compare", *given, "--out", str(tmp_path / out), *more)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return json.loads((tmp_path / out / "results.json").read_text())["targets"]
+
+    return compare
+
+
+PLAIN = ("--validation_fraction", "0.5", "--evaluation_sequences", "16", "--methods", "uniform",
+         "natural", "unimax", "--unimax_epochs", "0.1", "--target_seeds", "1")  # fmt: skip
+
+
+def refusal(compared: Callable[..., dict], *arguments: str) -> str:
+    """The one line with which a comparison is refused."""
+    with pytest.raises(AssertionError) as refused:
+        compared("refused", *arguments)
+    (line,) = [line for line in str(refused.value).splitlines() if "error:" in line]
+    return line
+
+
+def test_compare_withholds_domains_of_a_folder(
+    tmp_path: Path, compared: Callable[..., dict]
 ) -> None:
-    text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz", "c": "klmno"}, files=12)
-    given = ("--smoke", "--data", str(text), "--cache", str(tmp_path / "cache"),
-             "--evaluation_sequences", "16", "--methods", "uniform", "natural", "unimax",
-             "--unimax_epochs", "0.1")  # fmt: skip
-    folder = ("--validation_fraction", "0.5", "--out", str(tmp_path / "run"), "--target_seeds", "1")
-    done = run_here("compare", *given, *folder, "--targets", "withheld:a", "withheld:b")
+    targets = compared("run", "--targets", "withheld:a", "withheld:b")
+    weights = [set(target["methods"]["natural"]["weights"]) for target in targets.values()]
+    assert weights == [{"b", "c"}, {"a", "c"}]
+    fits = (tmp_path / "run" / "fits").glob("*a-natural*")
+    assert [path.name for path in fits] == ["withheld-a-natural.json"]
+    for target, message in {
+        "withheld:d": "domain of the data (a, b, c), found 'd'",
+        "case1": "found 'docstrings'",
+        "d": "Expected one of case1",
+    }.items():
+        assert message in refusal(compared, "--targets", target)
+
+
+def test_compare_judges_the_mixtures_of_an_earlier_comparison_by_more_models(
+    tmp_path: Path, compared: Callable[..., dict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = compared("run", "--targets", "withheld:a")["withheld:a"]
+    path = tmp_path / "run" / "results.json"
+    asked = ("--targets", "withheld:a", "--found", str(path))
+    again = compared("again", *asked, "--methods", "natural", "--target_seeds", "2")["withheld:a"]
+    assert again["methods"] == {"natural": old["methods"]["natural"]}
+    assert len(again["losses"]["natural"]) == 2
+    assert again["losses"]["natural"][:1] == old["losses"]["natural"], "the same model and text"
+    assert not (tmp_path / "again" / "fits").exists()
+    cost = json.loads((tmp_path / "again" / "results.json").read_text())["cost"]
+    assert set(cost["parts"]) == {"fresh_train", "fresh_evaluate"}
+    assert "found 'withheld:b'" in refusal(compared, *asked, "--targets", "withheld:b")
+    assert "mixture of mde for withheld:a" in refusal(compared, *asked, "--methods", "mde")
+    content = json.loads(path.read_text())
+    for weights, message in (
+        ({"z": 1.0}, "Expected weights of b, c in the earlier mixture of natural"),
+        ({"b": -1.0, "c": 2.0}, "found -1.0 as the weight of 'b'"),
+        ({"b": 0.0}, "found weights that sum to 0"),
+    ):
+        content["targets"]["withheld:a"]["methods"]["natural"]["weights"] = weights
+        path.write_text(json.dumps(content))
+        assert message in refusal(compared, *asked)
+        assert not (tmp_path / "refused").exists()
+
+
+def test_scales_judges_the_mixtures_of_a_comparison_on_larger_models(
+    tmp_path: Path,
+    compared: Callable[..., dict],
+    run_here: Run,
+    draw: Callable[[str, Path], None],
+) -> None:
+    compared("run", "--targets", "withheld:a")
+    out, larger = tmp_path / "scales", "models/target-tiny"
+    asked = ("--found", str(tmp_path / "run" / "results.json"), "--targets", "withheld:a",
+             "--target_seeds", "1", "--cache", str(tmp_path / "cache"))  # fmt: skip
+    done = run_here("scales", *asked, "--models", larger, "--out", str(out))
     assert done.returncode == 0, done.stderr
-    targets = json.loads((tmp_path / "run" / "results.json").read_text())["targets"]
-    assert [set(t["methods"]["natural"]["weights"]) for t in targets.values()] == [
-        {"b", "c"},
-        {"a", "c"},
-    ]
-    assert {p.name for p in (tmp_path / "run" / "fits").glob("*a-natural*")} == {
-        "withheld-a-natural.json"
-    }
-    earlier = ("--found", str(tmp_path / "run" / "results.json"))
-    more = ("--targets", "withheld:a", "--target_seeds", "2", "--out", str(tmp_path / "more"))
-    done = run_here("compare", *given, *more, *earlier, "--validation_fraction", "0.5",
-                    "--methods", "natural")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    judged = json.loads((tmp_path / "more" / "results.json").read_text())["targets"]
-    old = targets["withheld:a"]
-    assert judged["withheld:a"]["methods"] == {"natural": old["methods"]["natural"]}
-    losses = judged["withheld:a"]["losses"]["natural"]
-    assert len(losses) == 2
-    assert losses[:1] == old["losses"]["natural"], "the same model on the same text"
-    assert not (tmp_path / "more" / "fits").exists()
-    asked = (*earlier, "--targets", "withheld:a", "--target_seeds", "1",
-             "--out", str(tmp_path / "scales"))  # fmt: skip
-    larger = "models/target-tiny"
-    done = run_here("scales", *asked, "--models", larger)
-    assert done.returncode == 0, done.stderr
-    out = tmp_path / "scales"
     found = json.loads((out / "results.json").read_text())
     check_origin(found)
     of = found["losses"]["withheld:a"]
@@ -129,33 +177,16 @@ def test_compare_withholds_domains_and_judges_again_and_scales_judges_on_larger_
     assert found["sizes"][larger]["tokens"] == 6 * 8 * 32
     assert found["sizes"][larger]["learning_rate"] == 6e-3 / 2, "twice as wide as the small one"
     draw("larger_models", out)
-    kept = {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")}
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("proxies/*/run.json")}
     assert len(kept) == len(of[larger])
-    again = run_here("scales", *asked, "--models", larger)
+    again = run_here("scales", "--resume", str(out))
     assert again.stdout == done.stdout
-    assert {p: p.stat().st_mtime_ns for p in out.glob("models/*/run.json")} == kept
-    odd, none = tmp_path / "odd.json", tmp_path / "none.json"
-    weights = {"methods": {"natural": {**old["methods"]["natural"], "weights": {"z": 1.0}}}}
-    odd.write_text(json.dumps({"targets": {"withheld:a": weights}, "steps": 6}))
-    for name, wrong, message in (
-        ("scales", (*earlier, "--targets", "case1"), "withheld:a, withheld:b, found 'case1'"),
-        ("compare", (*given, *earlier, "--targets", "case1"), "withheld:b, found 'case1'"),
-        (
-            "compare",
-            (*given, *more, *earlier, "--methods", "mde"),
-            "mixture of mde for withheld:a in",
-        ),
-        ("compare", (*given, *more, "--found", str(odd)), "Expected weights of b, c in the"),
-        ("compare", (*given, *more, "--found", str(none)), "Expected results.json of compare"),
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    for more, message in (
+        (("--targets", "case1"), "one of the targets of"),
+        (("--models", "models/proxy-tiny"), "Expected other models than the comparison's"),
+        (("--models", larger, "--out", str(out)), "Expected a new output folder"),
     ):
-        refused = run_here(name, *wrong, "--out", str(tmp_path / "refused"))
-        assert (refused.returncode, refused.stderr.count("error:")) == (2, 1), refused.stderr
-        assert message in refused.stderr
-    for target, message in {
-        "withheld:d": "domain of the data (a, b, c), found 'd'",
-        "case1": "found 'docstrings'",
-        "d": "Expected one of case1",
-    }.items():
-        refused = run_here("compare", *given, "--targets", target)
-        assert refused.returncode == 2
+        refused = run_here("scales", *asked, *more)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert message in refused.stderr

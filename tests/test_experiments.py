@@ -134,6 +134,18 @@ def test_plants_in_smoke_size(
     done = run_here("plants", *given[:-1], str(tmp_path / "none"), "--first", "4", cwd=tmp_path)
     assert done.returncode == 2
     assert "Expected plant 4 in" in done.stderr
+    path = tmp_path / "run" / "results.json"
+    (row,) = json.loads(path.read_text())["plants"]
+    for plants, message in (
+        ([{**row, "weights": {**row["weights"], "greek": 0.0}}], "found one of 'greek'"),
+        ([{k: v for k, v in row.items() if k != "khat"}], "no 'khat'"),
+        ([3], "Expected results.json of plants.py"),
+    ):
+        path.write_text(json.dumps({"plants": plants}))
+        done = run_here("plants", *given[:-1], str(tmp_path / "none"), "--first", "3", cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("error:")) == (2, 1)
+        assert message in done.stderr
+        assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
