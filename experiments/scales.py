@@ -53,6 +53,9 @@ class ScalesConfig:
     targets: list[str] = option(
         ["planted", "no_docstrings", "no_readmes"], "Targets of the comparison."
     )
+    methods: list[str] | None = option(
+        None, "Whose mixtures, by the comparison's labels. Default: all."
+    )
     target_seeds: int = option(2, "Number of models of each size per mixture.", least=1, most=100)
     longer: float = option(
         1.0,
@@ -70,7 +73,7 @@ class ScalesConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
-        for given in (self.models, self.targets):
+        for given in (self.models, self.targets, self.methods or ["all"]):
             if len(set(given)) < len(given) or not given:
                 raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
         for name in self.targets:
@@ -96,7 +99,7 @@ def scales(options: ScalesOptions, resume: Path | None) -> None:
         folder.write_config("scales", asdict(options), tell)
     small, targets = compared.run.proxy, found["targets"]
     sizes = {small: size_of(base, base, corpus, found["steps"])}
-    losses = {name: {small: of_methods(targets[name])} for name in config.targets}
+    losses = {name: {small: of_methods(targets[name], config.methods)} for name in config.targets}
     cost = Cost()
     for model in config.models:
         own = at_width(base, model)
@@ -137,6 +140,10 @@ def comparison(config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
         raise DataError(
             f"Expected the options of compare.py in {config.found}, found others: {one_line(error)}"
         ) from None
+    for name in config.targets:
+        for label in config.methods or ():
+            if label not in (known := found["targets"][name]["methods"]):
+                raise DataError(f"Expected one of {', '.join(known)} for {name}, found '{label}'")
     if options.run.proxy in config.models:
         raise DataError(f"Expected other models than the comparison's, found {options.run.proxy}")
     return options, found
@@ -196,11 +203,14 @@ def cost_of(runs: Sequence[FinishedRun]) -> dict[str, float]:
     return {key: statistics.mean(part[key] for part in spent) for key in ("flops", "seconds")}
 
 
-def of_methods(result: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Returns the losses of the methods' mixtures; of equal mixtures the first."""
+def of_methods(
+    result: Mapping[str, Any], methods: Sequence[str] | None = None
+) -> dict[str, list[float]]:
+    """Returns the losses of the methods' mixtures, all when None; of equal mixtures the first."""
     found: dict[str, list[float]] = {}
     seen: list[dict[str, float]] = []
-    for label, method in result["methods"].items():
+    for label in methods or result["methods"]:
+        method = result["methods"][label]
         weights = {domain: round(w, 6) for domain, w in method["weights"].items()}
         if weights not in seen:
             seen.append(weights)

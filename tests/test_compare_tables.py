@@ -15,10 +15,12 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.kept_options import options_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables
 from compare_earlier import finished_comparison
+from compare_mixtures import CompareOptions
 from compare_targets import Target, posed
 from scales import of_methods, rank_correlation, ranks
 
@@ -156,6 +158,7 @@ def test_scales_tell_what_the_small_models_choice_costs_on_the_large_one() -> No
     methods = {label: {"weights": {"x": w, "y": 1 - w}} for label, w in weights.items()}
     own = {"methods": methods, "losses": {"a": [1.0], "b": [1.0], "c": [2.0]}}
     assert of_methods(own) == {"a": [1.0], "c": [2.0]}, "of equal mixtures one"
+    assert of_methods(own, ["c", "b"]) == {"c": [2.0], "b": [1.0]}
 
 
 def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: TokenStore) -> None:
@@ -168,3 +171,15 @@ def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: Tok
     assert 0 < len(cut.train["birds"]) <= 3 * 32 < len(corpus.train["birds"])
     assert len(cut.train["greek"]) == len(corpus.train["greek"])
     assert posed(options, corpus, plain)[0].run.target_tokens is None
+
+
+def test_the_results_that_the_docs_show_can_be_judged_again() -> None:
+    kept = Path(__file__).parents[1] / "figures" / "results"
+    for path, count in ((kept / "compare.json", 9), (kept / "corpus" / "compare.json", 4)):
+        found = finished_comparison(path, [])
+        finished_comparison(path, list(found["targets"]))
+        assert len(found["targets"]) == count
+        options = options_of(found["config"], CompareOptions)
+        assert options.compare.targets == list(found["targets"])
+        table = tables.standings_table(found["targets"], tables.standings(found["targets"]))
+        assert path.with_suffix(".md").read_text(encoding="utf-8").endswith(table)

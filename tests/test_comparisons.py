@@ -184,6 +184,7 @@ def test_scales_judges_the_mixtures_of_a_comparison_on_larger_models(
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     for more, message in (
         (("--targets", "case1"), "one of the targets of"),
+        (("--methods", "mde"), "Expected one of uniform, natural, unimax for withheld:a, found"),
         (("--models", "models/proxy-tiny"), "Expected other models than the comparison's"),
         (("--models", larger, "--out", str(out)), "Expected a new output folder"),
     ):
