@@ -175,10 +175,9 @@ def test_where_text_is_scarce_methods_are_told_the_length_of_the_run(corpus: Tok
 
 def test_the_results_that_the_docs_show_can_be_judged_again() -> None:
     kept = Path(__file__).parents[1] / "figures" / "results"
-    for path, count in ((kept / "compare.json", 9), (kept / "corpus" / "compare.json", 4)):
+    for path in (kept / "compare.json", kept / "corpus" / "compare.json"):
         found = finished_comparison(path, [])
         finished_comparison(path, list(found["targets"]))
-        assert len(found["targets"]) == count
         options = options_of(found["config"], CompareOptions)
         assert options.compare.targets == list(found["targets"])
         table = tables.standings_table(found["targets"], tables.standings(found["targets"]))
