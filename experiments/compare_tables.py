@@ -87,7 +87,7 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     Returns:
         Plain values: `behind` by method, the mean over its targets of its loss above the lowest of
         the target, nats per token; `verdicts` by method and target; `count` of matching's wins,
-        ties and losses, by target, without the worst of several.
+        ties and losses. `behind` and `count` leave out the worst of several.
     """
     losses = losses_by_target(targets)
     behind: dict[str, list[float]] = {}
@@ -95,7 +95,8 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     for name, of in losses.items():
         means = {label: statistics.mean(values) for label, values in of.items()}
         for label, mean in means.items():
-            behind.setdefault(label, []).append(mean - min(means.values()))
+            if name in targets:
+                behind.setdefault(label, []).append(mean - min(means.values()))
             found = verdict(of[OWN], of[label]) if OWN in of else None
             if label != OWN and found is not None:
                 verdicts.setdefault(label, {})[name] = found._asdict()

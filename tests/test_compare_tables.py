@@ -69,7 +69,7 @@ def test_losses_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     both = result({"bydore": [2.0, 2.05], "uniform": [2.25, 2.25]}, single_losses=singles)
     targets = {"first": first, "both": both}
     found = tables.standings(targets)
-    behind = {"bydore": (0.1 + 0 + 0.6) / 3, "regmix": 1.1, "uniform": (0 + 0.225 + 0) / 3}
+    behind = {"bydore": (0.1 + 0) / 2, "regmix": 1.1, "uniform": (0 + 0.225) / 2}
     assert found["behind"] == pytest.approx(behind)
     words = {m: {t: v["word"] for t, v in own.items()} for m, own in found["verdicts"].items()}
     assert words == {
@@ -78,7 +78,7 @@ def test_losses_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     }
     assert found["count"] == {"win": 2, "tie": 0, "loss": 1}, "the worst of several counts for none"
     text = tables.standings_table(targets, found)
-    assert "| uniform | **0.950** | 2.250 | **2.450** | 0.075 |" in text
+    assert "| uniform | **0.950** | 2.250 | **2.450** | 0.113 |" in text
     assert "2 wins, 0 ties, 1 losses" in text
     assert "| uniform | loss -0.100 ± 0.000 | win +0.225 ± 0.025 | loss" in text
     assert tables.single_cells("bydore", singles) == ["b 3.050 ± 0.071", "b +0.600"]
