@@ -85,8 +85,9 @@ def test_the_study_tells_what_failed(
 
 
 STUDY = """
-import runpy, sys
+import os, runpy, sys
 sys.executable, *sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
@@ -99,6 +100,7 @@ def test_the_study_ends_what_it_has_begun(tmp_path: Path) -> None:
     only = ("--only", "convergence", "scheduling")
     with subprocess.Popen([*script, "--out", str(tmp_path / "runs"), *only]) as study:
         while not begun.exists() or begun.read_text().count("\n") < 2:
+            assert study.poll() is None, "it ended by itself"
             time.sleep(0.1)
         time.sleep(2)  # until the study, too, has noted that they run
         study.terminate()
