@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from common import pruned
 from compare_tables import FASTER, LINEAR, PRUNED
-from compare_targets import HELD_OUT, TARGETS, Target, target_named
+from compare_targets import HELD_OUT, TARGETS, Target, require_different, target_named
 
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import Fit, Problem, SingleConfig
@@ -58,9 +58,8 @@ class CompareConfig:
                 raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
         for name in self.targets:
             target_named(name)
-        for given in (self.methods, self.targets):
-            if len(set(given)) < len(given) or not given:
-                raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
+        require_different(self.methods)
+        require_different(self.targets)
 
 
 @dataclass(frozen=True, kw_only=True)

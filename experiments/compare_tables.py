@@ -100,12 +100,12 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             found = verdict(of[OWN], of[label]) if OWN in of else None
             if label != OWN and found is not None:
                 verdicts.setdefault(label, {})[name] = found._asdict()
+    words = [of[name]["word"] for of in verdicts.values() for name in of if name in targets]
     return {
         "behind": {label: statistics.mean(values) for label, values in behind.items()},
         "verdicts": verdicts,
-        "count": count_words(v[name]["word"] for v in verdicts.values() for name in v
-                             if name in targets),
-    }  # fmt: skip
+        "count": count_words(words),
+    }
 
 
 def count_words(words: Iterable[str]) -> dict[str, int]:
@@ -146,8 +146,8 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         cells = [str(Verdict(**own[name])) if name in own else "" for name in losses]
         rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
     return (
-        f"{text}\n=: level with matching. Bold: better than matching.\n"
-        f"\n## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
+        f"{text}\n=: level with matching. Bold: better than matching.\n\n"
+        f"## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
         f"{count['loss']} losses\n\nHow much lower matching's loss is, ± the standard error of the "
         f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them. "
         "The worst of several targets does not count.\n\n"

@@ -70,6 +70,12 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
+def require_different(names: Sequence[str]) -> None:
+    """Refuses a list of an option that is empty, or in which a name stands twice."""
+    if len(set(names)) < len(names) or not names:
+        raise ValueError(f"Expected different names, found {' '.join(names) or 'none'}")
+
+
 def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
     """Checks what can be checked before anything long starts, and loads the text of all targets.
 

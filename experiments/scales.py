@@ -16,7 +16,7 @@ from compare import judge
 from compare_earlier import check_found, finished_comparison
 from compare_mixtures import CompareOptions
 from compare_tables import mean_and_spread
-from compare_targets import posed, target_named, text_of_targets
+from compare_targets import posed, require_different, target_named, text_of_targets
 from scipy.stats import rankdata
 
 from bydore_pyro.baselines import FinishedRun
@@ -73,9 +73,10 @@ class ScalesConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
-        for given in (self.models, self.targets, self.methods or ["all"]):
-            if len(set(given)) < len(given) or not given:
-                raise ValueError(f"Expected different names, found {' '.join(given) or 'none'}")
+        require_different(self.models)
+        require_different(self.targets)
+        if self.methods is not None:
+            require_different(self.methods)
         for name in self.targets:
             target_named(name)
 

@@ -22,18 +22,11 @@ class PartConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OtherConfig:
-    """Another part."""
-
-    name: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class BothOptions:
     """Both."""
 
     part: PartConfig
-    other: OtherConfig
+    other: PartConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +48,7 @@ def test_a_run_is_resumed_with_its_own_options() -> None:
 
 
 def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> None:
-    options = BothOptions(part=PartConfig(steps=9), other=OtherConfig(name="x"))
+    options = BothOptions(part=PartConfig(steps=9), other=PartConfig(quick=True))
     parts = {"name": "case1", **dataclasses.asdict(options)}
     (tmp_path / "config.json").write_text(json.dumps(parts))
     assert resumed_options(tmp_path, "case1", BothOptions) == options
@@ -67,7 +60,7 @@ def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> Non
         resumed_options(tmp_path / "none", "case1", BothOptions)
     short = {"part": {"quick": True}, "other": {}}
     kept = options_of(short, BothOptions)
-    assert kept == BothOptions(part=PartConfig(quick=True), other=OtherConfig())
+    assert kept == BothOptions(part=PartConfig(quick=True), other=PartConfig())
     parts["part"]["speed"] = 3
     for content, message in (
         (json.dumps(parts), "unexpected keyword argument 'speed'"),
