@@ -29,6 +29,7 @@ from .problem import Problem as Problem
 from .proposal import gain_over as gain_over
 from .proxy_runs import FinishedRun as FinishedRun
 from .proxy_runs import PlannedRun as PlannedRun
+from .proxy_runs import train_mixtures as train_mixtures
 from .proxy_runs import train_runs as train_runs
 from .regmix import RegMixConfig as RegMixConfig
 from .regmix import Regressed as Regressed

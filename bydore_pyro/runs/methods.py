@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from bydore_pyro.baselines import (
     AutoScaleConfig,
@@ -35,10 +32,9 @@ from bydore_pyro.baselines import (
     fit_unimax,
 )
 from bydore_pyro.data import Domains
+from bydore_pyro.runs.bydore import fit_bydore, fit_bydore_trials
 from bydore_pyro.runs.inputs import language_model, largest_weights
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.results import reached
-from bydore_pyro.runs.run import search_in
 from bydore_pyro.utils import option, require_fields
 
 __all__ = [
@@ -47,12 +43,11 @@ __all__ = [
     "BudgetConfig",
     "MethodOptions",
     "fit",
-    "fit_bydore",
     "problem_of",
 ]
 
 #: Methods whose proxies can repeat text as the run will.
-REPEATING = ("regmix", "autoscale", "mde", "mixmin")
+REPEATING = ("regmix", "autoscale", "mde", "mixmin", "bydore_trials")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,53 +140,6 @@ def problem_of(
     )
 
 
-def bydore_steps(problem: Problem, options: Options) -> int:
-    """Returns how many steps of the search the budget allows, at least 2.
-
-    Raises:
-        DataError: When it does not reach for one.
-    """
-    search = options.search
-    if search.evidence == "matching":
-        return _matching_steps(problem, options)
-    measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
-    # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
-    passes = 3 if search.hypergradient == "forward_mode" else 2
-    update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
-    step = 1 + update / search.update_every  # in training steps
-    return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
-
-
-def _matching_steps(problem: Problem, options: Options) -> int:
-    """The options' steps, or as many as the budget allows beside the rounds' measurements."""
-    search, domains = options.search, len(problem.names)
-    sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
-    checked = 2 / 3 * domains * search.check_sequences  # two forward passes
-    measured = (search.rounds * sequences + checked) / search.batch_sequences
-    share = search.train_share
-    most = problem.steps_for("bydore", share, measured - share * problem.evaluation_steps())
-    return max(search.rounds, math.ceil(search.rounds / share), min(search.steps, most))
-
-
-def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
-    """Searches the posterior, within the budget; the run stays in `folder` and is continued.
-
-    Raises:
-        DataError: When the budget does not reach.
-        NonFiniteError: See `bydore_pyro.search.search.search_step`.
-    """
-    steps = bydore_steps(problem, options)
-    warmup = min(options.search.guide_warmup, steps - 1)
-    search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
-    run = dataclasses.replace(options.run, out=str(folder), tokens=None)
-    varied = dataclasses.replace(options, search=search, run=run)
-    found = search_in(varied, problem.corpus, folder, "bydore")
-    problem.cost.add(found.state.proxy.cost.report()["parts"])
-    means = np.stack([record.mean for record in found.state.records])
-    details = {"steps": steps, **reached(found.state)}
-    return Fit(mixture=found.mixture, trajectory=means, details=details)
-
-
 METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "uniform": lambda problem, options, folder: fit_uniform(problem),
     "natural": lambda problem, options, folder: fit_natural(problem),
@@ -207,6 +155,7 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "mixmin": lambda problem, options, folder: fit_mixmin(problem, options.mixmin),
     "fastmix": lambda problem, options, folder: fit_fastmix(problem, options.fastmix),
     "bydore": fit_bydore,
+    "bydore_trials": fit_bydore_trials,
 }
 
 

@@ -51,9 +51,14 @@ class RunWeights:
     settled: bool
 
     @property
+    def effective(self) -> Callable[[Tensor], Tensor] | None:
+        """What weights amount to in fresh text; None where no text is repeated."""
+        return self.arguments[4] if len(self.arguments) > 4 else None
+
+    @property
     def repeats(self) -> bool:
         """Whether the evidence is another than that of fresh text."""
-        return len(self.arguments) > 4
+        return self.effective is not None
 
 
 def weights_for_run(

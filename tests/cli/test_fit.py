@@ -230,7 +230,7 @@ def test_tables_of_runs_need_no_training(
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (
             ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
-            "trains proxies here (regmix, autoscale, mde, mixmin), found 'do",
+            "trains proxies here (regmix, autoscale, mde, mixmin, bydore_trials), found 'do",
         ),
     ],
 )

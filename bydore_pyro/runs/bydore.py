@@ -1,0 +1,108 @@
+"""ByDoRe beside the other methods: a search within a budget, alone or with trial runs after it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.baselines import Fit, Problem, train_mixtures
+from bydore_pyro.core import shorter_step
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.results import Found, reached
+from bydore_pyro.runs.run import search_in
+from bydore_pyro.search import MatchingSearch
+
+__all__ = ["bydore_steps", "fit_bydore", "fit_bydore_trials"]
+
+TRIED = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
+SEARCHED = 0.55  # of the budget, at most, where trials are paid from it too
+
+
+def bydore_steps(problem: Problem, options: Options) -> int:
+    """Returns how many steps of the search the budget allows, at least 2.
+
+    Raises:
+        DataError: When it does not reach for one.
+    """
+    search = options.search
+    if search.evidence == "matching":
+        return _matching_steps(problem, options)
+    measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
+    # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
+    passes = 3 if search.hypergradient == "forward_mode" else 2
+    update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
+    step = 1 + update / search.update_every  # in training steps
+    return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
+
+
+def _matching_steps(problem: Problem, options: Options) -> int:
+    """The options' steps, or as many as the budget allows beside the rounds' measurements."""
+    search, domains = options.search, len(problem.names)
+    sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
+    checked = 2 / 3 * domains * search.check_sequences  # two forward passes
+    measured = (search.rounds * sequences + checked) / search.batch_sequences
+    share = search.train_share
+    most = problem.steps_for("bydore", share, measured - share * problem.evaluation_steps())
+    return max(search.rounds, math.ceil(search.rounds / share), min(search.steps, most))
+
+
+def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
+    """Searches the posterior, within the budget; the run stays in `folder` and is continued.
+
+    Raises:
+        DataError: When the budget does not reach.
+        NonFiniteError: See `bydore_pyro.search.search.search_step`.
+    """
+    return _searched(problem, options, folder)[0]
+
+
+def _searched(problem: Problem, options: Options, folder: Path) -> tuple[Fit, Found]:
+    steps = bydore_steps(problem, options)
+    warmup = min(options.search.guide_warmup, steps - 1)
+    search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
+    run = dataclasses.replace(options.run, out=str(folder), tokens=None)
+    varied = dataclasses.replace(options, search=search, run=run)
+    found = search_in(varied, problem.corpus, folder, "bydore")
+    problem.cost.add(found.state.proxy.cost.report()["parts"])
+    means = np.stack([record.mean for record in found.state.records])
+    details = {"steps": steps, **reached(found.state)}
+    return Fit(mixture=found.mixture, trajectory=means, details=details), found
+
+
+def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
+    """Searches by matching, and tries steps of several lengths: a proxy is trained on each mixture.
+
+    How far a run goes towards the target is not in the gradients; see
+    `bydore_pyro.core.shorter_step`. The mixture whose proxy has the least loss on the target is
+    returned. It has no intervals: the search's are those of the match.
+
+    Raises:
+        DataError: When the budget does not reach.
+        NonFiniteError: When a loss is NaN or infinite.
+        ValueError: When the evidence is linear.
+    """
+    if options.search.evidence != "matching":
+        raise ValueError("Expected --evidence matching for bydore_trials, found linear")
+    part = dataclasses.replace(problem, budget=SEARCHED * problem.budget)
+    searched, found = _searched(part, options, folder)
+    rest = dataclasses.replace(problem, budget=(1 - SEARCHED) * problem.budget)
+    steps = min(problem.steps, rest.steps_for("bydore_trials", len(TRIED)))
+    assert isinstance(found.state, MatchingSearch)
+    effective = found.lengths[0].run.effective if found.lengths else None
+    matching, mixtures = found.state.matching, []
+    for share in TRIED:
+        mixture = problem.mixture(shorter_step(matching, share, effective).numpy())
+        mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
+    weights = np.array([mixture.weights for mixture in mixtures])
+    trials = train_mixtures(problem, weights, steps, "bydore: trials")
+    losses = [trial.target_loss(problem.target) for trial in trials]
+    tried = [
+        {"share": share, "weights": mixture.as_dict(), "loss": loss}
+        for share, mixture, loss in zip(TRIED, mixtures, losses, strict=True)
+    ]
+    details = {**searched.details, "trial_steps": steps, "trials": tried}
+    best = mixtures[int(np.argmin(losses))]
+    return dataclasses.replace(searched, mixture=best, details=details)

@@ -1,0 +1,16 @@
+"""Options of every method, for a folder of small text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bydore_pyro.cli.fit import SMALL
+from bydore_pyro.runs.methods import MethodOptions
+from bydore_pyro.runs.options import SMOKE
+from bydore_pyro.utils.command_line import parse_options
+
+
+def options_for(text: Path, *more: str) -> MethodOptions:
+    given = ["--smoke", "--data", str(text), "--validation", "a", "--cache", str(text.parent / "c")]
+    presets = {"--smoke": {**SMOKE, **SMALL}}
+    return parse_options([*given, *more], "x", "", MethodOptions, presets=presets)

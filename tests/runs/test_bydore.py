@@ -1,0 +1,66 @@
+"""ByDoRe within a budget: how long its search is, and how trial runs choose a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from method_options import options_for
+from tiny import steps_spent
+
+from bydore_pyro.runs.bydore import TRIED, bydore_steps, fit_bydore, fit_bydore_trials
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.methods import problem_of
+
+
+def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "10", "--evidence", "linear")
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
+    # A step trains on 8 sequences, takes a gradient on 8, and reads 2 x 3 forward.
+    assert bydore_steps(problem, options) == int(60 / (1 + 1 + 6 / 24))
+    found = fit_bydore(problem, options, tmp_path / "search")
+    assert found.details["steps"] == 26
+    assert found.mixture.standard_deviation is not None
+
+
+def test_matching_takes_its_steps_or_fewer(text: Path, tmp_path: Path) -> None:
+    """Two rounds of 3 x 8 + 32 sequences and a check of two passes, (112 + 4) / 8 = 14.5 steps'
+    worth; then 0.42 of a step for each."""
+    given = ("--steps", "100", "--check_sequences", "2")
+    for budget, expected in (("10", 100), ("0.4", int((40 - 14.5) / 0.42)), ("0.15", 5)):
+        options = options_for(text, *given, "--budget", budget)
+        problem = problem_of(options, load_domains(options), tmp_path / budget)
+        assert bydore_steps(problem, options) == expected, budget
+
+
+def test_the_trial_with_the_least_loss_is_the_result(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "24")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    found = fit_bydore_trials(problem, options, tmp_path / "search")
+    trials = found.details["trials"]
+    assert [one["share"] for one in trials] == list(TRIED)
+    best = min(trials, key=lambda one: one["loss"])
+    assert found.mixture.as_dict() == best["weights"]
+    assert len({str(one["weights"]) for one in trials}) > 1
+    assert found.details["trial_steps"] == options.search.steps, "as long as a plain training"
+    assert found.mixture.hdi is None, "the search's intervals are those of another mixture"
+
+
+def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) -> None:
+    """The search is the same as without trials, and is not run again."""
+    options = options_for(text, "--budget", "24")
+    domains = load_domains(options)
+    alone = problem_of(options, domains, tmp_path / "proxies")
+    fit_bydore(alone, options, tmp_path / "search")
+    tried = problem_of(options, domains, tmp_path / "proxies")
+    fit_bydore_trials(tried, options, tmp_path / "search")
+    plain = 3 * (options.search.steps + tried.evaluation_steps())
+    assert steps_spent(tried) - steps_spent(alone) == pytest.approx(plain, rel=0.01)
+
+
+def test_trials_need_matching(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--evidence", "linear", "--budget", "24")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    with pytest.raises(ValueError, match="Expected --evidence matching for bydore_trials, found"):
+        fit_bydore_trials(problem, options, tmp_path / "search")
