@@ -13,13 +13,14 @@ from common import markdown
 from bydore_pyro.mixture import average_score, benchmark_scores
 
 OWN = "bydore"
+TRIALS = "bydore_trials"
 LINEAR = "bydore_linear"
 FASTER = "fastmix_faster"
 PRUNED = "bydore, pruned"
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
 BEYOND = 2.0  # standard errors of a difference that is a win or a loss
-MARKS = {"tie": "= {}", "loss": "**{}**"}  # of a loss that matching's does not undercut
+MARKS = {"tie": "= {}", "loss": "**{}**"}  # of a loss that our own does not undercut
 WORST = ", the worst"  # behind a target's name: judged by the worst of its single targets
 
 
@@ -81,15 +82,20 @@ def worst_of(losses: Mapping[str, Sequence[float]]) -> list[float]:
     return [max(row) for row in zip(*losses.values(), strict=True)]
 
 
+def own_of(targets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the method that the others stand beside: with trials where every target has it."""
+    return TRIALS if all(TRIALS in result["methods"] for result in targets.values()) else OWN
+
+
 def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns how far methods are behind the best, and matching beside each of them.
+    """Returns how far methods are behind the best, and our own (`own_of`) beside each of them.
 
     Returns:
         Plain values: `behind` by method, the mean over its targets of its loss above the lowest of
-        the target, nats per token; `verdicts` by method and target; `count` of matching's wins,
-        ties and losses. `behind` and `count` leave out the worst of several.
+        the target, nats per token; `verdicts` by method and target; `count` of our own
+        method's wins, ties and losses. `behind` and `count` leave out the worst of several.
     """
-    losses = losses_by_target(targets)
+    losses, own = losses_by_target(targets), own_of(targets)
     behind: dict[str, list[float]] = {}
     verdicts: dict[str, dict[str, dict[str, Any]]] = {}
     for name, of in losses.items():
@@ -97,8 +103,8 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for label, mean in means.items():
             if name in targets:
                 behind.setdefault(label, []).append(mean - min(means.values()))
-            found = verdict(of[OWN], of[label]) if OWN in of else None
-            if label != OWN and found is not None:
+            found = verdict(of[own], of[label]) if own in of else None
+            if label != own and found is not None:
                 verdicts.setdefault(label, {})[name] = found._asdict()
     words = [of[name]["word"] for of in verdicts.values() for name in of if name in targets]
     return {
@@ -122,7 +128,7 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         found: What `standings` returns of them.
     """
     losses, behind = losses_by_target(targets), found["behind"]
-    verdicts, count = found["verdicts"], found["count"]
+    verdicts, count, ours = found["verdicts"], found["count"], own_of(targets)
     order = sorted(behind, key=behind.__getitem__)
 
     def mean_loss(label: str, name: str) -> str:
@@ -146,9 +152,9 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         cells = [str(Verdict(**own[name])) if name in own else "" for name in losses]
         rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
     return (
-        f"{text}\n=: level with matching. Bold: better than matching.\n\n"
-        f"## Matching beside each other method: {count['win']} wins, {count['tie']} ties, "
-        f"{count['loss']} losses\n\nHow much lower matching's loss is, ± the standard error of the "
+        f"{text}\n=: level with {ours}. Bold: better.\n\n"
+        f"## {ours} beside each other method: {count['win']} wins, {count['tie']} ties, "
+        f"{count['loss']} losses\n\nHow much lower its loss is, ± the standard error of the "
         f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them. "
         "The worst of several targets does not count.\n\n"
         f"{markdown(['against', *losses, 'wins, ties, losses'], rows)}"

@@ -38,7 +38,7 @@ def test_compare_in_smoke_size(
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
     methods = ("--methods", "uniform", "single", "doremi", "regmix", "fastmix", "fastmix_faster",
-               "bydore", "bydore_linear")  # fmt: skip
+               "bydore", "bydore_linear", "bydore_trials")  # fmt: skip
     small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
     targets = smoke("compare", *given, *methods, *small)["targets"]
     assert [*targets] == ["case2"]

@@ -65,7 +65,10 @@ MORE = (
 
 FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
-SMALL = {"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500}
+SMALL = {
+    **{"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500},
+    "budget": 12.0,  # measuring costs as much as 6 such short trainings
+}
 
 
 @dataclass(frozen=True, kw_only=True)

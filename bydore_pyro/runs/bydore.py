@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def bydore_steps(problem: Problem, options: Options) -> int:
     """
     search = options.search
     if search.evidence == "matching":
-        return _matching_steps(problem, options)
+        return _matching_steps(problem, options, "bydore")
     measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
     # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
     passes = 3 if search.hypergradient == "forward_mode" else 2
@@ -38,14 +39,15 @@ def bydore_steps(problem: Problem, options: Options) -> int:
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
 
 
-def _matching_steps(problem: Problem, options: Options) -> int:
-    """The options' steps, or as many as the budget allows beside the rounds' measurements."""
+def _matching_steps(problem: Problem, options: Options, name: str, part: float = 1.0) -> int:
+    """The options' steps, or as many as this part of the budget allows beside the measurements."""
     search, domains = options.search, len(problem.names)
     sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
     checked = 2 / 3 * domains * search.check_sequences  # two forward passes
     measured = (search.rounds * sequences + checked) / search.batch_sequences
     share = search.train_share
-    most = problem.steps_for("bydore", share, measured - share * problem.evaluation_steps())
+    other = measured - share * problem.evaluation_steps()  # no proxy of a search is evaluated
+    most = problem.steps_for(name, share / part, other / part)
     return max(search.rounds, math.ceil(search.rounds / share), min(search.steps, most))
 
 
@@ -56,11 +58,10 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
         DataError: When the budget does not reach.
         NonFiniteError: See `bydore_pyro.search.search.search_step`.
     """
-    return _searched(problem, options, folder)[0]
+    return _searched(problem, options, folder, bydore_steps(problem, options))[0]
 
 
-def _searched(problem: Problem, options: Options, folder: Path) -> tuple[Fit, Found]:
-    steps = bydore_steps(problem, options)
+def _searched(problem: Problem, options: Options, folder: Path, steps: int) -> tuple[Fit, Found]:
     warmup = min(options.search.guide_warmup, steps - 1)
     search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
     run = dataclasses.replace(options.run, out=str(folder), tokens=None)
@@ -86,10 +87,12 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     """
     if options.search.evidence != "matching":
         raise ValueError("Expected --evidence matching for bydore_trials, found linear")
-    part = dataclasses.replace(problem, budget=SEARCHED * problem.budget)
-    searched, found = _searched(part, options, folder)
-    rest = dataclasses.replace(problem, budget=(1 - SEARCHED) * problem.budget)
-    steps = min(problem.steps, rest.steps_for("bydore_trials", len(TRIED)))
+    search_steps = _matching_steps(problem, options, "bydore_trials", SEARCHED)
+    searched, found = _searched(problem, options, folder, search_steps)
+    steps = problem.steps_for(
+        "bydore_trials", len(TRIED), SEARCHED * problem.budget * problem.steps
+    )
+    steps = min(problem.steps, steps)
     assert isinstance(found.state, MatchingSearch)
     effective = found.lengths[0].run.effective if found.lengths else None
     matching, mixtures = found.state.matching, []
@@ -105,4 +108,13 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     ]
     details = {**searched.details, "trial_steps": steps, "trials": tried}
     best = mixtures[int(np.argmin(losses))]
+    best = dataclasses.replace(best, notes=(*best.notes, _note(steps, losses)))
     return dataclasses.replace(searched, mixture=best, details=details)
+
+
+def _note(steps: int, losses: Sequence[float]) -> str:
+    told = ", ".join(f"{share:g}: {loss:.3f}" for share, loss in zip(TRIED, losses, strict=True))
+    return (
+        f"The weights were chosen by trial runs of {steps} steps. Their losses on the target, in "
+        f"nats per token, by the step's length as a share of the match's: {told}."
+    )

@@ -11,6 +11,7 @@ from tiny import steps_spent
 from bydore_pyro.runs.bydore import TRIED, bydore_steps, fit_bydore, fit_bydore_trials
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.methods import problem_of
+from bydore_pyro.utils.errors import DataError
 
 
 def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) -> None:
@@ -42,6 +43,7 @@ def test_the_trial_with_the_least_loss_is_the_result(text: Path, tmp_path: Path)
     assert [one["share"] for one in trials] == list(TRIED)
     best = min(trials, key=lambda one: one["loss"])
     assert found.mixture.as_dict() == best["weights"]
+    assert f"{best['share']:g}: {best['loss']:.3f}" in found.mixture.notes[-1]
     assert len({str(one["weights"]) for one in trials}) > 1
     assert found.details["trial_steps"] == options.search.steps, "as long as a plain training"
     assert found.mixture.hdi is None, "the search's intervals are those of another mixture"
@@ -64,3 +66,11 @@ def test_trials_need_matching(text: Path, tmp_path: Path) -> None:
     problem = problem_of(options, load_domains(options), tmp_path / "proxies")
     with pytest.raises(ValueError, match="Expected --evidence matching for bydore_trials, found"):
         fit_bydore_trials(problem, options, tmp_path / "search")
+
+
+def test_a_budget_for_a_search_alone_does_not_reach_for_trials(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "3", "--check_sequences", "2")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    fit_bydore(problem, options, tmp_path / "alone")
+    with pytest.raises(DataError, match=r"at least .* plain trainings for bydore_trials, found 3"):
+        fit_bydore_trials(problem, options, tmp_path / "tried")
