@@ -23,7 +23,7 @@ from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 COMPARED = (*METHODS, FASTER, LINEAR)
 FASTER_RATE = 0.1  # with its authors' 1e-4 FastMix's weights stay uniform in so few steps
-# One that its own domain answers and one that none does: about 80 minutes of one core.
+# One that its own domain answers and one that none does: about 90 minutes of one core.
 DEFAULT_TARGETS = ("planted", "no_docstrings")
 
 
@@ -90,7 +90,8 @@ def fits(
         noted = folder.path / "fits" / f"{prefix}-{label.replace(' ', '-')}.json"
         if not noted.exists():
             tell(f"{name}: {label}")
-            place = folder.path / f"search-{plain}{'-linear' * (method == LINEAR)}"
+            other = {LINEAR: "-linear", TRIALS: "-trials"}.get(method, "")
+            place = folder.path / f"search-{plain}{other}"
             chosen = dataclasses.replace(own, single=SingleConfig(single=single))
             folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
         processes(own).wait()  # until it is there for all processes

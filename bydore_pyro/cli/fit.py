@@ -66,7 +66,10 @@ MORE = (
 FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
 SMALL = {
-    **{"regmix_proxies": 4, "mde_proxies": 3, "mde_candidates": 200, "regmix_draws": 500},
+    "regmix_proxies": 4,
+    "mde_proxies": 3,
+    "mde_candidates": 200,
+    "regmix_draws": 500,
     "budget": 12.0,  # measuring costs as much as 6 such short trainings
 }
 
@@ -140,7 +143,8 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`.
 
     Raises:
-        ValueError: When several lengths are given, or `adaptive` with a method other than RegMix.
+        ValueError: When several lengths are given, `adaptive` with a method other than RegMix, or
+            linear evidence with `bydore_trials`.
     """
 
     fit: FitConfig
@@ -151,6 +155,8 @@ class FitOptions(MethodOptions):
             raise ValueError(f"Expected one --target_tokens, found {len(self.run_lengths)}")
         if self.regmix.adaptive and self.fit.method != "regmix":
             raise ValueError(f"Expected --method regmix with --adaptive, found '{self.fit.method}'")
+        if self.fit.method == "bydore_trials" and self.search.evidence != "matching":
+            raise ValueError("Expected --evidence matching with bydore_trials, found linear")
 
 
 @one_line_errors("bydore fit")

@@ -98,8 +98,8 @@ class RunRecord:
 
     @property
     def searched(self) -> bool:
-        """Whether a search found them, which has a posterior of its own."""
-        return self.method in ("search", "bydore")
+        """Whether a search found them, alone or with trials after it."""
+        return self.method in ("search", "bydore", "bydore_trials")
 
     @property
     def by_matching(self) -> bool:

@@ -18,8 +18,9 @@ from bydore_pyro.search import MatchingSearch
 
 __all__ = ["bydore_steps", "fit_bydore", "fit_bydore_trials"]
 
-TRIED = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
-SEARCHED = 0.55  # of the budget, at most, where trials are paid from it too
+LENGTHS = (1.0, 0.5, 0.25)  # of a step that is tried, as shares of the match's
+SEARCH_SHARE = 0.55  # of the budget is for the search where trials are paid from it too
+DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
 
 
 def bydore_steps(problem: Problem, options: Options) -> int:
@@ -62,6 +63,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
 
 
 def _searched(problem: Problem, options: Options, folder: Path, steps: int) -> tuple[Fit, Found]:
+    """Runs a search of so many steps in a folder, or goes on with it, and charges the problem."""
     warmup = min(options.search.guide_warmup, steps - 1)
     search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
     run = dataclasses.replace(options.run, out=str(folder), tokens=None)
@@ -74,46 +76,49 @@ def _searched(problem: Problem, options: Options, folder: Path, steps: int) -> t
 
 
 def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
-    """Searches by matching, and tries steps of several lengths: a proxy is trained on each mixture.
+    """Searches by matching, and tries steps of three lengths: a proxy is trained on each mixture.
 
-    How far a run goes towards the target is not in the gradients; see
-    `bydore_pyro.core.shorter_step`. The mixture whose proxy has the least loss on the target is
-    returned. It has no intervals: the search's are those of the match.
+    Which length is best is not in the gradients; see `bydore_pyro.core.shorter_step`. The mixture
+    whose proxy has the lowest loss on the target is returned. It has no intervals: the search's are
+    those of the match.
 
     Raises:
-        DataError: When the budget does not reach.
+        DataError: When the budget does not reach, or see `Problem.text_for`.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When the evidence is linear.
     """
     if options.search.evidence != "matching":
-        raise ValueError("Expected --evidence matching for bydore_trials, found linear")
-    search_steps = _matching_steps(problem, options, "bydore_trials", SEARCHED)
+        raise ValueError("Expected --evidence matching with bydore_trials, found linear")
+    search_steps = _matching_steps(problem, options, "bydore_trials", SEARCH_SHARE)
+    runs = len(LENGTHS) / (1 - SEARCH_SHARE)
+    steps = min(problem.steps, problem.steps_for("bydore_trials", runs))
+    problem.text_for(steps)  # refused before the search, not after it
     searched, found = _searched(problem, options, folder, search_steps)
-    steps = problem.steps_for(
-        "bydore_trials", len(TRIED), SEARCHED * problem.budget * problem.steps
-    )
-    steps = min(problem.steps, steps)
     assert isinstance(found.state, MatchingSearch)
     effective = found.lengths[0].run.effective if found.lengths else None
-    matching, mixtures = found.state.matching, []
-    for share in TRIED:
-        mixture = problem.mixture(shorter_step(matching, share, effective).numpy())
+    mixtures = []
+    for length in LENGTHS:
+        weights = shorter_step(found.state.matching, length, effective).numpy()
+        mixture = problem.mixture(weights.round(DIGITS))
         mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
-    weights = np.array([mixture.weights for mixture in mixtures])
-    trials = train_mixtures(problem, weights, steps, "bydore: trials")
+    rows = np.array([mixture.weights for mixture in mixtures])
+    trials = train_mixtures(problem, rows, steps, "bydore: trials")
     losses = [trial.target_loss(problem.target) for trial in trials]
     tried = [
-        {"share": share, "weights": mixture.as_dict(), "loss": loss}
-        for share, mixture, loss in zip(TRIED, mixtures, losses, strict=True)
+        {"length": length, "weights": mixture.as_dict(), "loss": loss}
+        for length, mixture, loss in zip(LENGTHS, mixtures, losses, strict=True)
     ]
     details = {**searched.details, "trial_steps": steps, "trials": tried}
     best = mixtures[int(np.argmin(losses))]
-    best = dataclasses.replace(best, notes=(*best.notes, _note(steps, losses)))
-    return dataclasses.replace(searched, mixture=best, details=details)
+    notes = (*searched.mixture.notes, _note(steps, losses))
+    return dataclasses.replace(
+        searched, mixture=dataclasses.replace(best, notes=notes), details=details
+    )
 
 
 def _note(steps: int, losses: Sequence[float]) -> str:
-    told = ", ".join(f"{share:g}: {loss:.3f}" for share, loss in zip(TRIED, losses, strict=True))
+    """Returns what the trials found, in words."""
+    told = ", ".join(f"{rho:g}: {loss:.3f}" for rho, loss in zip(LENGTHS, losses, strict=True))
     return (
         f"The weights were chosen by trial runs of {steps} steps. Their losses on the target, in "
         f"nats per token, by the step's length as a share of the match's: {told}."

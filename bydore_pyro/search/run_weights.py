@@ -36,6 +36,7 @@ class RunWeights:
         shares: What the weights amount to in fresh text, ``v (K,)``.
         unexplained: Share of the target's gradient that they leave, in [0, 1].
         guide: Of the posterior; None of a learner that has none.
+        effective: What weights ``(K,)`` amount to in fresh text, in the unit of the evidence.
         arguments: Of `bydore_pyro.core.mixture_model`, for the posterior.
         settled: Whether inference settled.
     """
@@ -47,18 +48,14 @@ class RunWeights:
     shares: Tensor
     unexplained: float
     guide: MixtureGuide | None
+    effective: Callable[[Tensor], Tensor]
     arguments: tuple[Any, ...]
     settled: bool
 
     @property
-    def effective(self) -> Callable[[Tensor], Tensor] | None:
-        """What weights amount to in fresh text; None where no text is repeated."""
-        return self.arguments[4] if len(self.arguments) > 4 else None
-
-    @property
     def repeats(self) -> bool:
         """Whether the evidence is another than that of fresh text."""
-        return self.effective is not None
+        return len(self.arguments) > 4
 
 
 def weights_for_run(
@@ -91,8 +88,10 @@ def weights_for_run(
     def shares(w: Tensor) -> Tensor:
         return effective_shares(w, rates, repetition_constant)
 
+    def effective(w: Tensor) -> Tensor:
+        return scale * shares(w)
+
     if scale > 0 and bool((weights * rates > 1).any()):
-        effective: Callable[[Tensor], Tensor] = lambda w: scale * shares(w)  # noqa: E731
         arguments = (*arguments, effective)
         weights = most_likely_weights(found.linear, found.precision, effective)
         if isinstance(learner, MatchingPosterior):
@@ -108,6 +107,7 @@ def weights_for_run(
         shares=shares(weights),
         unexplained=found.unexplained_by(scale * shares(weights)),
         guide=guide,
+        effective=effective,
         arguments=arguments,
         settled=settled,
     )

@@ -219,6 +219,10 @@ def test_tables_of_runs_need_no_training(
         ),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
         (["--method", "mde", "--adaptive", "4"], "Expected --method regmix with --adaptive, found"),
+        (
+            ["--method", "bydore_trials", "--evidence", "linear"],
+            "Expected --evidence matching with bydore_trials, found linear",
+        ),
         (["--method", "regmix", "--adaptive", "-1"], "Expected adaptive >= 0, actual -1"),
         (
             ["--method", "regmix", "--adaptive", "4", "--regmix_regression", "linear"],

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from method_options import options_for
 from tiny import steps_spent
 
-from bydore_pyro.runs.bydore import TRIED, bydore_steps, fit_bydore, fit_bydore_trials
+from bydore_pyro.runs.bydore import LENGTHS, bydore_steps, fit_bydore, fit_bydore_trials
 from bydore_pyro.runs.inputs import load_domains
-from bydore_pyro.runs.methods import problem_of
+from bydore_pyro.runs.methods import fit, problem_of
 from bydore_pyro.utils.errors import DataError
 
 
@@ -40,10 +41,10 @@ def test_the_trial_with_the_least_loss_is_the_result(text: Path, tmp_path: Path)
     problem = problem_of(options, load_domains(options), tmp_path / "proxies")
     found = fit_bydore_trials(problem, options, tmp_path / "search")
     trials = found.details["trials"]
-    assert [one["share"] for one in trials] == list(TRIED)
+    assert [one["length"] for one in trials] == list(LENGTHS)
     best = min(trials, key=lambda one: one["loss"])
     assert found.mixture.as_dict() == best["weights"]
-    assert f"{best['share']:g}: {best['loss']:.3f}" in found.mixture.notes[-1]
+    assert f"{best['length']:g}: {best['loss']:.3f}" in found.mixture.notes[-1]
     assert len({str(one["weights"]) for one in trials}) > 1
     assert found.details["trial_steps"] == options.search.steps, "as long as a plain training"
     assert found.mixture.hdi is None, "the search's intervals are those of another mixture"
@@ -64,13 +65,36 @@ def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) ->
 def test_trials_need_matching(text: Path, tmp_path: Path) -> None:
     options = options_for(text, "--evidence", "linear", "--budget", "24")
     problem = problem_of(options, load_domains(options), tmp_path / "proxies")
-    with pytest.raises(ValueError, match="Expected --evidence matching for bydore_trials, found"):
+    with pytest.raises(ValueError, match="Expected --evidence matching with bydore_trials, found"):
         fit_bydore_trials(problem, options, tmp_path / "search")
 
 
-def test_a_budget_for_a_search_alone_does_not_reach_for_trials(text: Path, tmp_path: Path) -> None:
-    options = options_for(text, "--budget", "3", "--check_sequences", "2")
-    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+def test_a_budget_that_reaches_is_named(text: Path, tmp_path: Path) -> None:
+    """That of a search alone does not reach, and nothing has been searched when that is told."""
+    given = ("--check_sequences", "2", "--budget")
+    options = options_for(text, *given, "3")
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
     fit_bydore(problem, options, tmp_path / "alone")
-    with pytest.raises(DataError, match=r"at least .* plain trainings for bydore_trials, found 3"):
+    message = r"at least ([\d.]+) plain trainings for bydore_trials, found 3"
+    with pytest.raises(DataError, match=message) as refused:
         fit_bydore_trials(problem, options, tmp_path / "tried")
+    assert not (tmp_path / "tried").exists()
+    named = re.search(message, str(refused.value))
+    assert named is not None
+    enough = options_for(text, *given, str(float(named[1]) + 0.01))
+    fit_bydore_trials(problem_of(enough, domains, tmp_path / "proxies"), enough, tmp_path / "tried")
+
+
+def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) -> None:
+    options = options_for(
+        text, "--budget", "24", "--target_tokens", "1.3e5", "--max_epochs", "6", "--validation", "a"
+    )
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
+    found = fit("bydore_trials", problem, options, tmp_path / "search")
+    most = problem.most
+    assert most is not None
+    assert all(w <= most[name] + 1e-9 for name, w in found.mixture.as_dict().items())
+    assert found.mixture.free_weights is not None
+    assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
