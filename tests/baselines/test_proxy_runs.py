@@ -94,7 +94,11 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("method", REPEATING)
+def test_every_method_that_repeats_text_is_tested() -> None:
+    assert {*REPEATING} == {*FITS, "bydore_trials"}, "the last one in tests/runs/test_bydore.py"
+
+
+@pytest.mark.parametrize("method", FITS)
 def test_a_methods_proxies_read_text_as_often_as_the_run_will(
     method: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

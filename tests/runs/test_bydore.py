@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from method_options import options_for
 from tiny import steps_spent
 
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.runs.bydore import LENGTHS, bydore_steps, fit_bydore, fit_bydore_trials
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.methods import fit, problem_of
@@ -98,3 +102,26 @@ def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) 
     assert all(w <= most[name] + 1e-9 for name, w in found.mixture.as_dict().items())
     assert found.mixture.free_weights is not None
     assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
+
+
+def test_trials_read_text_as_often_as_the_run_will(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--budget", "24", "--proxies_repeat", "--target_tokens", "1.3e5")
+    options = options_for(text, *given)
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
+    left = []
+
+    def noted(read: Domains, *args: Any, **more: Any) -> Iterator[float]:
+        left.append({name: len(tokens) for name, tokens in read.corpus.train.items()})
+        return train_on_mixture(read, *args, **more)
+
+    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    found = fit("bydore_trials", problem, options, tmp_path / "search")
+    given_text = problem.text_for(found.details["trial_steps"])
+    assert given_text is not None
+    assert left
+    for sizes in left:
+        for name, most in given_text.items():
+            assert 0 < sizes[name] <= most < len(problem.corpus.train[name]), name
