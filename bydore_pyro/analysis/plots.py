@@ -37,8 +37,8 @@ def plot_posterior(
 
     Args:
         posterior: Draws of ``w``.
-        weights: What is marked instead of the means, by domain: the most likely weights, where
-            these are the result. The largest stand on top.
+        weights: What is marked instead of the means, by domain: the result, where that is another
+            point. The largest stand on top.
     """
     import matplotlib.pyplot as plt
 
@@ -66,7 +66,7 @@ def plot_posterior(
         np.sort(means.values)[::-1],
         np.sort(axes.get_yticks())[::-1],
         "D", color="black", markersize=4, zorder=5,
-        label="mean" if weights is None else "most likely: the result",
+        label="mean" if weights is None else "the result",
     )  # fmt: skip
     axes.legend(loc="lower right", frameon=False, fontsize=9)
     axes.set_xlim(left=-0.01)

@@ -27,6 +27,7 @@ from .mixmin import fit_mixmin as fit_mixmin
 from .problem import Fit as Fit
 from .problem import Problem as Problem
 from .proposal import gain_over as gain_over
+from .proposal import with_intervals as with_intervals
 from .proxy_runs import FinishedRun as FinishedRun
 from .proxy_runs import PlannedRun as PlannedRun
 from .proxy_runs import train_mixtures as train_mixtures

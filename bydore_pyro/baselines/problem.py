@@ -194,8 +194,11 @@ class Fit:
         mixture: The weights.
         trajectory: The weights over the method's steps ``(steps, K)``, where it has any.
         details: What else is worth knowing, as plain values.
+        draws: Of the mixture ``(D, K)``, independent, where its uncertainty is known by them and
+            they lie nowhere else.
     """
 
     mixture: Mixture
     trajectory: np.ndarray | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    draws: np.ndarray | None = None

@@ -90,7 +90,7 @@ def proposed(
     mixture = dataclasses.replace(
         mixture, weights=tuple(shares.tolist()), prior=tuple((prior / prior.sum()).tolist())
     )
-    mixture = with_intervals(mixture, optimum)
+    mixture = with_intervals(mixture, optimum.weights_draws)
     predicted, gain = _predicted(model, mixture, prior)
     notes = [note for note in (few_runs(runs, len(prior)), _gain_note(gain)) if note]
     mixture = dataclasses.replace(mixture, predicted_loss=predicted, notes=tuple(notes))
@@ -111,13 +111,12 @@ def proposed(
     return mixture, details
 
 
-def with_intervals(mixture: Mixture, optimum: SimulatedOptimum) -> Mixture:
-    """Returns the mixture with the standard deviation and HDI of the posterior's optima.
+def with_intervals(mixture: Mixture, draws: np.ndarray | None) -> Mixture:
+    """Returns the mixture with the standard deviation and HDI of draws of the optimum ``(D, K)``.
 
-    An interval that does not hold its weight is stretched to it. Without uncertainty the mixture
-    stays as it is.
+    An interval that does not hold its weight is stretched to it. Without draws the mixture stays as
+    it is.
     """
-    draws = optimum.weights_draws
     if draws is None:
         return mixture
     names = list(mixture.names)

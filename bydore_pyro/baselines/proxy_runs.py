@@ -88,6 +88,8 @@ class FinishedRun:
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
     """Trains proxies, those that have not been finished before, and charges all to the problem.
 
+    Equal ones are trained and charged once.
+
     One that a signal breaks off is kept, and gone on with when it is planned again.
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
@@ -117,10 +119,10 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
             bar.set_postfix_str(f"proxy {number + 1} of {len(own)}", refresh=False)
             _train(problem, run, place, bar.update)
     parallel.wait()
-    finished = [_read(place) for place in places]
-    for done in finished:
+    finished = {place: _read(place) for place in places}
+    for done in finished.values():
         problem.cost.add(done.cost)
-    return finished
+    return [finished[place] for place in places]
 
 
 def train_mixtures(

@@ -44,8 +44,17 @@ from bydore_pyro.runs import (
     peak_memory_megabytes,
     problem_of,
     run_epochs,
+    write_draws,
 )
-from bydore_pyro.utils import RunFolder, one_line_errors, option, provenance, require_fields, tell
+from bydore_pyro.utils import (
+    RunFolder,
+    inference_data,
+    one_line_errors,
+    option,
+    provenance,
+    require_fields,
+    tell,
+)
 
 __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
 
@@ -65,6 +74,7 @@ MORE = (
 
 FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
+CHAINS = 4  # that independent draws are written as, because ArviZ compares chains
 SMALL = {
     "regmix_proxies": 4,
     "mde_proxies": 3,
@@ -277,6 +287,11 @@ def _write_fit(
             {"mean": (("step", "domain"), path)}, coords={"step": steps, "domain": names}
         )
         folder.write_dataset("trajectory.nc", trajectory)
+    if found.draws is not None:
+        chains = found.draws.reshape(CHAINS, -1, found.draws.shape[1])
+        coordinates = {"domain": list(found.mixture.names)}
+        posterior = inference_data({"w": chains}, {"w": ["domain"]}, coordinates)
+        write_draws(posterior, found.mixture, folder, mark=True)
     on_text = fitted_to == "text"
     made_by = provenance(() if on_text else ("scikit-learn", "lightgbm", "scipy"))
     metrics = {

@@ -18,6 +18,7 @@ from .results import peak_memory_megabytes as peak_memory_megabytes
 from .results import results_of as results_of
 from .results import run_epochs as run_epochs
 from .results import search_metrics as search_metrics
+from .results import write_draws as write_draws
 from .resuming import begin_run as begin_run
 from .resuming import options_or_resumed as options_or_resumed
 from .run import is_finished as is_finished

@@ -6,11 +6,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from bydore_pyro.baselines import Fit, Problem, train_mixtures
-from bydore_pyro.core import shorter_step
+from bydore_pyro.baselines import Fit, Problem, train_mixtures, with_intervals
+from bydore_pyro.core import shorter_step, shorter_step_draws
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import Found, reached
 from bydore_pyro.runs.run import search_in
@@ -21,6 +22,8 @@ __all__ = ["bydore_steps", "fit_bydore", "fit_bydore_trials"]
 LENGTHS = (1.0, 0.5, 0.25)  # of a step that is tried, as shares of the match's
 SEARCH_SHARE = 0.55  # of the budget is for the search where trials are paid from it too
 DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
+# Draws of the result; of many domains fewer, because each costs an optimum (512 domains: 0.4 s).
+MANY, DRAWS, DRAWS_OF_MANY = 64, 1000, 200
 
 
 def bydore_steps(problem: Problem, options: Options) -> int:
@@ -79,8 +82,8 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     """Searches by matching, and tries steps of three lengths: a proxy is trained on each mixture.
 
     Which length is best is not in the gradients; see `bydore_pyro.core.shorter_step`. The mixture
-    whose proxy has the lowest loss on the target is returned. It has no intervals: the search's are
-    those of the match.
+    whose proxy has the lowest loss on the target is returned, with draws of the mixture of that
+    length. Which length is best counts as known in them.
 
     Raises:
         DataError: When the budget does not reach, or see `Problem.text_for`.
@@ -94,13 +97,14 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     steps = min(problem.steps, problem.steps_for("bydore_trials", runs))
     problem.text_for(steps)  # refused before the search, not after it
     searched, found = _searched(problem, options, folder, search_steps)
-    assert isinstance(found.state, MatchingSearch)
+    state = cast(MatchingSearch, found.state)
     effective = found.lengths[0].run.effective if found.lengths else None
-    mixtures = []
-    for length in LENGTHS:
-        weights = shorter_step(found.state.matching, length, effective).numpy()
-        mixture = problem.mixture(weights.round(DIGITS))
-        mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
+    free = [
+        problem.mixture(shorter_step(state.matching, length, effective).numpy().round(DIGITS))
+        for length in LENGTHS
+    ]
+    most = problem.most
+    mixtures = free if most is None else [mixture.capped(most) for mixture in free]
     rows = np.array([mixture.weights for mixture in mixtures])
     trials = train_mixtures(problem, rows, steps, "bydore: trials")
     losses = [trial.target_loss(problem.target) for trial in trials]
@@ -108,12 +112,16 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
         {"length": length, "weights": mixture.as_dict(), "loss": loss}
         for length, mixture, loss in zip(LENGTHS, mixtures, losses, strict=True)
     ]
-    details = {**searched.details, "trial_steps": steps, "trials": tried}
-    best = mixtures[int(np.argmin(losses))]
+    best = int(np.argmin(losses))
+    draws = None
+    if state.matching.scale > 0:  # otherwise nothing is known, and the weights are uniform
+        count = DRAWS if len(problem.names) <= MANY else DRAWS_OF_MANY
+        evidence = (state.matching, state.measured, LENGTHS[best], effective)
+        draws = shorter_step_draws(*evidence, draws=count, seed=problem.seed).numpy()
     notes = (*searched.mixture.notes, _note(steps, losses))
-    return dataclasses.replace(
-        searched, mixture=dataclasses.replace(best, notes=notes), details=details
-    )
+    mixture = dataclasses.replace(with_intervals(free[best], draws), notes=notes)
+    details = {**searched.details, "trial_steps": steps, "trials": tried}
+    return dataclasses.replace(searched, mixture=mixture, details=details, draws=draws)
 
 
 def _note(steps: int, losses: Sequence[float]) -> str:

@@ -42,6 +42,7 @@ __all__ = [
     "results_of",
     "run_epochs",
     "search_metrics",
+    "write_draws",
     "write_search",
 ]
 
@@ -71,7 +72,7 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     import matplotlib
 
     matplotlib.use("Agg")
-    from bydore_pyro.analysis import plot_posterior, plot_trajectory
+    from bydore_pyro.analysis import plot_trajectory
 
     corpus, trajectory = state.domains.corpus, trajectory_of(state)
     # A search by matching may have broken off before its first round.
@@ -92,13 +93,8 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     _write_lengths(lengths, options, state.domains, folder)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if posterior is not None:
-        folder.write_posterior("posterior.nc", posterior)
-        summary = domain_summary(posterior, mixture).to_csv(index_label="domain")
-        folder.write_text("summary.csv", summary)
         # The result of a search by matching is not the posterior's mean.
-        free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
-        marked = free if isinstance(state, MatchingSearch) else None
-        folder.write_figure("posterior.png", plot_posterior(posterior, marked))
+        write_draws(posterior, mixture, folder, mark=isinstance(state, MatchingSearch))
     rounds = None
     if isinstance(state, MatchingSearch) and measured:
         rounds = [one.step - 1 for one in state.rounds]
@@ -106,6 +102,29 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
     return Found(state, mixture, posterior, tuple(lengths))
+
+
+def write_draws(
+    posterior: arviz.InferenceData, mixture: Mixture, folder: RunFolder, *, mark: bool
+) -> None:
+    """Writes draws of the weights, their summary and picture.
+
+    Args:
+        posterior: The draws.
+        mixture: The result, with intervals.
+        folder: Where to.
+        mark: Whether the picture marks the result's weights, not the draws' means.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from bydore_pyro.analysis import plot_posterior
+
+    folder.write_posterior("posterior.nc", posterior)
+    summary = domain_summary(posterior, mixture).to_csv(index_label="domain")
+    folder.write_text("summary.csv", summary)
+    free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
+    folder.write_figure("posterior.png", plot_posterior(posterior, free if mark else None))
 
 
 def _write_lengths(

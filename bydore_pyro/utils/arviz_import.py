@@ -61,9 +61,10 @@ def hdi(posterior: arviz.InferenceData, variable: str, probability: float) -> xa
 
 def summary(posterior: arviz.InferenceData, variable: str, probability: float) -> pandas.DataFrame:
     """Returns `arviz.summary` of a variable, unrounded."""
-    return import_arviz().summary(
-        posterior, var_names=[variable], hdi_prob=probability, round_to="none"
-    )
+    with np.errstate(invalid="ignore"):  # a constant has no R-hat
+        return import_arviz().summary(
+            posterior, var_names=[variable], hdi_prob=probability, round_to="none"
+        )
 
 
 def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:

@@ -100,7 +100,7 @@ def test_authors_regressions_keep_their_mean_and_have_no_deviation() -> None:
     assert mixture.predicted_loss is not None
     assert mixture.predicted_loss["weights"] == (pytest.approx(optimum.loss), None)
     assert "probability" not in details["gain_over_prior"]
-    assert with_intervals(mixture, optimum) == mixture
+    assert with_intervals(mixture, optimum.weights_draws) == mixture
 
 
 def test_few_runs_are_told() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 
 from bydore_pyro.baselines.autoscale import probe_counts
 from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
@@ -37,6 +39,21 @@ def test_a_method_leaves_a_run_and_reports_it(
     assert {"versions", "commit", "peak_memory_megabytes"} <= set(metrics)
     assert (out / "trajectory.nc").is_file()
     assert resumed_options(out, "fit", FitOptions).fit.method == "doremi"
+
+
+def test_trials_leave_draws_of_their_weights(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    fit_command(arguments(text, out, "bydore_trials", "--budget", "24"))
+    mixture = Mixture.from_json(out / "mixture.json")
+    posterior = xarray.load_dataset(out / "posterior.nc", engine="h5netcdf", group="posterior")
+    drawn = posterior["w"]
+    assert dict(drawn.sizes) == {"chain": 4, "draw": 250, "domain": 3}
+    assert tuple(drawn["domain"].values) == mixture.names
+    np.testing.assert_allclose(drawn.sum("domain"), 1)
+    np.testing.assert_allclose(drawn.std(("chain", "draw")), mixture.standard_deviation)
+    with (out / "summary.csv").open() as file:
+        assert {row["domain"]: row["verdict"] for row in csv.DictReader(file)} == mixture.verdicts()
+    assert (out / "posterior.png").is_file()
 
 
 def test_a_run_is_continued_without_training_finished_proxies(

@@ -121,13 +121,13 @@ def arguments(store: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A comparison of two methods, one of which shares proxies out and one its batches."""
+    """A comparison of three methods, which share out their proxies, their batches, or both."""
     folder = tmp_path_factory.mktemp("compared")
     words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
     text = write_domains(folder / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
-    return ["--smoke", "--data", str(text), "--cache", str(folder / "cache"), "--budget", "6",
+    return ["--smoke", "--data", str(text), "--cache", str(folder / "cache"), "--budget", "24",
             "--targets", "case2", "--target_seeds", "1", "--evaluation_sequences", "16",
-            "--methods", "doremi", "bydore"]  # fmt: skip
+            "--methods", "doremi", "bydore", "bydore_trials"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_two_processes_compare_what_one_compares(
     files = [json.loads((folder / "results.json").read_text()) for folder in folders]
     one, two = (found["targets"]["case2"]["losses"] for found in files)
     both = set(one) & set(two)  # a pruned mixture may differ by its intervals' rounding
-    assert both >= {"doremi", "bydore"}
+    assert both >= {"doremi", "bydore", "bydore_trials"}
     for label in both:
         np.testing.assert_allclose(two[label], one[label], rtol=1e-3)
 

@@ -51,7 +51,13 @@ def test_the_trial_with_the_least_loss_is_the_result(text: Path, tmp_path: Path)
     assert f"{best['length']:g}: {best['loss']:.3f}" in found.mixture.notes[-1]
     assert len({str(one["weights"]) for one in trials}) > 1
     assert found.details["trial_steps"] == options.search.steps, "as long as a plain training"
-    assert found.mixture.hdi is None, "the search's intervals are those of another mixture"
+    assert found.draws is not None
+    assert found.mixture.hdi is not None
+    for weight, (low, high), drawn in zip(
+        found.mixture.weights, found.mixture.hdi, found.draws.T, strict=True
+    ):
+        assert 0 <= low <= weight <= high <= 1
+        assert ((low <= drawn) & (drawn <= high)).mean() > 0.9
 
 
 def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) -> None:
@@ -61,8 +67,9 @@ def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) ->
     alone = problem_of(options, domains, tmp_path / "proxies")
     fit_bydore(alone, options, tmp_path / "search")
     tried = problem_of(options, domains, tmp_path / "proxies")
-    fit_bydore_trials(tried, options, tmp_path / "search")
-    plain = 3 * (options.search.steps + tried.evaluation_steps())
+    found = fit_bydore_trials(tried, options, tmp_path / "search")
+    different = {str(trial["weights"]) for trial in found.details["trials"]}
+    plain = len(different) * (options.search.steps + tried.evaluation_steps())
     assert steps_spent(tried) - steps_spent(alone) == pytest.approx(plain, rel=0.01)
 
 
