@@ -147,9 +147,9 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         return text
     rows = []
     for label in (label for label in order if label in verdicts):
-        own = verdicts[label]
-        words = count_words(own[name]["word"] for name in own if name in targets)
-        cells = [str(Verdict(**own[name])) if name in own else "" for name in losses]
+        of = verdicts[label]
+        words = count_words(of[name]["word"] for name in of if name in targets)
+        cells = [str(Verdict(**of[name])) if name in of else "" for name in losses]
         rows.append([label, *cells, f"{words['win']}, {words['tie']}, {words['loss']}"])
     return (
         f"{text}\n=: level with {ours}. Bold: better.\n\n"
