@@ -28,7 +28,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from bydore_pyro.analysis import MOVES
-from bydore_pyro.core import corrected_draws, mixture_model
+from bydore_pyro.core import corrected_draws, mixture_model, shorter_step, shorter_step_draws
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import Options, begin_run, load_domains, results_of
@@ -41,11 +41,13 @@ are drawn from the prior, Dirichlet(1), or are sparse as in plants.py. The text 
 measured documents (but other sequences), or from other documents. It is taken in proportion to the
 shares, or by whole documents. One proxy is trained on equal weights, and the gradients of all text
 are sketched once at each of its checkpoints; the targets are drawn from these. The posteriors are
-sampled exactly, and for a few targets also by a guide, as in a search."""
+sampled exactly, and for a few targets also by a guide, as in a search. Beside them stand the
+projected draws of a whole step (`bydore fit --method bydore_trials`)."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
 SHOWN = (0.5, 0.8, 0.94)  # in the table
 DRAWS = 100  # of each chain
+PROJECTED = 400  # draws of a whole step
 SMOKE = {
     "domain_megabytes": 0.2,
     "validation_fraction": 0.5,
@@ -184,7 +186,9 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
     joint = joint_ranks(weights, torch.where(truth > 0, truth, drawn)).numpy()
     central = np.abs(2 * rank - 1)
     points = bands(len(targets))[0]
+    by_document = counting == COUNTINGS[0]
     return {
+        **({"whole_step": whole_step(targets)} if by_document else {}),
         "targets": len(targets),
         "sequences": float(np.mean([t.counts.sum() for t in targets])),
         "coverage": coverage,
@@ -202,9 +206,32 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
     }
 
 
-def covered(weights: Tensor, truth: Tensor, likely: Tensor, level: float) -> dict[str, float]:
+def whole_step(targets: Sequence[Target]) -> dict[str, Any]:
+    """Returns coverage and width of the projected draws of a whole step, as `cell_of`."""
+    found = [t.matchings[COUNTINGS[0]] for t in targets]
+    weights = torch.stack(
+        [
+            shorter_step_draws(one, t.rounds, 1.0, draws=PROJECTED)
+            for one, t in zip(found, targets, strict=True)
+        ]
+    )
+    optimum = torch.stack([shorter_step(one, 1.0) for one in found])
+    truth = torch.from_numpy(np.stack([t.truth for t in targets]))
+    low, high = intervals(weights, LEVELS[-1], to_bounds=False)
+    return {
+        "coverage": {
+            str(level): covered(weights, truth, optimum, level, to_bounds=False) for level in LEVELS
+        },
+        "width": (high - low).mean(),
+        "total_variation": (optimum - truth).abs().sum(1).mean() / 2,
+    }
+
+
+def covered(
+    weights: Tensor, truth: Tensor, likely: Tensor, level: float, *, to_bounds: bool = True
+) -> dict[str, float]:
     """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``."""
-    low, high = intervals(weights, level)
+    low, high = intervals(weights, level, to_bounds=to_bounds)
     inside = ((low <= truth) & (truth <= high)).double()
     stretched = (torch.minimum(low, likely) <= truth) & (truth <= torch.maximum(high, likely))
     published = stretched.double()
@@ -300,6 +327,22 @@ def results_table(results: Mapping[str, Any]) -> str:
             ]
         )
     text = markdown(header, rows)
+    header = ["shares", "text", "taken", *(f"{level:.0%}" for level in SHOWN), "shares above 0",
+              "shares of 0", "width", "TV"]  # fmt: skip
+    rows = []
+    for cell in results["cells"]:
+        if (step := cell.get("whole_step")) is not None:
+            levels = [step["coverage"][str(level)] for level in SHOWN]
+            above, zero = (levels[-1][f"of_shares_{which}"] for which in ("above_0", "of_0"))
+            told = (f"{at['published']:.1%} ± {at['error']:.1%}" for at in levels)
+            rows.append(
+                [
+                    *(cell[name] for name in ("kind", "regime", "design")),
+                    *(*told, f"{above:.1%}", "" if zero is None else f"{zero:.1%}"),
+                    *(f"{step[name]:.3f}" for name in ("width", "total_variation")),
+                ]
+            )
+    text += f"\nProjected draws of a whole step, by document:\n\n{markdown(header, rows)}"
     rows = results["guide"]["targets"]
     if not rows:
         return text

@@ -106,11 +106,13 @@ def split_r_hat(weights: Tensor) -> Tensor:
     return (((length - 1) / length * within + between) / within.clamp(min=1e-300)).sqrt()
 
 
-def intervals(weights: Tensor, probability: float) -> tuple[Tensor, Tensor]:
+def intervals(
+    weights: Tensor, probability: float, *, to_bounds: bool = True
+) -> tuple[Tensor, Tensor]:
     """Returns highest-density intervals of draws ``(N, D, K)`` in [0, 1]: ends ``(N, K)``.
 
     As `bydore_pyro.analysis.mixture_of` takes them: ArviZ's, and from 0 or to 1 where they begin or
-    end with the outermost draw.
+    end with the outermost draw. Without `to_bounds`, ArviZ's: of draws that can be 0 or 1.
     """
     ordered = weights.sort(1).values
     inside = math.floor(probability * weights.shape[1])
@@ -118,6 +120,8 @@ def intervals(weights: Tensor, probability: float) -> tuple[Tensor, Tensor]:
     narrowest = widths.argmin(1, keepdim=True)
     low = ordered.gather(1, narrowest).squeeze(1)
     high = ordered.gather(1, narrowest + inside).squeeze(1)
+    if not to_bounds:
+        return low, high
     low = torch.where(low <= ordered[:, 0], 0.0, low)
     return low, torch.where(high >= ordered[:, -1], 1.0, high)
 

@@ -34,6 +34,7 @@ class Target:
         matchings: By counting, the evidence of all rounds. With "shares known", which no search
             can do, the target's sequences scatter about the means of their domains, not about
             their common mean.
+        rounds: That "by document" and "by sequence" were matched from.
         moments: By counting, ``r'B^-1 r / K`` of the moments ``r = c - A p`` at the truth: about 1
             where ``B`` tells how large they are.
     """
@@ -44,6 +45,7 @@ class Target:
     shares: np.ndarray
     counts: np.ndarray
     matchings: Mapping[str, Matching]
+    rounds: Sequence[MeasuredRound]
     moments: Mapping[str, float]
 
     @property
@@ -227,7 +229,7 @@ def matched(
         COUNTINGS[1]: match(measured, by_document=False),
         COUNTINGS[2]: match([_about_own_domain(one, of) for one in measured]),
     }
-    target = Target(kind, regime, design, shares, counts, matchings, {})
+    target = Target(kind, regime, design, shares, counts, matchings, measured, {})
     truth = torch.from_numpy(target.truth)
     moments = {}
     for name, found in matchings.items():
