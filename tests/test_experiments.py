@@ -164,6 +164,11 @@ def test_calibration_in_smoke_size(
         assert at[-1] >= cell["coverage"]["0.94"]["unstretched"]
         assert cell["targets"] == 3
         assert cell["moments"] > 0
+        assert ("whole_step" in cell) == (cell["counting"] == "by document")
+        if "whole_step" in cell:
+            held = [one["published"] for one in cell["whole_step"]["coverage"].values()]
+            assert 0 <= held[0] <= held[-1] <= 1
+            assert 0 < cell["whole_step"]["width"] < 1
     (row,) = results["guide"]["targets"]
     assert row["corrected"]
     assert row["means"] < 0.3
