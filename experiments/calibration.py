@@ -47,7 +47,7 @@ projected draws of a whole step (`bydore fit --method bydore_trials`)."""
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
 SHOWN = (0.5, 0.8, 0.94)  # in the table
 DRAWS = 100  # of each chain
-PROJECTED = 400  # draws of a whole step
+PROJECTED = 400  # draws of a whole step, fewer than `bydore_trials` takes
 SMOKE = {
     "domain_megabytes": 0.2,
     "validation_fraction": 0.5,
@@ -211,8 +211,8 @@ def whole_step(targets: Sequence[Target]) -> dict[str, Any]:
     found = [t.matchings[COUNTINGS[0]] for t in targets]
     weights = torch.stack(
         [
-            shorter_step_draws(one, t.rounds, 1.0, draws=PROJECTED)
-            for one, t in zip(found, targets, strict=True)
+            shorter_step_draws(one, t.rounds, 1.0, draws=PROJECTED, seed=number)
+            for number, (one, t) in enumerate(zip(found, targets, strict=True))
         ]
     )
     optimum = torch.stack([shorter_step(one, 1.0) for one in found])
