@@ -72,7 +72,7 @@ def plot_posterior(
     axes.set_xlim(left=-0.01)
     axes.set_xlabel("weight (share of training tokens)")
     axes.set_title(
-        f"Posterior of the weights: median, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
+        f"Draws of the weights: median, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
     )
     return figure
 

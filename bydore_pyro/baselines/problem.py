@@ -194,8 +194,8 @@ class Fit:
         mixture: The weights.
         trajectory: The weights over the method's steps ``(steps, K)``, where it has any.
         details: What else is worth knowing, as plain values.
-        draws: Of the mixture ``(D, K)``, independent, where its uncertainty is known by them and
-            they lie nowhere else.
+        draws: Independent draws of the mixture ``(D, K)`` that its intervals come from, where they
+            are still to be written.
     """
 
     mixture: Mixture

@@ -86,9 +86,7 @@ class FinishedRun:
 
 
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
-    """Trains proxies, those that have not been finished before, and charges all to the problem.
-
-    Equal ones are trained and charged once.
+    """Trains those proxies that have not been finished before, and charges each different one once.
 
     One that a signal breaks off is kept, and gone on with when it is planned again.
 

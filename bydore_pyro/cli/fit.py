@@ -278,7 +278,7 @@ def _write_fit(
     epochs: Mapping[str, float] | None,
     fitted_to: str = "text",
 ) -> None:
-    """Writes mixture, metrics and trajectory; what a search left stays in its own folder."""
+    """Writes mixture, metrics, trajectory, draws; what a search left stays in its own folder."""
     path = found.trajectory
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if path is not None:

@@ -10,10 +10,10 @@ At ``rho = 1`` this is the match in the metric of the loss (``A``), close to tha
 (``A B^-1 A``). Towards ``rho = 0`` only the linear term is left: the one domain whose gradient goes
 furthest along the target's.
 
-What is measured of the optimum's condition are the moments ``c - A v``; their covariance ``B(v)``
-says how far ``c`` may be off. Draws of ``c`` give draws of the mixture: each is projected onto the
-simplex in the metric of the loss, as the measured one is. They contain no prior, and a domain
-without use has no weight in most of them.
+The optimum's condition is on the moments ``c - A v``. Their covariance ``B(v)`` says how far ``c``
+may be off. Draws of ``c`` give draws of the mixture: the unconstrained optimum of each is projected
+onto the simplex in the metric of the loss, as that of the measured ``c`` is. No prior pulls them
+off the bounds: a domain without use has weight 0 in about half of them, or in more.
 
 References:
     Dunson and Neelon (2003), Bayesian inference on order-constrained parameters in generalized
@@ -70,8 +70,8 @@ def shorter_step_draws(
     Args:
         matching: The evidence, with a scale above 0.
         rounds: Those that it was found from.
-        length: See `shorter_step`; as `effective`.
-        effective: See there.
+        length: ``rho``, in (0, 1], as in `shorter_step`.
+        effective: As in `shorter_step`.
         draws: Number of draws, ``D``.
         seed: Of the draws.
 

@@ -75,7 +75,7 @@ def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | Non
             bars.append((2, low, high))
         if name in record.draws:
             low, high = record.draws[name].lower, record.draws[name].upper
-            told += f"<br>half of the posterior {number(low)} to {number(high)}"
+            told += f"<br>half of the draws {number(low)} to {number(high)}"
             bars.append((7, low, high))
         for width, low, high in bars:
             ends = [low, (low + high) / 2, high]  # the middle can be pointed at as well

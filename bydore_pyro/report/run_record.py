@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What the draws of a posterior say of one weight: its quartiles, and the share of the draws
+    """What draws say of one weight: its quartiles, and the share of the draws
     above ``1 / K``."""
 
     lower: float
@@ -73,7 +73,7 @@ class RunRecord:
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        draws: Of the posterior, by domain.
+        draws: Of the weights, by domain.
         agreement: Of several seeds, by domain.
         seeds: The runs of several seeds.
         damaged: Files that are there and could not be read, with the reason.

@@ -325,7 +325,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         )
     if (record.path / "posterior.nc").is_file():
         path = repr(str(record.path / "posterior.nc"))
-        pairs.append(("The posterior in Python", f"import arviz as az; az.from_netcdf({path})"))
+        pairs.append(("The draws in Python", f"import arviz as az; az.from_netcdf({path})"))
     if record.method.startswith("bydore") and (record.path / "search").is_dir():
         nested = shlex.quote(str(record.path / "search"))
         pairs.append(("The search behind this fit", f"bydore report {nested}"))

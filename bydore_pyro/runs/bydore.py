@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -22,8 +21,9 @@ __all__ = ["bydore_steps", "fit_bydore", "fit_bydore_trials"]
 LENGTHS = (1.0, 0.5, 0.25)  # of a step that is tried, as shares of the match's
 SEARCH_SHARE = 0.55  # of the budget is for the search where trials are paid from it too
 DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
-# Draws of the result; of many domains fewer, because each costs an optimum (512 domains: 0.4 s).
-MANY, DRAWS, DRAWS_OF_MANY = 64, 1000, 200
+# Draws of the result, multiples of 4 for as many chains; of many domains fewer, because each costs
+# an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
+MANY, DRAWS, DRAWS_OF_MANY = 128, 1000, 200
 
 
 def bydore_steps(problem: Problem, options: Options) -> int:
@@ -82,8 +82,8 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     """Searches by matching, and tries steps of three lengths: a proxy is trained on each mixture.
 
     Which length is best is not in the gradients; see `bydore_pyro.core.shorter_step`. The mixture
-    whose proxy has the lowest loss on the target is returned, with draws of the mixture of that
-    length. Which length is best counts as known in them.
+    whose proxy has the lowest loss on the target is returned, with draws that take its length as
+    known.
 
     Raises:
         DataError: When the budget does not reach, or see `Problem.text_for`.
@@ -97,10 +97,11 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     steps = min(problem.steps, problem.steps_for("bydore_trials", runs))
     problem.text_for(steps)  # refused before the search, not after it
     searched, found = _searched(problem, options, folder, search_steps)
-    state = cast(MatchingSearch, found.state)
+    assert isinstance(found.state, MatchingSearch), "by the evidence"
+    rounds, matching = found.state.measured, found.state.matching
     effective = found.lengths[0].run.effective if found.lengths else None
     free = [
-        problem.mixture(shorter_step(state.matching, length, effective).numpy().round(DIGITS))
+        problem.mixture(shorter_step(matching, length, effective).numpy().round(DIGITS))
         for length in LENGTHS
     ]
     most = problem.most
@@ -114,12 +115,15 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     ]
     best = int(np.argmin(losses))
     draws = None
-    if state.matching.scale > 0:  # otherwise nothing is known, and the weights are uniform
+    if matching.scale > 0:  # otherwise nothing is known, and the weights are uniform
         count = DRAWS if len(problem.names) <= MANY else DRAWS_OF_MANY
-        evidence = (state.matching, state.measured, LENGTHS[best], effective)
+        evidence = (matching, rounds, LENGTHS[best], effective)
         draws = shorter_step_draws(*evidence, draws=count, seed=problem.seed).numpy()
+    mixture = with_intervals(free[best], draws)
+    if most is not None:
+        mixture = mixture.capped(most)
     notes = (*searched.mixture.notes, _note(steps, losses))
-    mixture = dataclasses.replace(with_intervals(free[best], draws), notes=notes)
+    mixture = dataclasses.replace(mixture, notes=notes)
     details = {**searched.details, "trial_steps": steps, "trials": tried}
     return dataclasses.replace(searched, mixture=mixture, details=details, draws=draws)
 

@@ -93,7 +93,7 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     _write_lengths(lengths, options, state.domains, folder)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if posterior is not None:
-        # The result of a search by matching is not the posterior's mean.
+        # By linear evidence the posterior's mean is the result.
         write_draws(posterior, mixture, folder, mark=isinstance(state, MatchingSearch))
     rounds = None
     if isinstance(state, MatchingSearch) and measured:

@@ -149,7 +149,9 @@ def test_intervals_of_trials_know_of_no_prior(tmp_path: Path) -> None:
         assert told in pages[0]
         assert told not in pages[1]
     assert "more than an equal share" in pages[1]
-    assert "for a step of the length that trials chose" in pages[1]
+    assert "for a step of the length that trials chose. The intervals show how far it" in pages[1]
+    for page in pages:
+        assert "An interval that does not hold its weight is stretched to it." in page
 
 
 def test_every_kind_of_run_has_its_page(tmp_path: Path) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from method_options import options_for
 from tiny import steps_spent
 
+from bydore_pyro.core.matching import Matching
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.runs.bydore import LENGTHS, bydore_steps, fit_bydore, fit_bydore_trials
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.methods import fit, problem_of
+from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.utils.errors import DataError
 
 
@@ -108,7 +113,30 @@ def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) 
     assert most is not None
     assert all(w <= most[name] + 1e-9 for name, w in found.mixture.as_dict().items())
     assert found.mixture.free_weights is not None
+    assert found.mixture.hdi is not None
+    for free, (low, high) in zip(found.mixture.free_weights, found.mixture.hdi, strict=True):
+        assert low <= free <= high, "the intervals are those of the free weights"
     assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
+
+
+def test_nothing_matched_is_nothing_known(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = options_for(text, "--budget", "24")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    fit_bydore(problem, options, tmp_path / "search")
+    matched = MatchingSearch.matching.fget
+    assert matched is not None
+
+    def nothing(state: MatchingSearch) -> Matching:
+        found = matched(state)
+        return dataclasses.replace(found, optimum=torch.zeros_like(found.optimum))
+
+    monkeypatch.setattr(MatchingSearch, "matching", property(nothing))
+    found = fit_bydore_trials(problem, options, tmp_path / "search")
+    np.testing.assert_allclose(found.mixture.weights, 1 / 3)
+    assert found.draws is None
+    assert found.mixture.hdi is None
 
 
 def test_trials_read_text_as_often_as_the_run_will(

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from searches import LINEAR, MATCHING, state_of
 
@@ -24,10 +25,12 @@ from bydore_pyro.runs.results import (
     results_of,
     run_epochs,
     search_metrics,
+    write_draws,
     write_search,
 )
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search, search_step
+from bydore_pyro.utils.arviz_import import inference_data
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.run_folder import RunFolder
 
@@ -136,3 +139,17 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
     assert found["learned"] == learned
     assert ("warning" in found) != learned
     assert json.loads(json.dumps(found)) == found
+
+
+def test_draws_that_are_all_equal_are_summed_up(tmp_path: Path) -> None:
+    """Of a corner: without a warning, and with a picture."""
+    draws = np.broadcast_to([1.0, 0.0, 0.0], (4, 250, 3))
+    posterior = inference_data({"w": draws}, {"w": ["domain"]}, {"domain": ["a", "b", "c"]})
+    mixture = Mixture(names=("a", "b", "c"), weights=(1, 0, 0), hdi=((1, 1), (0, 0), (0, 0)))
+    folder = RunFolder(tmp_path / "run")
+    write_draws(posterior, mixture, folder, mark=True)
+    summary = pandas.read_csv(folder.path / "summary.csv", index_col="domain")
+    assert summary["mean"].tolist() == [1, 0, 0]
+    assert summary["verdict"].tolist() == ["above", "below", "below"]
+    assert summary["r_hat"].isna().all()
+    assert (folder.path / "posterior.png").stat().st_size > 0
