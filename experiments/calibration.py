@@ -22,8 +22,9 @@ from calibration_posterior import (
     shares_below,
     split_r_hat,
 )
+from calibration_tables import results_table
 from calibration_targets import COUNTINGS, DESIGNS, KINDS, REGIMES, Target, split, targets_of
-from common import drawn_by, markdown, run_main
+from common import drawn_by, run_main
 from torch import Tensor
 from tqdm import tqdm
 
@@ -45,7 +46,6 @@ sampled exactly, and for a few targets also by a guide, as in a search. Beside t
 projected draws of a whole step (`bydore fit --method bydore_trials`)."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
-SHOWN = (0.5, 0.8, 0.94)  # in the table
 DRAWS = 100  # of each chain
 PROJECTED = 400  # draws of a whole step, fewer than `bydore_trials` takes
 SMOKE = {
@@ -292,69 +292,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.5g}") if value == value else None
     return value
-
-
-def results_table(results: Mapping[str, Any]) -> str:
-    """Returns the coverage as a Markdown table, and a line on the guide."""
-    header = ["shares", "text", "taken", "witnesses", *(f"{level:.0%}" for level in SHOWN),
-              "94%, unstretched", "shares above 0", "shares of 0", "width", "TV", "moments",
-              "ranks", "joint"]  # fmt: skip
-    rows = []
-    for cell in results["cells"]:
-        last = cell["coverage"][str(SHOWN[-1])]
-        rows.append(
-            [
-                cell["kind"],
-                cell["regime"],
-                cell["design"],
-                cell["counting"],
-                *(
-                    f"{at['published']:.1%} ± {at['error']:.1%}"
-                    for at in (cell["coverage"][str(level)] for level in SHOWN)
-                ),
-                f"{last['unstretched']:.1%}",
-                f"{last['of_shares_above_0']:.1%}",
-                "" if last["of_shares_of_0"] is None else f"{last['of_shares_of_0']:.1%}",
-                f"{cell['width']:.3f}",
-                f"{cell['total_variation']:.3f}",
-                f"{cell['moments']:.2f}",
-                f"{cell['ranks_within_bands']} of {len(results['domains'])}"
-                if cell["kind"] == KINDS[0]
-                else "",
-                ("yes" if cell["joint_ranks_within_bands"] else "no")
-                if cell["kind"] == KINDS[0]
-                else "",
-            ]
-        )
-    text = markdown(header, rows)
-    header = ["shares", "text", "taken", *(f"{level:.0%}" for level in SHOWN), "shares above 0",
-              "shares of 0", "width", "TV"]  # fmt: skip
-    rows = []
-    for cell in results["cells"]:
-        if (step := cell.get("whole_step")) is not None:
-            levels = [step["coverage"][str(level)] for level in SHOWN]
-            above, zero = (levels[-1][f"of_shares_{which}"] for which in ("above_0", "of_0"))
-            told = (f"{at['published']:.1%} ± {at['error']:.1%}" for at in levels)
-            rows.append(
-                [
-                    *(cell[name] for name in ("kind", "regime", "design")),
-                    *(*told, f"{above:.1%}", "" if zero is None else f"{zero:.1%}"),
-                    *(f"{step[name]:.3f}" for name in ("width", "total_variation")),
-                ]
-            )
-    text += f"\nProjected draws of a whole step, by document:\n\n{markdown(header, rows)}"
-    rows = results["guide"]["targets"]
-    if not rows:
-        return text
-    mean = {
-        name: np.mean([float(row[name]) for row in rows]) for name in rows[0] if name[0] in "cmd"
-    }
-    return (
-        f"{text}\nBy the guide, {len(rows)} targets, {mean['corrected']:.0%} corrected: means "
-        f"differ by {mean['means']:.2f} standard deviations, standard deviations are "
-        f"{mean['deviations']:.2f} of the exact ones, {mean['covered']:.1%} of the shares are "
-        f"covered, {mean['covered_exactly']:.1%} by exact draws.\n"
-    )
 
 
 if __name__ == "__main__":

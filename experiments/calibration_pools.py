@@ -101,10 +101,11 @@ def _sketch(
         if step not in paths or paths[step].exists():
             continue
         bar.set_description(f"sketching at step {step}")
-        sketches = {
-            side: {name: sketch(batch, "gradients")[0] for name, (batch, _) in rows.items()}
-            for side, rows in found.items()
-        }
+        with proxy.cost.part("gradients"):
+            sketches = {
+                side: {name: sketch(batch, "gradients")[0] for name, (batch, _) in rows.items()}
+                for side, rows in found.items()
+            }
         with appearing_file(paths[step]) as aside:
             torch.save(sketches, aside)
     return proxy.cost.report()["parts"]

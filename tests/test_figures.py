@@ -28,7 +28,6 @@ FIGURES = ROOT / "figures"
 RESULTS = FIGURES / "results"
 # What a file of results lacks, since when, and why.
 LACKING = {
-    "calibration.json": ({"cost"}, "2026-11-22: sketching counted no tokens, FLOPs and seconds"),
     "repetition/scarce.json": (
         {"cost"},
         "2026-11-23: it kept only the seconds of the fresh models",
