@@ -51,7 +51,7 @@ FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduli
 # Their experiments need tables or text from elsewhere, or hours, and are none of the study's.
 ELSEWHERE = {
     "adaptive_design": "adaptive.json",
-    "larger_models": "scales.json",
+    "larger_models": "scales_x16.json",
     "text_runs_out": "repetition",
 }
 RUNNING: list[subprocess.Popen[bytes]] = []

@@ -47,4 +47,4 @@ def draw(results: Mapping[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    figure_main(draw, "larger_models", "scales.json")
+    figure_main(draw, "larger_models", "scales_x16.json")
