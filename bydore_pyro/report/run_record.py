@@ -33,8 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What draws say of one weight: its quartiles, and the share of the draws
-    above ``1 / K``."""
+    """What draws say of one weight: its quartiles, and the share of the draws above ``1 / K``."""
 
     lower: float
     upper: float

@@ -97,7 +97,7 @@ def fit_bydore_trials(problem: Problem, options: Options, folder: Path) -> Fit:
     steps = min(problem.steps, problem.steps_for("bydore_trials", runs))
     problem.text_for(steps)  # refused before the search, not after it
     searched, found = _searched(problem, options, folder, search_steps)
-    assert isinstance(found.state, MatchingSearch), "by the evidence"
+    assert isinstance(found.state, MatchingSearch)  # as `init_search` makes of that evidence
     rounds, matching = found.state.measured, found.state.matching
     effective = found.lengths[0].run.effective if found.lengths else None
     free = [
