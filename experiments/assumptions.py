@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +75,8 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
     steps = measured_steps(options.search.steps)
     curves, cost = {}, Cost()
     for number, (label, weights) in enumerate(mixtures.items()):
-        noted = folder.path / "curves" / f"{number}.json"
-        if not noted.exists():
-            found = curve(options, domains.corpus, label, weights, steps)
-            folder.write_json(f"curves/{noted.name}", {"label": label, **found})
-        known = json.loads(noted.read_text(encoding="utf-8"))
+        compute = partial(curve, options, domains.corpus, label, weights, steps)
+        known = folder.once(f"curves/{number}.json", compute)
         curves[label] = known["losses"]
         cost.add(known["cost"])
     tokens = [step * options.batch_tokens for step in steps]

@@ -107,9 +107,7 @@ def calibration(options: CalibrationOptions, resume: Path | None) -> None:
     if resume is None:
         folder.write_config("calibration", options.as_dict(), tell)
     targets, documents = all_targets(options, domains, folder)
-    noted = folder.path / "cells.json"
-    if not noted.exists():
-        folder.write_json("cells.json", plain(cells_of(targets)))
+    counted = folder.once("cells.json", lambda: {"cells": plain(cells_of(targets))})
     count = options.calibration.targets
     results = {
         "domains": list(domains.names),
@@ -117,7 +115,7 @@ def calibration(options: CalibrationOptions, resume: Path | None) -> None:
         "targets": count,
         "levels": LEVELS,
         "bands": dict(zip(("points", "lower", "upper"), bands(count), strict=True)),
-        "cells": json.loads(noted.read_text(encoding="utf-8")),
+        **counted,
         "guide": by_guide(options, targets, options.calibration.by_guide),
     }
     results, cost = plain(results), Cost()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
+from functools import partial
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -29,7 +30,6 @@ from bydore_pyro.proxy import (
 )
 from bydore_pyro.runs import (
     SMOKE,
-    Found,
     Options,
     begin_run,
     domains_of,
@@ -290,20 +290,16 @@ def run_variants(
         folder.write_config(name, options.as_dict(), tell)
     results = {}
     for value in values:
-        noted = folder.path / value / "variant.json"
-        if not noted.exists():
-            config: Any = {option: value}
-            varied = dataclasses.replace(
-                options, search=dataclasses.replace(options.search, **config)
-            )
-            found = search_in(varied, corpus, folder.path / value, name)
-            folder.write_json(f"{value}/variant.json", variant_results(found))
-        results[value] = json.loads(noted.read_text(encoding="utf-8"))
+        config: Any = {option: value}
+        varied = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
+        compute = partial(variant_results, varied, corpus, folder.path / value, name)
+        results[value] = folder.once(f"{value}/variant.json", compute)
     return folder, results
 
 
-def variant_results(found: Found) -> dict[str, Any]:
-    """Returns what `run_variants` tells of one search."""
+def variant_results(options: Options, corpus: TokenStore, path: Path, name: str) -> dict[str, Any]:
+    """Returns what `run_variants` tells of one search, which it runs in a folder."""
+    found = search_in(options, corpus, path, name)
     state = found.state
     means = np.stack([record.mean for record in state.records])
     return {

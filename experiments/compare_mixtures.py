@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +87,15 @@ def fits(
     for label, method, single in labelled(own.compare.methods, target):
         # DoReMi has no target: its mixture serves every target of the same text.
         prefix = "all" if method == "doremi" and shared else plain
-        noted = folder.path / "fits" / f"{prefix}-{label.replace(' ', '-')}.json"
-        if not noted.exists():
+        other = {LINEAR: "-linear", TRIALS: "-trials"}.get(method, "")
+        place = folder.path / f"search-{plain}{other}"
+        chosen = dataclasses.replace(own, single=SingleConfig(single=single))
+        compute = partial(one_fit, chosen, corpus, folder, method, place)
+        fits = f"fits/{prefix}-{label.replace(' ', '-')}.json"
+        if not (folder.path / fits).exists():
             tell(f"{name}: {label}")
-            other = {LINEAR: "-linear", TRIALS: "-trials"}.get(method, "")
-            place = folder.path / f"search-{plain}{other}"
-            chosen = dataclasses.replace(own, single=SingleConfig(single=single))
-            folder.write_json(f"fits/{noted.name}", one_fit(chosen, corpus, folder, method, place))
+        found[label] = folder.once(fits, compute)
         processes(own).wait()  # until it is there for all processes
-        found[label] = json.loads(noted.read_text(encoding="utf-8"))
         if method == "bydore":
             search = folder.path / f"search-{plain}"
             weights = pruned(Mixture.from_json(search / "mixture.json"))

@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,16 +131,8 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
         folder.write_config("plants", options.as_dict(), tell)
     rows, cost = [], Cost()
     for number in options.plants.numbers:
-        noted = folder.path / f"plant-{number}" / "plant.json"
-        if not noted.exists():
-            row = (
-                one_plant(options, domains, noted.parent, number)
-                if known is None
-                else known[number]
-            )
-            row |= judged(options, domains, folder.path / "proxies", row)
-            folder.write_json(f"plant-{number}/plant.json", row)
-        rows.append(json.loads(noted.read_text(encoding="utf-8")))
+        compute = partial(judged_plant, options, domains, folder.path, number, known)
+        rows.append(folder.once(f"plant-{number}/plant.json", compute))
         if known is None:  # an earlier search costs nothing now
             cost.add(rows[-1]["search"]["parts"])
         cost.add(rows[-1]["cost_of_fresh_models"], prefix="fresh_")
@@ -168,6 +161,19 @@ def known_plants(config: PlantsConfig) -> dict[int, dict[str, Any]]:
         if number not in known:
             raise DataError(f"Expected plant {number} in {config.found}, found none")
     return {number: known[number] for number in config.numbers}
+
+
+def judged_plant(
+    options: PlantsOptions,
+    domains: Domains,
+    folder: Path,
+    number: int,
+    known: dict[int, dict[str, Any]] | None,
+) -> dict[str, Any]:
+    """Searches one plant, or takes an earlier search's row, and trains fresh models on it."""
+    path = folder / f"plant-{number}"
+    row = one_plant(options, domains, path, number) if known is None else known[number]
+    return row | judged(options, domains, folder / "proxies", row)
 
 
 def one_plant(options: PlantsOptions, domains: Domains, path: Path, number: int) -> dict[str, Any]:

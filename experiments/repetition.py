@@ -240,8 +240,8 @@ def fitted(
     """Returns what another method finds for a run of a length; noted in the folder."""
     method, repeats = row.removesuffix(REPEATING), row.endswith(REPEATING)
     by_length = repeats or method == "unimax"
-    noted = folder.path / "fits" / f"{row}{f'-{tokens:.12g}' if by_length else ''}.json"
-    if not noted.exists():
+
+    def compute() -> dict[str, Any]:
         budget = dataclasses.replace(options.budget, proxies_repeat=repeats)
         run = dataclasses.replace(options.run, target_tokens=[tokens])
         own = dataclasses.replace(options, run=run, budget=budget)
@@ -249,9 +249,10 @@ def fitted(
         problem = problem_of(own, domains, folder.path / "proxies")
         tell(f"{row}: a run of {tokens:,.0f} tokens")
         found = fit(method, problem, own, folder.path / f"search-{row}").mixture.as_dict()
-        content = {"weights": found, "cost": problem.cost.report()}
-        folder.write_json(f"fits/{noted.name}", content)
-    return json.loads(noted.read_text(encoding="utf-8"))["weights"]
+        return {"weights": found, "cost": problem.cost.report()}
+
+    name = f"{row}{f'-{tokens:.12g}' if by_length else ''}.json"
+    return folder.once(f"fits/{name}", compute)["weights"]
 
 
 def cost_of_mixtures(folder: Path) -> Cost:

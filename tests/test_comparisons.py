@@ -177,7 +177,7 @@ def test_scales_judges_the_mixtures_of_a_comparison_on_larger_models(
     assert found["sizes"][larger]["tokens"] == 6 * 8 * 32
     assert found["sizes"][larger]["learning_rate"] == 6e-3 / 2, "twice as wide as the small one"
     draw("larger_models", out)
-    kept = {path: path.stat().st_mtime_ns for path in out.glob("proxies/*/run.json")}
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("proxies/*/tree.json")}
     assert len(kept) == len(of[larger])
     again = run_here("scales", "--resume", str(out))
     assert again.stdout == done.stdout

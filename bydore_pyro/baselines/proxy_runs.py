@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,14 @@ from torch import Tensor
 from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.data import SequenceStream
 from bydore_pyro.proxy import Parallel, Proxy, kept_on_signal, train_on_mixture
-from bydore_pyro.utils import DataError, NonFiniteError, RunFolderError, appearing_folder
+from bydore_pyro.utils import (
+    DataError,
+    NonFiniteError,
+    appearing_folder,
+    read_tree,
+    set_aside,
+    write_tree,
+)
 
 __all__ = [
     "FinishedRun",
@@ -32,7 +40,7 @@ __all__ = [
     "train_runs",
 ]
 
-FORMAT = "bydore_pyro.proxy_run/1"
+FORMAT = "bydore_pyro.proxy_run/2"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
 PARTS = ("train", "evaluate")
 
@@ -80,9 +88,8 @@ class FinishedRun:
 
     def token_losses(self) -> dict[str, np.ndarray]:
         """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""
-        from safetensors.numpy import load_file
-
-        return load_file(self.folder / "tokens.safetensors")
+        tokens = read_tree(self.folder)[1]["tokens"]
+        return {name: losses.numpy() for name, losses in tokens.items()}
 
 
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
@@ -102,25 +109,42 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     Raises:
         Interrupted: When a signal asked for the end.
         NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
-        RunFolderError: When a remembered run is damaged.
+
+    Warns:
+        UserWarning: When a remembered proxy is damaged or not the planned one: it is set aside and
+            trained again.
     """
     from tqdm import tqdm
 
     parallel = Parallel(cpu=problem.device.type == "cpu")
-    places = [_folder(problem, run) for run in planned]
+    plans = {_place(problem, run): run for run in planned}
+    found: dict[Path, FinishedRun] = {}
+    own = []
     # Shared out before it is seen what is missing: the other processes may be at work already.
-    shares = list(dict(zip(places, planned, strict=True)).items())[parallel.index :: parallel.count]
-    own = [(place, run) for place, run in shares if not place.exists()]
+    for place, run in list(plans.items())[parallel.index :: parallel.count]:
+        try:
+            found[place] = _read(problem, run)
+        except FileNotFoundError:
+            own.append((place, run))
+        except ValueError as error:
+            aside = set_aside(place).name
+            warnings.warn(
+                f"the proxy {place} is set aside as {aside} and trained again: {error}",
+                stacklevel=2,
+            )
+            own.append((place, run))
     total = sum(run.steps for _, run in own)
     with tqdm(total=total, desc=label, unit="step", mininterval=0.5, disable=not own) as bar:
         for number, (place, run) in enumerate(own):
             bar.set_postfix_str(f"proxy {number + 1} of {len(own)}", refresh=False)
             _train(problem, run, place, bar.update)
     parallel.wait()
-    finished = {place: _read(place) for place in places}
-    for done in finished.values():
+    for place, run in plans.items():
+        if place not in found:
+            found[place] = _read(problem, run)
+    for done in found.values():
         problem.cost.add(done.cost)
-    return [finished[place] for place in places]
+    return [found[_place(problem, run)] for run in planned]
 
 
 def train_mixtures(
@@ -182,10 +206,8 @@ def load_model(
         seed: Of the run.
         parallel: The processes that share its batches; this one alone when None.
     """
-    from safetensors.torch import load_file
-
     proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=parallel)
-    proxy.model.load_state_dict(load_file(run.folder / "model.safetensors"))
+    proxy.model.load_state_dict(read_tree(run.folder)[1]["model"])
     return proxy
 
 
@@ -210,17 +232,15 @@ def held_out_sequences(problem: Problem, name: str) -> Tensor:
     return torch.from_numpy(stream.read(0, count).astype(np.int64)).to(problem.device)
 
 
-def _folder(problem: Problem, run: PlannedRun) -> Path:
-    """The run's folder, named by the hash of all that its result depends on."""
+def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
+    """All that a run's result depends on, plain values."""
     proxy = dataclasses.asdict(problem.proxy)
     for name in ("liger", "torch_compile"):  # how it is computed, not what
         del proxy[name]
     own = {**dataclasses.asdict(run), "weights": list(run.weights.items())}
-    if run.text is None:
-        del own["text"]  # it is named as before there were cut ones
-    else:
+    if run.text is not None:
         own["text"] = sorted(run.text.items())
-    identity = {
+    return {
         "format": FORMAT,
         "corpus": problem.corpus.sha256,
         "model": problem.model_config,
@@ -229,16 +249,18 @@ def _folder(problem: Problem, run: PlannedRun) -> Path:
         "held_out": [problem.validation_sequences, *problem.evaluated],
         "run": own,
     }
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    return problem.runs / digest[:24]
+
+
+def _place(problem: Problem, run: PlannedRun) -> Path:
+    """The run's folder, named by the hash of its identity."""
+    text = json.dumps(_identity(problem, run), sort_keys=True)
+    return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _train(
     problem: Problem, run: PlannedRun, place: Path, advance: Callable[[int], object]
 ) -> None:
     """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
-    from safetensors.torch import save_file
-
     model = problem.build(run.seed)
     warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
@@ -267,30 +289,26 @@ def _train(
                 "--learning_rate may help"
             )
     with appearing_folder(place, first_wins=True) as aside:
-        if run.keep_tokens:
-            save_file({n: v.contiguous() for n, v in losses.items()}, aside / "tokens.safetensors")
-        if run.keep_model:
-            state = {n: t.contiguous() for n, t in model.state_dict().items()}
-            save_file(state, aside / "model.safetensors")
         content = {
-            "format": FORMAT,
-            "weights": dict(run.weights),
-            "steps": run.steps,
-            "seed": run.seed,
             "losses": means,
             "cost": {part: proxy.cost.report()["parts"][part] for part in PARTS},
+            "tokens": losses if run.keep_tokens else {},
+            "model": dict(model.state_dict()) if run.keep_model else {},
         }
-        (aside / "run.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        write_tree(aside, content, _identity(problem, run))
 
 
-def _read(folder: Path) -> FinishedRun:
-    path = folder / "run.json"
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        losses = {name: float(loss) for name, loss in content["losses"].items()}
-        cost = {part: dict(content["cost"][part]) for part in PARTS}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunFolderError(
-            f"Expected a finished proxy, found {path}: {error}; delete {folder} to train it again"
-        ) from None
-    return FinishedRun(folder=folder, losses=losses, cost=cost)
+def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
+    """Reads a run that was finished before.
+
+    Raises:
+        FileNotFoundError: When it was not.
+        ValueError: When it is damaged, or another than its place says.
+    """
+    place = _place(problem, run)
+    if not place.exists():
+        raise FileNotFoundError(place)
+    header, content = read_tree(place)
+    if header != json.loads(json.dumps(_identity(problem, run))):
+        raise ValueError("Expected the proxy that was planned, found another")
+    return FinishedRun(folder=place, losses=content["losses"], cost=content["cost"])

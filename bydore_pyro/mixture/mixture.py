@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, unique_keys
+from bydore_pyro.utils import DataError, content_hash, unique_keys
 
 __all__ = ["Mixture", "total_variation", "within_caps"]
 
@@ -259,6 +259,11 @@ class Mixture:
             "notes": list(self.notes),
         }
         return json.dumps(content, indent=2)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all that the mixture says."""
+        return content_hash(self.to_json())
 
     @classmethod
     def from_json(cls, path: Path) -> Mixture:

@@ -21,6 +21,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,9 @@ def mixture_for(folder: Path, tokens: float) -> Mixture:
         tokens: One of its lengths.
 
     Raises:
-        DataError: When it has no such length; it names those that it has.
+        DataError: When it has no such length; it names those that it has. When the run was stopped.
     """
+    _require_finished(folder)
     path = folder / length_file(tokens)
     if not path.is_file():
         found = sorted(
@@ -116,8 +118,7 @@ def read_mixture(path: Path) -> Mixture:
         UserWarning: When the weights did not sum to 1 and were normalised.
     """
     if path.is_dir():
-        if not (path / "mixture.json").is_file():
-            raise DataError(f"Expected a finished run in {path}, found no mixture.json")
+        _require_finished(path)
         path = path / "mixture.json"
     try:
         content = _read(path)
@@ -132,6 +133,20 @@ def read_mixture(path: Path) -> Mixture:
             f"Expected weights of domains in {path}, found: {one_line(error)}"
         ) from error
     return Mixture.from_content(found, path)
+
+
+def _require_finished(folder: Path) -> None:
+    """Refuses the folder of a run that has no weights, or that was stopped before its end."""
+    metrics: Any = None
+    with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    if isinstance(metrics, dict) and (reason := metrics.get("stopped")):
+        raise DataError(
+            f"Expected a finished run in {folder}, found one that stopped after "
+            f"{metrics.get('steps')} steps ({one_line(reason)}): --resume {folder} ends it"
+        )
+    if not any(folder.glob("mixture*.json")):
+        raise DataError(f"Expected a finished run in {folder}, found no mixture.json")
 
 
 def _read(path: Path) -> bytes:

@@ -44,6 +44,7 @@ __all__ = [
     "search_metrics",
     "write_draws",
     "write_search",
+    "write_trajectory",
 ]
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
@@ -68,22 +69,16 @@ class Found:
 
 
 def write_search(state: SearchState, options: Options, folder: RunFolder) -> Found:
-    """Writes mixture, trajectory and pictures; of a posterior its draws and their summary too."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from bydore_pyro.analysis import plot_trajectory
-
-    corpus, trajectory = state.domains.corpus, trajectory_of(state)
-    # A search by matching may have broken off before its first round.
-    measured = not isinstance(state, MatchingSearch) or bool(state.rounds)
+    """Writes what a finished search found: mixture, trajectory and pictures; of a posterior its
+    draws and their summary too."""
+    corpus = state.domains.corpus
     lengths: list[LengthFound] = []
-    if isinstance(state, MatchingSearch) and measured:
+    if isinstance(state, MatchingSearch):
         lengths = lengths_found(state, options)
     if lengths:
         mixture, posterior = lengths[0].mixture, lengths[0].posterior
     else:
-        posterior = posterior_of(state) if measured and state.config.learner == "bayesian" else None
+        posterior = posterior_of(state) if state.config.learner == "bayesian" else None
         mixture = mixture_of(
             state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
         )
@@ -95,13 +90,24 @@ def write_search(state: SearchState, options: Options, folder: RunFolder) -> Fou
     if posterior is not None:
         # By linear evidence the posterior's mean is the result.
         write_draws(posterior, mixture, folder, mark=isinstance(state, MatchingSearch))
+    write_trajectory(state, folder)
+    return Found(state, mixture, posterior, tuple(lengths))
+
+
+def write_trajectory(state: SearchState, folder: RunFolder) -> None:
+    """Writes the steps so far, at least one, and their picture; by matching the rounds too."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from bydore_pyro.analysis import plot_trajectory
+
     rounds = None
-    if isinstance(state, MatchingSearch) and measured:
+    if isinstance(state, MatchingSearch) and state.rounds:
         rounds = [one.step - 1 for one in state.rounds]
         folder.write_dataset("rounds.nc", rounds_of(state))
+    trajectory = trajectory_of(state)
     folder.write_dataset("trajectory.nc", trajectory)
     folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
-    return Found(state, mixture, posterior, tuple(lengths))
 
 
 def write_draws(
@@ -216,6 +222,7 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     means = np.stack([record.mean for record in state.records])
     metrics: dict[str, Any] = {
         "seed": options.run.seed,
+        "mixture_sha256": found.mixture.sha256,
         "steps": len(state.records),
         "search": state.proxy.cost.report(),
         "jitter_second_half": jitter(means[len(means) // 2 :]),

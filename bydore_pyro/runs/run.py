@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs.inputs import language_model, processes, search_domains
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.results import Found, learning_of, search_metrics, write_search
+from bydore_pyro.runs.results import (
+    Found,
+    learning_of,
+    search_metrics,
+    write_search,
+    write_trajectory,
+)
 from bydore_pyro.search import (
     MatchingSearch,
     SearchState,
@@ -75,7 +82,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
 def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> Found:
     """Runs the search behind a progress bar, with checkpoints, and writes what it found.
 
-    Where it breaks off, what it found until then is written too, and the run can be continued.
+    Where it breaks off, the steps until then are written, no mixture, and the run can be continued.
 
     Raises:
         DataError: When the tokens change while they are read.
@@ -107,7 +114,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
         return_freed_memory()
     except (Exception, KeyboardInterrupt) as error:
         try:
-            _write_broken_off(state, options, folder, error)
+            _write_broken_off(state, folder, error)
         finally:
             if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
                 proxy.parallel.wait()
@@ -160,10 +167,8 @@ def _round_is_next(state: SearchState) -> bool:
     return len(state.records) + 1 in rounds
 
 
-def _write_broken_off(
-    state: SearchState, options: Options, folder: RunFolder, error: BaseException
-) -> None:
-    """Tells where the run can be gone on from, and writes what was found until then."""
+def _write_broken_off(state: SearchState, folder: RunFolder, error: BaseException) -> None:
+    """Tells where the run can be gone on from, and writes the steps until then, but no mixture."""
     if not folder.writes:
         return
     done = len(state.records)
@@ -174,12 +179,12 @@ def _write_broken_off(
         saved = path.is_dir()
         if saved:
             tell(f"Saved {path}. Go on with --resume {folder.path}")
-        # A kill may follow soon, and what was found so far is found again.
+        # A kill may follow soon, and the steps so far are in the checkpoint.
         if state.is_done or (saved and not error.asked_by_hand):
             return
     if state.records:
-        write_search(state, options, folder)
-        tell(f"The {done} steps before it are in {folder.path}")
+        write_trajectory(state, folder)
+        tell(f"The {done} steps before it are in {folder.path / 'trajectory.nc'}")
 
 
 @contextmanager
@@ -254,8 +259,10 @@ def search_in(options: Options, corpus: TokenStore, path: Path, name: str) -> Fo
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a search that has run to its end."""
+    """Whether a folder holds a search that has run to its end, with the mixture that it wrote."""
     try:
-        return "stopped" not in json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        mixture = Mixture.from_json(folder / "mixture.json")
+        return "stopped" not in metrics and metrics["mixture_sha256"] == mixture.sha256
+    except (OSError, ValueError, TypeError, KeyError):
         return False

@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.files import appearing_file
+from bydore_pyro.utils.files import appearing_file, content_hash
 from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 
 if TYPE_CHECKING:
@@ -97,6 +99,27 @@ class RunFolder:
     def write_json(self, name: str, content: Any) -> None:
         """Writes plain values as JSON; NaN and infinity are refused."""
         self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """Returns what is computed, or what an earlier call wrote to a file of that name.
+
+        The file holds a hash of its content. One that was changed is computed again, with a
+        warning.
+
+        Args:
+            name: Of the JSON file.
+            compute: Returns plain values.
+        """
+        path = self.path / name
+        if path.exists():
+            with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+                if found.pop("sha256") == content_hash(found):
+                    return found
+            warnings.warn(f"{path} was changed: it is computed again", stacklevel=2)
+        content = json.loads(json.dumps(compute(), allow_nan=False))
+        self.write_json(name, {**content, "sha256": content_hash(content)})
+        return content
 
     def write_config(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]

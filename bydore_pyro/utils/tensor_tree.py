@@ -89,10 +89,10 @@ def _thawed(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if not isinstance(value, list):
         return value
     kind, content = value
-    if kind == "tensor":
-        return tensors[content]
-    if kind == "array":
-        return tensors[content].numpy()
+    if kind in ("tensor", "array"):
+        # A copy lies where torch lays its own: sums of products depend on the address modulo 16.
+        copy = tensors[content].clone()
+        return copy if kind == "tensor" else copy.numpy()
     if kind == "dict":
         return {key: _thawed(v, tensors) for key, v in content}
     values = [_thawed(v, tensors) for v in content]

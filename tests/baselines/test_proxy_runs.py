@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,6 @@ from bydore_pyro.baselines.mde import MDEConfig, fit_mde
 from bydore_pyro.baselines.mixmin import MixMinConfig, fit_mixmin
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import (
-    FinishedRun,
     PlannedRun,
     held_out_sequences,
     load_model,
@@ -28,7 +27,7 @@ from bydore_pyro.proxy.cost import Cost
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.methods import REPEATING
-from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 
 def planned(name: str, **more: object) -> PlannedRun:
@@ -50,11 +49,11 @@ def test_finished_runs_are_shared_and_charged_to_each(corpus: TokenStore, tmp_pa
     first, second = make_problem(corpus, tmp_path), make_problem(corpus, tmp_path)
     runs = [planned("birds"), planned("digits")]
     before = train_runs(first, runs, "x")
-    stamps = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("run.json")}
+    stamps = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("tree.json")}
     assert len(stamps) == 2
     after = train_runs(second, [*runs, runs[0]], "x")
     assert after == [*before, before[0]], "equal ones are one, and charged once"
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("run.json")} == stamps
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("tree.json")} == stamps
     assert second.cost.report() == first.cost.report()
     assert (
         first.cost.report()["tokens"] == 2 * (10 * 8 + len(held_out_sequences(first, "birds"))) * 32
@@ -147,13 +146,41 @@ def test_a_sweep_that_breaks_off_keeps_what_it_has(
     ]
 
 
-def test_a_damaged_run_is_refused_by_name(problem: Problem) -> None:
-    (run,) = train_runs(problem, [planned("birds")], "x")
-    assert isinstance(run, FinishedRun)
-    for damage in ("{", "[]", json.dumps({"losses": {"birds": "x"}, "cost": {}})):
-        (run.folder / "run.json").write_text(damage)
-        with pytest.raises(RunFolderError, match=f"delete {run.folder} to train it again"):
-            train_runs(problem, [planned("birds")], "x")
+def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Problem) -> None:
+    """Edited losses, NaN, flipped bits and another proxy's folder: none of them is believed."""
+    runs = [planned("birds", keep_tokens=True), planned("greek", keep_tokens=True)]
+    first, second = train_runs(problem, runs, "x")
+    tree, tensors = first.folder / "tree.json", first.folder / "tensors.safetensors"
+
+    def edit(old: str, new: str) -> None:
+        text = tree.read_text()
+        assert old in text
+        tree.write_text(text.replace(old, new))
+
+    def flip() -> None:
+        content = bytearray(tensors.read_bytes())
+        content[-5] ^= 1
+        tensors.write_bytes(content)
+
+    def exchange() -> None:
+        shutil.copytree(second.folder, first.folder, dirs_exist_ok=True)
+
+    loss = repr(first.losses["birds"])
+    damages = [
+        lambda: edit(loss, repr(first.losses["birds"] / 10)),
+        lambda: edit(loss, "NaN"),
+        lambda: tree.write_text("{"),
+        lambda: tree.unlink(),
+        flip,
+        exchange,
+    ]
+    for number, damage in enumerate(damages):
+        damage()
+        with pytest.warns(UserWarning, match=f"{first.folder} is set aside as refused-"):
+            again = train_runs(problem, runs, "x")
+        assert [run.losses for run in again] == [first.losses, second.losses]
+        refused = list(problem.runs.glob("refused-*"))
+        assert len(refused) == number + 1, "kept, to be looked at"
 
 
 def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:

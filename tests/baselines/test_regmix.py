@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from bydore_pyro.baselines.simulated_optimum import (
 )
 from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.tensor_tree import read_tree
 
 PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
 
@@ -52,7 +52,7 @@ def test_adaptive_proxies_keep_caps_and_the_budget(problem: Problem) -> None:
     found = fit_regmix(capped, config)
     told = found.details["adaptive"]
     assert found.details["proxies"] == 4 + told["runs"] == 9, told
-    runs = [json.loads(path.read_text())["weights"] for path in problem.runs.glob("*/run.json")]
+    runs = [dict(read_tree(path)[0]["run"]["weights"]) for path in problem.runs.iterdir()]
     assert sum(max(weights.values()) <= 0.6 + 1e-9 for weights in runs) >= 5
     spent = steps_spent(capped)
     assert 0.9 * 800 < spent <= 800

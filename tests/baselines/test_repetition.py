@@ -93,9 +93,9 @@ def test_trainings_are_those_of_the_plan_and_are_charged_once(
     trained = problem.cost.report()["parts"]["train"]["tokens"]
     assert trained == 2 * 2 * sum(plan) * 2 * 32
     again = make_problem(corpus, tmp_path, steps=19, batch_sequences=2)
-    stamps = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("run.json")}
+    stamps = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("tree.json")}
     pandas.testing.assert_frame_equal(measure_readings(again, config), readings)
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("run.json")} == stamps
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("tree.json")} == stamps
     assert again.cost.report() == problem.cost.report()
     assert isinstance(fit_repetition(readings), RepetitionLaw)
 

@@ -66,13 +66,13 @@ def test_a_run_is_continued_without_training_finished_proxies(
     told = metrics["details"]["adaptive"]["told"]
     assert told in capsys.readouterr().err
     (out / "metrics.json").unlink()
-    stamps = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")}
+    stamps = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("tree.json")}
     assert len(stamps) == metrics["details"]["proxies"] == 9, told
     before = (out / "mixture.json").read_bytes()
     last = max(stamps, key=lambda path: stamps[path])
     shutil.rmtree(last.parent)
     fit_command(["--resume", str(out)])
-    after = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("run.json")}
+    after = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("tree.json")}
     assert after.keys() == stamps.keys()
     assert [path for path, stamp in after.items() if stamp != stamps[path]] == [last]
     assert (out / "mixture.json").read_bytes() == before

@@ -31,7 +31,7 @@ def test_it_leaves_the_constant_and_what_it_cost_and_goes_on(
     assert content["config"]["repetition"]["readings"] == [1, 2, 4, 8]
     assert (out / "repetition.png").stat().st_size > 10_000
     (out / "repetition.json").unlink()
-    first, *others = sorted((out / "proxies").glob("*/run.json"))
+    first, *others = sorted((out / "proxies").glob("*/tree.json"))
     stamps = {p: p.stat().st_mtime_ns for p in others}
     for file in first.parent.iterdir():
         file.unlink()

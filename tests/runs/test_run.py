@@ -21,6 +21,7 @@ from tiny import folder_content
 import bydore_pyro.search.search
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.mixture import mixture_from
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
@@ -29,7 +30,7 @@ from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.arviz_import import import_arviz
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 from bydore_pyro.utils.tensor_tree import write_tree
 
@@ -217,7 +218,11 @@ def test_a_signal_saves_once_and_says_where(
     assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
     assert not is_finished(out)
     by_hand = number == signal.SIGINT
-    assert (out / "mixture.json").exists() == by_hand, "a scheduler kills soon"
+    assert (out / "trajectory.nc").exists() == by_hand, "a scheduler kills soon"
+    assert not list(out.glob("mixture*.json"))
+    told = rf"found one that stopped after {step} steps \({last}\): --resume {out} ends it"
+    with pytest.raises(DataError, match=told):
+        mixture_from(str(out))  # as export and train read it
     main(["search", "--resume", str(out)])
     assert f"going on from {saved}" in capfd.readouterr().err
     assert is_finished(out)
@@ -307,6 +312,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(
     assert broken_off(arguments(store, out), 2, full, monkeypatch) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"bydore search: error: No space left on device: {out}"
+    with pytest.raises(DataError, match="found one that stopped after"):
+        mixture_from(str(out))
     main(["search", "--resume", str(out)])
     assert "going on from" in capsys.readouterr().err
     assert_same(results(whole), results(out))
