@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from bydore_pyro.data import TokenStore, cut_store, with_validation_file
 from bydore_pyro.runs import Options, load_domains
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, Tokens
 
 T = TypeVar("T", bound=Options)
 WITHHELD = "withheld:"  # before a domain's name: that domain is the target, and not trained on
@@ -107,7 +107,7 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     """
     tokens = options.run.target_tokens
     if target.scarce is not None:
-        tokens = [float(options.search.steps * options.batch_tokens)]
+        tokens = [Tokens(options.search.steps * options.batch_tokens)]
         most = target.scarce * options.run.sequence_length
         corpus = cut_store(corpus, dict.fromkeys(target.validation, most))
     if target.file is not None and not set(target.validation) <= set(corpus.names):

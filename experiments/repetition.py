@@ -16,7 +16,7 @@ from compare_tables import leading
 from compare_targets import target_named
 
 from bydore_pyro.data import Domains, TokenStore, cut_store
-from bydore_pyro.mixture import Mixture, mixture_for
+from bydore_pyro.mixture import Mixture, exactly, mixture_for
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     MethodOptions,
@@ -29,7 +29,7 @@ from bydore_pyro.runs import (
     results_of,
     search_in,
 )
-from bydore_pyro.utils import RunFolder, option, require_fields, tell
+from bydore_pyro.utils import RunFolder, Tokens, option, require_fields, tell
 
 ABOUT = """Cut the text of a target's domains, find mixtures for runs that read this text several
 times, and train fresh models of that length on each. The mixtures are: the target's own shares, the
@@ -203,7 +203,7 @@ def found_mixtures(
             weights = Mixture.from_json(place / "mixture.json").as_dict()
             found[row] = dict.fromkeys(lengths, weights)
         elif row in ("matching", "effective", "caps"):
-            run = dataclasses.replace(options.run, target_tokens=list(lengths))
+            run = dataclasses.replace(options.run, target_tokens=[*map(Tokens, lengths)])
             place = searched(dataclasses.replace(options, run=run), corpus, folder, "matching")
             found[row] = {n: matched(row, place, domains, n) for n in lengths}
         else:
@@ -243,7 +243,7 @@ def fitted(
 
     def compute() -> dict[str, Any]:
         budget = dataclasses.replace(options.budget, proxies_repeat=repeats)
-        run = dataclasses.replace(options.run, target_tokens=[tokens])
+        run = dataclasses.replace(options.run, target_tokens=[Tokens(tokens)])
         own = dataclasses.replace(options, run=run, budget=budget)
         domains = domains_of(own, corpus, own.run.seed)
         problem = problem_of(own, domains, folder.path / "proxies")
@@ -251,7 +251,7 @@ def fitted(
         found = fit(method, problem, own, folder.path / f"search-{row}").mixture.as_dict()
         return {"weights": found, "cost": problem.cost.report()}
 
-    name = f"{row}{f'-{tokens:.12g}' if by_length else ''}.json"
+    name = f"{row}{f'-{exactly(tokens)}' if by_length else ''}.json"
     return folder.once(f"fits/{name}", compute)["weights"]
 
 

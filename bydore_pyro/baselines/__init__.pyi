@@ -54,6 +54,7 @@ from .repetition import up_to as up_to
 from .runs_table import RunsTable as RunsTable
 from .runs_table import next_table as next_table
 from .runs_table import read_runs as read_runs
+from .scale_up import FEWEST_LARGE as FEWEST_LARGE
 from .scale_up import ScaledUp as ScaledUp
 from .scale_up import scale_up as scale_up
 from .simulated_optimum import BEST as BEST

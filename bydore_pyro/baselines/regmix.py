@@ -265,9 +265,10 @@ def check_runs(table: RunsTable, target: str, fewer_than_domains: bool) -> None:
     """Refuses runs that a regression cannot be fitted to in earnest.
 
     Raises:
-        DataError: When they are fewer than the domains, unless that is asked for, or copies of a
-            run have conflicting losses.
+        DataError: When they are fewer than the domains, unless that is asked for, copies of a run
+            have conflicting losses, or the losses are all equal or too large to be squared.
     """
+    table.check_losses(target)
     count = len(table.runs)
     if not fewer_than_domains and few_runs(count, len(table.domains)):
         raise DataError(

@@ -22,6 +22,7 @@ __all__ = ["RunsTable", "next_table", "on_simplex", "read_runs", "table_columns"
 
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
+LARGEST = 1e100
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # as far, nobody is told
 
@@ -59,6 +60,19 @@ class RunsTable:
                 f"Expected one of the targets {', '.join(self.targets)}, found '{target}'"
             )
         return self.losses[:, self.targets.index(target)]
+
+    def check_losses(self, target: str) -> None:
+        """Refuses losses of a target from which nothing can be learned.
+
+        Raises:
+            DataError: When they are all equal, or too large to be squared.
+        """
+        losses = self.losses_of(target)
+        largest = float(np.abs(losses).max())
+        if largest > LARGEST:
+            raise DataError(f"Expected {target} of at most {LARGEST:g}, found {largest:g}")
+        if len(losses) and not np.ptp(losses) > 0:
+            raise DataError(f"Expected {target} to differ between runs, found {losses[0]:g} in all")
 
     def check_copies(self, target: str) -> None:
         """Refuses runs on one and the same mixture whose losses of a target conflict.

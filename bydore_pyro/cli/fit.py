@@ -246,7 +246,6 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         )
     for note in found.mixture.notes:
         tell(f"bydore fit: warning: {note}")
-    folder.write_config("fit", settings, tell)
     epochs = None
     if tokens is not None and options.run.target_tokens is not None:
         length, held = options.run_tokens, dict(zip(table.domains, tokens, strict=True))
@@ -254,6 +253,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
             n: float(w * length / held[n]) for n, w in found.mixture.as_dict().items() if held[n]
         }
     _write_fit(folder, options, found, Cost(), epochs, fitted_to="runs")
+    folder.write_config("fit", settings, tell)  # from now on the folder counts as a run
     if "adaptive" in found.details:
         ahead = found.details["adaptive"]
         rows = next_table(runs, split, table.domains, np.array(ahead["mixtures"]))

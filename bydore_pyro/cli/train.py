@@ -94,10 +94,15 @@ def train_command(arguments: Sequence[str]) -> None:
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
+    import transformers
+
     from bydore_pyro.data import open_store
     from bydore_pyro.target import read_schedule, train_target
     from bydore_pyro.utils import number_of_tokens
 
+    # Its bars for every file that it writes, and its warnings of what is checked here anyway.
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
     given, config = options.train, options.target
     out = resume or Path(given.out)
     source = given.mixture if resume is None else str(resume / "schedule.json")

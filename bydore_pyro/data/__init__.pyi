@@ -8,6 +8,7 @@ from .preparation import prepare as prepare
 from .rows import RowConfig as RowConfig
 from .store import SPLITS as SPLITS
 from .store import TokenStore as TokenStore
+from .store import is_store as is_store
 from .store import open_store as open_store
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder

@@ -17,6 +17,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,12 +31,22 @@ from bydore_pyro.data.store import END, SPLITS, nothing_counted
 from bydore_pyro.data.tokenizer import load_encoder
 from bydore_pyro.utils import DataError, appearing_file
 
-__all__ = ["Build"]
+__all__ = ["RECORD", "Build", "is_recorded"]
 
+RECORD = "progress.sqlite"
 BATCH = 500_000  # characters that are encoded at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
+
+
+def is_recorded(folder: Path) -> bool:
+    """Whether a build in a folder could go on from somewhere, or would begin anew."""
+    if not (folder / RECORD).exists():
+        return False
+    with closing(sqlite3.connect(folder / RECORD)) as database:
+        found = database.execute("SELECT count(*) FROM record").fetchone()
+    return bool(found[0])
 
 
 class Text(NamedTuple):
@@ -73,7 +84,7 @@ class Build:
         self._touched: set[Path] = set()  # not yet on the disk
         self._batch: list[Text] = []
         self._characters = 0  # of the batch
-        self._database = sqlite3.connect(folder / "progress.sqlite", isolation_level=None)
+        self._database = sqlite3.connect(folder / RECORD, isolation_level=None)
         for statement in (
             "PRAGMA journal_mode = WAL",
             f"PRAGMA cache_size = -{CACHE}",

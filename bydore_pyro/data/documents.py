@@ -121,7 +121,7 @@ class SourceFile:
         Raises:
             DataError: When they are not.
         """
-        if self.path is None:
+        if self.path is None or not self.size:  # nothing is read
             return
         found = None
         with suppress(OSError):

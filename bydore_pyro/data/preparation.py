@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
@@ -14,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import Build
+from bydore_pyro.data.build import RECORD, Build, is_recorded
 from bydore_pyro.data.encode import encoding
 from bydore_pyro.data.plan import Plan, sample_text
 from bydore_pyro.data.store import FORMAT, INDEX, SPLITS, TokenStore, open_store, sha256_of
@@ -26,6 +27,7 @@ __all__ = ["Bar", "building_place", "prepare"]
 
 log = logging.getLogger(__name__)
 
+REFUSED = "refused.txt"  # in a store that bad text broke off: what was wrong
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
 
 #: Told how many of how many bytes of the sources have been read, and what was taken of them.
@@ -66,13 +68,17 @@ def prepare(
     try:
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
-        _check_plan(partial, plan)
+        _check_plan(partial, plan, progress)
         if not (partial / INDEX).exists():
-            _make_tokenizer(partial / "tokenizer", plan, progress)
-            index = _build(partial, plan, processes, progress, bar)
+            try:
+                _make_tokenizer(partial / "tokenizer", plan, progress)
+                index = _build(partial, plan, processes, progress, bar)
+            except DataError as error:
+                _refuse(partial, error)
+                raise
             with appearing_file(partial / INDEX) as aside:
                 aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-        for scaffold in (*partial.glob("progress.sqlite*"), partial / "plan.json"):
+        for scaffold in (*partial.glob(f"{RECORD}*"), partial / "plan.json"):
             scaffold.unlink(missing_ok=True)
         lock.require()
         partial.rename(out)
@@ -89,7 +95,23 @@ def building_place(out: Path) -> Path:
     return out.parent / f".{out.name}.partial"
 
 
-def _check_plan(partial: Path, plan: Plan) -> None:
+def _refuse(partial: Path, error: DataError) -> None:
+    """Leaves what was built until bad text came: nothing, or what `on_error="skip"` goes on with.
+
+    The next plan begins anew without being asked: text that was mended is other text.
+    """
+    if is_recorded(partial):
+        (partial / REFUSED).write_text(str(error), encoding="utf-8")
+    else:
+        _clear(partial)
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _check_plan(partial: Path, plan: Plan, progress: Callable[[str], None]) -> None:
     """Writes the plan, or refuses to go on with a store that was begun with another."""
     path = partial / "plan.json"
     if not path.exists():
@@ -102,6 +124,11 @@ def _check_plan(partial: Path, plan: Plan) -> None:
         differing = [k for k, v in json.loads(json.dumps(plan.parts)).items() if begun[k] != v]
     except (ValueError, KeyError, TypeError):
         differing = ["everything"]
+    if differing and (partial / REFUSED).exists():
+        progress(f"beginning anew, because {partial} had stopped at text that has been mended")
+        _clear(partial)
+        return _check_plan(partial, plan, progress)
+    (partial / REFUSED).unlink(missing_ok=True)
     if differing:
         raise DataError(
             f"Expected the options and files with which {partial} was started, found others "

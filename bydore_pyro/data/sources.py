@@ -113,12 +113,13 @@ def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | Non
 def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
     """Lists the files below a path, itself where it is one; a saved dataset counts as a file.
 
-    A link to a folder that it lies in is passed over, and so is one that leads nowhere.
+    A link to a folder that it lies in is passed over. What cannot be read, as a link that leads
+    nowhere or a pipe, counts as a file: `_source` refuses or skips it.
     """
-    if path.is_file() or is_row_file(path):
+    if not path.is_dir() or is_row_file(path):
         return [path] if path.name != DATASETS else []
     real = os.path.realpath(path)  # `Path.resolve` raises where links lead in a circle
-    if not path.is_dir() or real in above:
+    if real in above:
         return []
     inside = (p for p in path.iterdir() if not p.name.startswith("."))
     return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
@@ -143,14 +144,22 @@ def _source(
     names: Mapping[str, str] | None = None,
 ) -> SourceFile:
     """One file; `domain` is None where its rows name theirs, `names` as for `read_rows`."""
-    size, version = size_and_time(path)
     if domain is None and not is_row_file(path):
         raise DataError(f"Expected rows that name their domain, found a text file {path}")
+    size, version, unusable = 0, 0, None
+    try:
+        size, version = size_and_time(path)
+        if not (path.is_file() or path.is_dir()):
+            unusable = "a pipe, socket or device"
+        elif not size:
+            unusable = "an empty file"
+    except OSError as error:
+        unusable = f"{error.strerror} (a link that leads nowhere?)"
     read: Callable[[], Iterator[Row]]
-    if size == 0:
+    if unusable is not None:
         if rows.on_error == "stop":
-            raise DataError(f"Expected text, found an empty file: {path}")
-        read = partial(iter, [Row(1, None)])
+            raise DataError(f"Expected text, found {unusable}: {path}")
+        size, read = 0, partial(iter, [Row(1, None)])
     elif is_row_file(path):
         read = partial(read_rows, path, rows, names)
     else:
@@ -294,7 +303,7 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
     return sorted(
         found
         for found in folder.glob(pattern)
-        if found.is_file()
+        if not found.is_dir()
         and all(p in named or not p.startswith(".") for p in found.relative_to(folder).parts)
     )
 

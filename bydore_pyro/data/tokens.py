@@ -59,8 +59,9 @@ def load_tokens(
         if tokenizer.tokenizer is not None:
             check_tokenizer(store, tokenizer.tokenizer)
         for given in (corpus, rows or RowConfig()):
-            if given != type(given)():
-                progress(f"without effect on the token store {data}: {given}")
+            for name, value in vars(given).items():
+                if value != getattr(type(given)(), name):
+                    progress(f"without effect on the token store {data}: {name} {value}")
         return store
     plan = make_plan(data, corpus, rows, tokenizer, progress)
     if all(source.domain is not None or source.domains for source in plan.sources):

@@ -1,4 +1,7 @@
-"""Files that must stay as they were while they are read: size and time tell, the hash decides."""
+"""Files that must stay as they were while they are read: size and time tell, the hash decides.
+
+The time is that of the last change of the file or its attributes (`ctime`): nobody can set it back.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +57,10 @@ def size_and_time(path: Path) -> tuple[int, int]:
     """
     status = path.stat()
     if not stat.S_ISDIR(status.st_mode):
-        return status.st_size, status.st_mtime_ns
+        return status.st_size, status.st_ctime_ns
     files = [p.stat() for p in path.iterdir() if p.is_file()]
-    sizes, times = [s.st_size for s in files], [s.st_mtime_ns for s in files]
-    return sum(sizes), max([*times, status.st_mtime_ns])
+    sizes, times = [s.st_size for s in files], [s.st_ctime_ns for s in files]
+    return sum(sizes), max([*times, status.st_ctime_ns])
 
 
 def file_sha256(path: Path) -> str:

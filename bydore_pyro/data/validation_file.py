@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,9 @@ def with_validation_file(
 ) -> TokenStore:
     """Returns a store with one domain more: held-out text alone, the rows of a file.
 
-    Each row is a document, whatever its length; nothing is drawn, cut or dropped. The text is
-    encoded by the store's tokenizer and held in memory; the folder of the store stays as it is.
+    Each row is a document, whatever its length; nothing is drawn or cut. Of rows of the same text
+    one is kept, because copies tell nothing new. The text is encoded by the store's tokenizer and
+    held in memory; the folder of the store stays as it is.
 
     Args:
         store: The tokens of the domains.
@@ -43,6 +45,9 @@ def with_validation_file(
     Raises:
         DataError: When there is no such file, it holds no text or what cannot be read, or its name
             is that of a domain.
+
+    Warns:
+        UserWarning: When rows are copies of others.
     """
     name = path.name.split(".")[0]
     check_name(name)
@@ -52,7 +57,16 @@ def with_validation_file(
             f"({', '.join(store.names)}), found {path}"
         )
     read = list(read_rows(path, dataclasses.replace(rows or RowConfig(), domain_column=None)))
-    texts = [row.text for row in read if row.text]
+    given = [row.text for row in read if row.text]
+    first: dict[str, str] = {}
+    for text in given:
+        first.setdefault(text.strip(), text)
+    texts = list(first.values())
+    if copies := len(given) - len(texts):
+        warnings.warn(
+            f"{path}: {copies} of {len(given)} rows are copies of others and are left out",
+            stacklevel=2,
+        )
     if not texts:
         raise DataError(f"Expected text in the validation file, found none in {path}")
     tokenizer, end = load_encoder(store.tokenizer)
@@ -60,7 +74,8 @@ def with_validation_file(
     tokens, lengths = encode(tokenizer, end, dtype, texts)
     ends = np.cumsum(lengths).astype(END)
     entry = nothing_counted()
-    entry["skipped"] = len(read) - len(texts)
+    entry["skipped"] = len(read) - len(given)
+    entry["duplicates_dropped"] = copies
     entry["validation"] = {
         "tokens": len(tokens),
         "documents": len(texts),

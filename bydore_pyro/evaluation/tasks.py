@@ -114,6 +114,11 @@ def load_tasks(config: EvaluationConfig) -> dict[str, tuple[Any, dict[str, Any]]
                 ready[BY_TASK.get(each, each)] = task, _checked(task, config)
         except DataError:
             raise
+        except IndexError as error:  # lm-eval looks the first answer up when it loads a task
+            raise DataError(
+                f"Expected questions of {name} that lm-eval can ask, found none, or an answer to "
+                f"the first that is none of its choices ({one_line(error)})"
+            ) from error
         except Exception as error:  # of lm-eval, of datasets, of lm-eval's own functions
             # What datasets says of a file that it cannot read stands in the cause.
             what = "missing" if isinstance(error, KeyError) else type(error).__name__

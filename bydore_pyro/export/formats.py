@@ -21,7 +21,7 @@ from bydore_pyro.export.config_files import (
     for_torchtitan,
 )
 from bydore_pyro.export.shares import Samples, Share
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = ["FORMATS", "ExportConfig", "Format"]
 
@@ -80,9 +80,15 @@ class ExportConfig:
         return next((kind for kind in draws if kind == self.samples), draws[0])
 
     def path(self, name: str) -> str:
-        """Returns where the trainer finds a domain; empty where no prefix was given."""
+        """Returns where the trainer finds a domain; empty where no prefix was given.
+
+        Raises:
+            DataError: When the domain's name would lead out of the prefix.
+        """
         if self.prefix is None:
             return ""
+        if name.startswith("/") or ".." in name.split("/"):
+            raise DataError(f"Expected a domain whose name can be part of a path, found '{name}'")
         if DOMAIN in self.prefix:
             return self.prefix.replace(DOMAIN, name)
         return f"{self.prefix.rstrip('/')}/{name}"

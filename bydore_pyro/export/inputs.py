@@ -13,7 +13,7 @@ from bydore_pyro.export.formats import ExportConfig
 from bydore_pyro.export.shares import tokens_per_document
 from bydore_pyro.export.units import converted, tokens_per_byte
 from bydore_pyro.mixture import Mixture, mixture_for, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError, option, require_fields
+from bydore_pyro.utils import DataError, RunFolderError, Tokens, option, require_fields
 
 __all__ = ["InputConfig", "Inputs", "read_inputs"]
 
@@ -27,7 +27,7 @@ class InputConfig:
             `tokenizer` or without `data`.
     """
 
-    target_tokens: float | None = option(
+    target_tokens: Tokens | None = option(
         None,
         "If the search found weights for several lengths of run, the length to export. Default:"
         " the first.",

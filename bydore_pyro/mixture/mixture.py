@@ -295,6 +295,8 @@ class Mixture:
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Mixture:
+        if not isinstance(content["weights"], dict):
+            raise ValueError(f"{content['weights']!r:.60} instead of names with weights")
         names = tuple(content["weights"])
 
         def values(key: str) -> tuple[Any, ...] | None:
@@ -316,7 +318,7 @@ class Mixture:
             }
         return cls(
             names=names,
-            weights=tuple(float(w) for w in content["weights"].values()),
+            weights=tuple(_number(name, w) for name, w in content["weights"].items()),
             standard_deviation=numbers("standard_deviation"),
             hdi=None if hdi is None else tuple((float(low), float(high)) for low, high in hdi),
             hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
@@ -327,3 +329,9 @@ class Mixture:
             predicted_loss=predicted,
             notes=tuple(content.get("notes") or ()),
         )
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.60} instead of a number as the weight of '{name}'")
+    return float(value)

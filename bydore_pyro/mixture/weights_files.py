@@ -31,6 +31,7 @@ from bydore_pyro.mixture.published import pile_weights
 from bydore_pyro.utils import DataError, one_line, unique_keys
 
 __all__ = [
+    "exactly",
     "length_file",
     "mixture_for",
     "mixture_from",
@@ -72,7 +73,12 @@ def mixture_from(source: str) -> Mixture:
 
 def length_file(tokens: float) -> str:
     """Returns the name of a run's file of the weights for a run of so many tokens."""
-    return f"mixture-{tokens:.12g}.json"
+    return f"mixture-{exactly(tokens)}.json"
+
+
+def exactly(tokens: float) -> str:
+    """Returns a number of tokens in all its digits: two lengths never look alike."""
+    return str(int(tokens)) if float(tokens).is_integer() else repr(float(tokens))
 
 
 def mixture_for(folder: Path, tokens: float) -> Mixture:
@@ -91,10 +97,10 @@ def mixture_for(folder: Path, tokens: float) -> Mixture:
         found = sorted(
             float(p.stem.removeprefix("mixture-")) for p in folder.glob("mixture-*.json")
         )
-        known = ", ".join(f"{length:.12g}" for length in found) or "none"
+        known = ", ".join(map(exactly, found)) or "none"
         raise DataError(
             f"Expected one of the lengths that {folder} has weights for ({known}), found "
-            f"--target_tokens {tokens:.12g}"
+            f"--target_tokens {exactly(tokens)}"
         )
     return Mixture.from_json(path)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from bydore_pyro.mixture import exactly
 from bydore_pyro.report.regression import compared_with
 from bydore_pyro.report.run_files import Cost, as_number
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.table import Table
 from bydore_pyro.report.verdicts import clear_of_prior, read_often
 from bydore_pyro.report.words import ABSENT, clean, count, duration, flops_of, number, percent
+from bydore_pyro.utils import in_tokens
 
 __all__ = [
     "DomainRow",
@@ -289,6 +292,31 @@ def manifest_table(record: RunRecord) -> Table:
     return Table(header=header, rows=rows)
 
 
+def _training(record: RunRecord) -> str:
+    """Returns a command line of `bydore train` that fits a run's text and machine."""
+    from bydore_pyro.target import TargetConfig
+
+    data, most, more = record.asked("run", "data"), 1e9, "--model models/target-60m"
+    batch = as_number(record.asked("search", "batch_sequences"))
+    length = as_number(record.asked("run", "sequence_length"))
+    if record.metrics.device == "cpu" and batch and length:  # about as long as the search took
+        most = (record.metrics.steps or 1) * batch * length
+        more = (
+            f"--device cpu --model {shlex.quote(str(record.asked('run', 'proxy')))} "
+            f"--sequence_length {length:.0f} --target_batch_sequences {batch:.0f}"
+        )
+    tokens, epochs = record.metrics.run_tokens, record.metrics.run_epochs
+    if (
+        tokens and epochs and max(epochs.values()) > 0
+    ):  # nine tenths, because whole sequences are counted there
+        most = min(most, 0.9 * tokens * TargetConfig.max_epochs / max(epochs.values()))
+    store = str(data) if data and (Path(str(data)) / "index.json").is_file() else "STORE"
+    return (
+        f"bydore train --mixture {shlex.quote(str(record.path))} --data {shlex.quote(store)} "
+        f"--tokens {in_tokens(most)} {more} --out DIR"
+    )
+
+
 def commands(record: RunRecord) -> list[tuple[str, str]]:
     """Returns commands to go on with: what each does, and the line."""
     if record.mixture is None:
@@ -299,14 +327,12 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     pairs = [
         ("The weights in a trainer's own format",
          f"bydore export {run} --to megatron --prefix {prefix} --out FILE"),
-        ("A target model trained on exactly these weights",
-         f"bydore train --mixture {run} --data STORE --model models/target-60m --tokens 1B "
-         "--out DIR"),
+        ("A target model trained on exactly these weights", _training(record)),
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
         ("This run beside another", f"bydore report {run} OTHER"),
     ]  # fmt: skip
     if len(record.lengths) > 1:
-        longest = f"{record.lengths[-1].tokens:.12g}"
+        longest = exactly(record.lengths[-1].tokens)
         pairs.append(
             ("The weights for another of the lengths",
              f"bydore export {run} --to megatron --target_tokens {longest} --prefix {prefix} "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from bydore_pyro.mixture import exactly
 from bydore_pyro.report.matching import (
     judge_check,
     judge_corrected,
@@ -235,7 +236,7 @@ def _repeats(record: RunRecord) -> Verdict | None:
     told = f"{run} on these weights reads {listed}; "
     if record.by_matching:
         if not record.lengths:
-            told += f"with --target_tokens {'N' if tokens is None else f'{tokens:.12g}'} "
+            told += f"with --target_tokens {'N' if tokens is None else exactly(tokens)} "
         told += "the weights count how little that teaches, "
     return MOST_EPOCHS.judge(
         most,

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import torch
 
-from bydore_pyro.data import Domains, TokenStore, load_tokens, with_validation_file
+from bydore_pyro.data import (
+    CorpusConfig,
+    Domains,
+    TokenStore,
+    is_store,
+    load_tokens,
+    with_validation_file,
+)
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel, build_language_model, model_source, read_model_config
 from bydore_pyro.runs.options import Options
@@ -71,7 +78,8 @@ def load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     with progress_bar() as bar:
         return load_tokens(
             run.data,
-            options.corpus,
+            # --smoke reads little text, which nobody asked of a store.
+            CorpusConfig() if run.smoke and is_store(Path(run.data)) else options.corpus,
             options.tokenizer,
             options.rows,
             needed=needed,

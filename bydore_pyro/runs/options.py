@@ -16,7 +16,14 @@ from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_v
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
-from bydore_pyro.utils import device_named, number_of_tokens, option, require_fields, warn_idle
+from bydore_pyro.utils import (
+    Tokens,
+    device_named,
+    number_of_tokens,
+    option,
+    require_fields,
+    warn_idle,
+)
 
 __all__ = ["SMOKE", "Options", "RunConfig", "validation_of"]
 
@@ -84,11 +91,12 @@ class RunConfig:
         "--target_tokens; weights are capped accordingly. Default: no limit.",
         above=0,
     )
-    target_tokens: list[float] | None = option(
+    target_tokens: list[Tokens] | None = option(
         None,
-        "Length in tokens of the run for which the weights are meant. If it is given, a search "
-        "by matching accounts for the lower value of repeated text. For several lengths it finds "
-        "weights for each, from one set of gradients. Default: the length of the search.",
+        "Length in tokens, such as 4e6 or 0.4B, of the run for which the weights are meant. If it "
+        "is given, a search by matching accounts for the lower value of repeated text. For several "
+        "lengths it finds weights for each, from one set of gradients. Default: the length of the "
+        "search.",
         above=0,
     )
     repetition_constant: float = option(
@@ -114,7 +122,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if isinstance(self.target_tokens, int | float):
-            object.__setattr__(self, "target_tokens", [float(self.target_tokens)])
+            object.__setattr__(self, "target_tokens", [Tokens(self.target_tokens)])
         require_fields(self)
         lengths = self.target_tokens
         if lengths is None:
@@ -192,7 +200,7 @@ class Options:
     @property
     def run_lengths(self) -> list[float]:
         """Lengths of all runs that weights are asked for, in tokens."""
-        return self.run.target_tokens or [self.search.steps * self.batch_tokens]
+        return [*(self.run.target_tokens or ())] or [self.search.steps * self.batch_tokens]
 
     @property
     def batch_tokens(self) -> int:

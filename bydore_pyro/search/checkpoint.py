@@ -87,7 +87,9 @@ def load_checkpoint(
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step-*"), reverse=True)
+    """The newest first; a number of more than six digits comes after the others in its text."""
+    found = {path.name.removeprefix("step-"): path for path in folder.glob("step-*")}
+    return [found[step] for step in sorted(filter(str.isdecimal, found), key=int, reverse=True)]
 
 
 def _header(state: SearchState, run: Mapping[str, Any] | None) -> dict[str, Any]:

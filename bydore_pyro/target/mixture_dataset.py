@@ -64,6 +64,7 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
             )
             for name in schedule.names
         ]
+        self.sequence_length = sequence_length
         self._given = (store.folder, schedule, sequences, sequence_length, seed)
 
     def __len__(self) -> int:

@@ -16,7 +16,14 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Sampler, SequentialSampler
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import build_language_model
@@ -68,6 +75,22 @@ class SequentialTrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler[int]:
         return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
+
+
+class Bar(ProgressCallback):
+    """The Trainer's bar, with the last loss behind it instead of a line for every one."""
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **rest: Any,
+    ) -> None:
+        """Shows the loss, in nats per token."""
+        if self.training_bar is not None and logs and "loss" in logs:
+            self.training_bar.set_postfix_str(f"loss {logs['loss']:.3f}")
 
 
 class RunCallback(TrainerCallback):
@@ -169,6 +192,8 @@ def build_trainer(
         args=training_arguments(plan, folder.path / CHECKPOINTS),
         train_dataset=plan.dataset,
     )
+    trainer.remove_callback(ProgressCallback)
+    trainer.add_callback(Bar)
     own = RunCallback(plan, store, folder, trainer, asked)
     for callback in (own, *_tensorboard(plan, folder), *callbacks):
         trainer.add_callback(callback)
@@ -220,6 +245,7 @@ def training_arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArgumen
         "logging_steps": config.log_every,
         "logging_nan_inf_filter": False,
         "report_to": "none",
+        "disable_tqdm": False,
         "save_strategy": "steps",
         "save_steps": config.save_every,
         "save_total_limit": config.kept_checkpoints,

@@ -11,7 +11,7 @@ from torch import nn
 from bydore_pyro.data import TokenStore
 from bydore_pyro.target.mixture_dataset import MixtureDataset
 from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, in_tokens
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -88,7 +88,7 @@ def check_epochs(dataset: MixtureDataset, schedule: MixtureSchedule, most: float
         most: How many times the text of a domain may be read.
 
     Raises:
-        DataError: With the domains that would be, and the weights that fit.
+        DataError: With the domains that would be, and the length that fits.
     """
     shares = schedule.shares()
     over = {name: times for name, times in dataset.epochs().items() if times > most}
@@ -96,14 +96,13 @@ def check_epochs(dataset: MixtureDataset, schedule: MixtureSchedule, most: float
         return
     worst = sorted(over, key=lambda name: -over[name])
     told = [
-        f"'{name}' {over[name]:.1f} times with weight {shares[name]:.3g} "
-        f"({shares[name] * most / over[name]:.3g} would fit)"
-        for name in worst[:SHOWN]
+        f"'{name}' {over[name]:.1f} times with weight {shares[name]:.3g}" for name in worst[:SHOWN]
     ]
+    fits = len(dataset) * dataset.sequence_length * most / over[worst[0]]
     more = f" and {len(worst) - SHOWN} more" if len(worst) > SHOWN else ""
     raise DataError(
         f"Expected to read the text of a domain at most {most:g} times (--max_epochs), found "
-        f"{', '.join(told)}{more}"
+        f"{', '.join(told)}{more}; --tokens {in_tokens(fits)} would fit"
     )
 
 

@@ -11,6 +11,8 @@ from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
 from .command_line import parse_options as parse_options
 from .command_line import require_utf8 as require_utf8
+from .config_checks import Tokens as Tokens
+from .config_checks import in_tokens as in_tokens
 from .config_checks import number_of_tokens as number_of_tokens
 from .config_checks import option as option
 from .config_checks import require_fields as require_fields

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from bydore_pyro.utils.config_checks import Tokens
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.utils.files import yaml_or_json
 from bydore_pyro.utils.folder_lock import folders_released
@@ -40,7 +41,7 @@ class _Help(argparse.HelpFormatter):
     """Shows an option in one spelling, a number as N, and the default behind the help."""
 
     def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
-        return "N" if action.type in (int, float) else action.dest.upper()
+        return "N" if action.type in (int, float, Tokens) else action.dest.upper()
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         names = action.option_strings

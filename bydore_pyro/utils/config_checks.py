@@ -6,13 +6,16 @@ import dataclasses
 import math
 import typing
 import warnings
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 __all__ = [
     "Range",
+    "Tokens",
+    "in_tokens",
     "number_of_tokens",
     "option",
     "require_fields",
@@ -128,3 +131,24 @@ def number_of_tokens(text: str) -> float:
     except ValueError:
         raise ValueError(f"Expected tokens such as 4e6 or 0.4B, found '{text}'") from None
     return number
+
+
+class Tokens(float):
+    """A number of tokens as the type of an option: `4e6`, and on a command line `4M` too."""
+
+    def __new__(cls, value: str | float) -> Self:
+        try:
+            return super().__new__(
+                cls, number_of_tokens(value) if isinstance(value, str) else value
+            )
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+
+def in_tokens(number: float) -> str:
+    """Returns a number of tokens, rounded down to two digits, as `number_of_tokens` reads it."""
+    size, suffix = max(
+        (size, suffix) for suffix, size in {"": 1.0, **SUFFIXES}.items() if size <= max(number, 1)
+    )
+    digits = 0 if number / size >= 10 else 1
+    return f"{math.floor(number / size * 10**digits) / 10**digits:g}{suffix}"

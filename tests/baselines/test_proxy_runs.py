@@ -16,6 +16,7 @@ from bydore_pyro.baselines.mde import MDEConfig, fit_mde
 from bydore_pyro.baselines.mixmin import MixMinConfig, fit_mixmin
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import (
+    FinishedRun,
     PlannedRun,
     held_out_sequences,
     load_model,
@@ -36,6 +37,7 @@ def planned(name: str, **more: object) -> PlannedRun:
 
 def test_a_run_is_a_proxy_trained_on_its_weights(problem: Problem) -> None:
     (run,) = train_runs(problem, [planned("birds", keep_model=True, keep_tokens=True)], "x")
+    assert isinstance(run, FinishedRun)
     proxy = Proxy(Bigram(problem.corpus.vocabulary, 3), problem.proxy, decay_steps=10)
     list(train_on_mixture(problem.domains(3), proxy, {"birds": 1.0}, 10, 8, seed=3))
     held_out = held_out_sequences(problem, "birds")

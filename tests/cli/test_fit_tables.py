@@ -199,3 +199,28 @@ def test_options_of_tables_stand_with_tables(
     with pytest.raises(SystemExit):
         fit_command(["--method", "autoscale", "--runs", "x", "--target", "y", option, "x"])
     assert "with --method regmix, found autoscale" in capsys.readouterr().err
+
+
+def test_what_cannot_be_fitted_is_refused_before_the_fit_and_blocks_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flat metrics, metrics near the largest number, too few or flat large runs."""
+    runs, out = write_runs(tmp_path / "runs"), tmp_path / "out"
+    flat, huge = (write_runs(tmp_path / name, scale=s) for name, s in (("f", 0), ("h", 1e300)))
+    few = write_runs(tmp_path / "few", runs=3)
+
+    def fitted(*_: object, **__: object) -> None:
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr("bydore_pyro.cli.fit_tables.regress_runs", fitted)
+    for table, more, told in (
+        (flat, (), "Expected exam:a to differ between runs, found 0 in all"),
+        (huge, (), "Expected exam:a of at most 1e+100, found"),
+        (runs, ("--scale_up", str(few)), f"Expected at least 4 runs in {few}, found 3"),
+        (runs, ("--scale_up", str(flat)), "Expected exam:a to differ between runs, found 0"),
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            fit(table, out, "--target", "exam:a", *more)
+        assert exit_.value.code == 2
+        assert told in capsys.readouterr().err
+        assert not out.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from bydore_pyro.cli.train import TrainConfig, TrainOptions, train_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.target.config import TargetConfig
+from bydore_pyro.target.training_plan import TrainingPlan
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_stages_and_another_tokenizer(
         (["--model", "models/none"], "Expected the configuration of a causal language model"),
         (["--model", ""], "Expected a value for --model, found an empty one"),
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
-        (["--tokens", "1B"], "Expected to read the text of a domain at most 4 times"),
+        (["--tokens", "1B"], "; --tokens 146K would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
         (["--trajectory_stages", "0"], "Expected trajectory_stages >= 1, actual 0"),
         (["--speed", "3"], "unrecognized arguments: --speed 3"),
@@ -129,3 +131,20 @@ def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) 
     train_command([*options, "--out", str(tmp_path / "whole")])
     killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
     assert same_bits(killed, whole)
+
+
+def test_the_length_that_would_fit_fits(
+    given: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit):
+        train_command([*given, "--tokens", "1B"])
+    fits = re.search(r"; --tokens (\S+) would fit", capsys.readouterr().err)
+    assert fits is not None
+
+    def planned(plan: TrainingPlan, *_: object) -> None:
+        raise ValueError(f"planned {plan.config.tokens}")
+
+    monkeypatch.setattr("bydore_pyro.target.trainer.build_trainer", planned)
+    with pytest.raises(SystemExit):
+        train_command([*given, "--tokens", fits[1]])
+    assert f"planned {fits[1]}" in capsys.readouterr().err

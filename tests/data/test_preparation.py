@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -24,9 +25,11 @@ from tiny import (
 )
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.data.build import Build
+from bydore_pyro.data.build import RECORD, Build, is_recorded
 from bydore_pyro.data.documents import CorpusConfig, Document
+from bydore_pyro.data.plan import Plan
 from bydore_pyro.data.preparation import building_place, prepare
+from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.folder_lock import FolderLock
 
@@ -114,13 +117,44 @@ def test_a_bad_row_stops_or_is_counted(tmp_path: Path) -> None:
     write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(50)])
     with pytest.raises(DataError, match=f"a column 'text', found body, {path}, line 51"):
         prepare(small_plan(tmp_path / "text"), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["text"], "no partial store"
     store = prepare(small_plan(tmp_path / "text", on_error="skip"), tmp_path / "out")
     law = store.index["domains"]["law"]
     assert law["skipped"] == 1
     assert law["train"]["documents"] + law["validation"]["documents"] == 51
     with pytest.raises(DataError, match="Expected a new folder for the store"):
         prepare(small_plan(tmp_path / "text"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("mends", [True, False])
+def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mends: bool
+) -> None:
+    """Mended text begins anew by itself; `on_error="skip"` goes on where the row stands."""
+    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
+    path = tmp_path / "text/law.jsonl"
+    lines = [row("law", i) for i in range(50)]
+    little = TokenizerConfig(vocabulary=280, tokenizer_megabytes=0.001)  # ends before the bad row
+
+    def plan(on_error: str = "stop") -> Plan:
+        made = small_plan(tmp_path / "text", on_error=on_error)
+        return dataclasses.replace(made, tokenizer=little)
+
+    write_lines(path, [*lines, {"body": 1}])
+    with pytest.raises(DataError, match=r"line 51"):
+        prepare(plan(), tmp_path / "out")
+    assert is_recorded(tmp_path / ".out.partial")
+    assert not is_recorded(tmp_path), "nothing was begun there"
+    told: list[str] = []
+    if mends:
+        write_lines(path, lines)
+    second = plan("stop" if mends else "skip")
+    prepare(second, tmp_path / "out", progress=told.append)
+    assert any(("beginning anew" if mends else "going on where") in line for line in told), told
+    prepare(second, tmp_path / "whole")
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
+    assert not list(tmp_path.glob(".*"))
+    assert not list((tmp_path / "out").glob(RECORD))
 
 
 def test_a_domain_without_usable_text_is_named(tmp_path: Path) -> None:

@@ -288,6 +288,27 @@ def test_a_list_may_lie_in_a_folder_with_an_odd_name(tmp_path: Path) -> None:
     assert counts(sources(folder / "list.json")) == {"🙂": 20}
 
 
+def test_links_that_lead_nowhere_and_pipes_are_named_or_counted(tmp_path: Path) -> None:
+    """Whatever they are called, alone or below a pattern: no input is lost without a word."""
+    (tmp_path / "law").mkdir()
+    (tmp_path / "law/a.txt").write_text("text " * 100)
+    listing = tmp_path / "list.yaml"
+    listing.write_text("domains: {law: 'law/*'}")
+    for name, told in (("b.txt", "leads nowhere"), ("b.jsonl", "leads nowhere"), ("p", "a pipe")):
+        path = tmp_path / "law" / name
+        path.symlink_to("nowhere") if told != "a pipe" else os.mkfifo(path)
+        for data in (tmp_path, listing):
+            if data == tmp_path:
+                listing.rename(tmp_path / ".list")
+            with pytest.raises(DataError, match=f"{told}.*: .*/{name}"):
+                sources(data)
+            found = {s.name: s for s in sources(data, on_error="skip")}
+            assert [row.text for row in found[f"law/{name}"].read()] == [None]
+            if data == tmp_path:
+                (tmp_path / ".list").rename(listing)
+        path.unlink()
+
+
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     """`Path.resolve` raises at two links to each other; `glob` follows two links back for years."""
     write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=3)
@@ -297,6 +318,11 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
         (folder / "two").symlink_to(folder / "one")
         for number in range(4):
             (folder / f"back-{number}").symlink_to(folder)
+    with pytest.raises(DataError, match="Too many levels of symbolic links"):
+        sources(tmp_path / "text")
+    for link in ("one", "two"):
+        for domain in "ab":
+            (tmp_path / "text" / domain / link).unlink()
     names = [f"{domain}/{number}.txt" for domain in "ab" for number in range(3)]
     assert sorted(source.name for source in sources(tmp_path / "text")) == names
     listed = {"a": "text/a/**/*.txt", "b": str(tmp_path / "text/**/b/[0-1].*")}

@@ -42,6 +42,18 @@ def test_every_row_is_held_out_text_of_a_domain_that_is_not_trained_on(
     )
 
 
+def test_copies_of_a_row_are_no_witnesses(corpus: TokenStore, tmp_path: Path) -> None:
+    """Four hundred copies of a row say no more than the row."""
+    once = [{"text": text} for text in QUESTIONS]
+    path = write_lines(tmp_path / "exam.jsonl", [*once, *[{"text": f" {QUESTIONS[3]}\n"}] * 400])
+    with pytest.warns(UserWarning, match=r"exam\.jsonl: 400 of 600 rows are copies of others"):
+        store = with_validation_file(corpus, path)
+    alone = with_validation_file(corpus, write_lines(tmp_path / "b" / "exam.jsonl", once))
+    entry = store.index["domains"]["exam"]
+    assert (entry["duplicates_dropped"], entry["skipped"]) == (400, 0)
+    np.testing.assert_array_equal(store.validation["exam"], alone.validation["exam"])
+
+
 def test_what_is_refused(corpus: TokenStore, tmp_path: Path) -> None:
     assert name_of_validation_file("some/exam.v1.jsonl.gz") == "exam"
     assert name_of_validation_file("birds") is None

@@ -192,6 +192,16 @@ def test_answers_that_are_no_choice_are_refused(tmp_path: Path, label: int | str
         load(["own"], include=tmp_path)
 
 
+def test_the_first_answer_too_is_looked_for_among_the_choices(tmp_path: Path) -> None:
+    """lm-eval looks it up when it loads the task, and raises an IndexError."""
+    data = write_task(tmp_path, "own")
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    rows[0]["label"] = 7
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"own that lm-eval can ask, found none, or an .*first"):
+        load(["own"], include=tmp_path)
+
+
 def test_examples_are_counted_before_anything_is_scored(tmp_path: Path) -> None:
     """PIQA's six: one more is drawn than asked for, as the question itself could be among them."""
     write_benchmark(tmp_path, "piqa", count=4)

@@ -10,6 +10,7 @@ import pytest
 from bydore_pyro.export.formats import FORMATS, ExportConfig, Format
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.utils.errors import DataError
 
 TRAINERS = (
     *("datasets", "streaming", "megatron", "nemo", "nanotron", "olmo-core", "torchtitan"),
@@ -66,6 +67,9 @@ def test_prefixes() -> None:
     assert ExportConfig(to="megatron", prefix="/data/").path("law") == "/data/law"
     assert ExportConfig(to="megatron", prefix="s3://b/{domain}/x").path("law") == "s3://b/law/x"
     assert ExportConfig(to="megatron", prefix="/x/{domain}").path("{0}") == "/x/{0}"
+    for name in ("../../etc/x", "a/../../x", "..", "/etc/x"):
+        with pytest.raises(DataError, match=f"can be part of a path, found '{name}'"):
+            ExportConfig(to="megatron", prefix="/data").path(name)
     with pytest.raises(ValueError, match=r"Expected no braces in prefix but \{domain\}"):
         ExportConfig(to="megatron", prefix="/d/{Domain}")
 

@@ -71,6 +71,8 @@ def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
         json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 0.5, "b": 0.6}}),
         json.dumps({**json.loads(FULL.to_json()), "hdi": {"a": [0, 1]}}),
         json.dumps({**json.loads(FULL.to_json()), "weights": None}),
+        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 1, "b": None}}),
+        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": True, "b": 0}}),
         FULL.to_json().replace('"b": 0.75', '"b": 0.5, "b": 0.75'),
         FULL.to_json().replace("0.75", "1" + "0" * 400),
         "[" * 100_000,
@@ -79,8 +81,9 @@ def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
 def test_bad_files_are_refused_by_name(tmp_path: Path, content: str) -> None:
     path = tmp_path / "mixture.json"
     path.write_text(content)
-    with pytest.raises(DataError, match=r"mixture\.json"):
+    with pytest.raises(DataError, match=r"mixture\.json") as refused:
         Mixture.from_json(path)
+    assert "NoneType" not in str(refused.value) or "null" not in content
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -145,6 +146,14 @@ def test_the_data(record: RunRecord) -> None:
 
 def test_commands_name_the_run_and_are_quoted(record: RunRecord, tmp_path: Path) -> None:
     lines = dict(commands(record))
+    gpu = dataclasses.replace(record, metrics=dataclasses.replace(record.metrics, device="cuda:0"))
+    training = dict(commands(gpu))["A target model trained on exactly these weights"]
+    assert re.search(r"--tokens [.\d]+[KMB]? --model models/target-60m", training)
+    shown = dataclasses.replace(record.metrics, device="cpu", steps=100, run_epochs={"a": 0.01})
+    asked = {"run": {"sequence_length": 128, "proxy": "p"}, "search": {"batch_sequences": 32}}
+    small = dict(commands(dataclasses.replace(record, metrics=shown, config=asked)))
+    own = "--tokens 409K --device cpu --model p --sequence_length 128 --target_batch_sequences 32"
+    assert own in small["A target model trained on exactly these weights"]
     assert all("a run" in line for line in lines.values() if "report" in line)
     words = shlex.split(next(line for line in lines.values() if "export" in line))
     assert words[:3] == ["bydore", "export", str(record.path)]

@@ -27,7 +27,7 @@ def test_everything_is_told(tmp_path: Path) -> None:
         "peak memory 0.6 GB", "mixture.json", f"bydore export {run}",
     ):  # fmt: skip
         assert part in text
-    assert max(map(len, lines)) < 180, "of a table, a list of files or a command"
+    assert max(map(len, lines)) < 240, "of a table, a list of files or a command"
 
 
 @pytest.mark.parametrize("write", [write_search, write_matching, write_seeds])

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+import xarray
 from searches import LINEAR, MATCHING, state_of
 
 from bydore_pyro.analysis.diagnostics import jitter
@@ -27,6 +28,7 @@ from bydore_pyro.runs.results import (
     search_metrics,
     write_draws,
     write_search,
+    write_trajectory,
 )
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search, search_step
@@ -97,21 +99,6 @@ def test_results_carry_their_origin() -> None:
     assert "scipy" in found["versions"]
 
 
-def test_a_search_that_broke_off_before_its_first_round_leaves_what_it_did(
-    corpus: TokenStore, tmp_path: Path
-) -> None:
-    state = state_of(corpus, MATCHING)
-    search_step(state)
-    given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
-    options = parse_options(given, "test", "", SearchOptions)
-    found = write_search(state, options, RunFolder(tmp_path / "run"))
-    assert found.posterior is None
-    np.testing.assert_allclose(found.mixture.weights, 0.25)
-    assert {p.name for p in (tmp_path / "run").iterdir()} == {
-        *("mixture.json", "trajectory.nc", "trajectory.png"),
-    }
-
-
 def test_memory_is_counted_in_megabytes() -> None:
     held = np.ones(20_000_000)
     assert peak_memory_megabytes() > held.nbytes / 2**20
@@ -153,3 +140,16 @@ def test_draws_that_are_all_equal_are_summed_up(tmp_path: Path) -> None:
     assert summary["verdict"].tolist() == ["above", "below", "below"]
     assert summary["r_hat"].isna().all()
     assert (folder.path / "posterior.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("evidence", ["linear", "matching"])
+def test_of_a_search_that_broke_off_the_steps_are_written(
+    evidence: str, corpus: TokenStore, tmp_path: Path
+) -> None:
+    """No mixture: nobody could tell it from a finished one's."""
+    state = state_of(corpus, LINEAR if evidence == "linear" else MATCHING)
+    search_step(state)
+    write_trajectory(state, RunFolder(tmp_path))
+    found = xarray.load_dataset(tmp_path / "trajectory.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(found["weights"].values[0], state.records[0].weights)
+    assert {path.name for path in tmp_path.iterdir()} == {"trajectory.nc", "trajectory.png"}

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -79,15 +80,32 @@ KILLED = """
 import json, os, signal, sys, threading, time
 from bydore_pyro.cli.main import main
 from quick import be_quick
+from bydore_pyro.utils.run_folder import RunFolder
 import bydore_pyro.runs.run, bydore_pyro.analysis.plots, arviz, transformers, h5netcdf  # noqa
 
 be_quick()  # as in all tests
+
+
+def killed_amid(write, number):
+    def counting(folder, name, content):
+        nonlocal number
+        number -= 1
+        def half(aside):
+            content(aside)
+            if not number:
+                os.kill(os.getpid(), signal.SIGKILL)
+        write(folder, name, half)
+    return counting
+
+
 moments, searches = map(json.loads, sys.argv[1:])
 for out, arguments in searches.items():
     for moment in [*moments, None]:
         child = os.fork()
         if child == 0:
-            if moment is not None:
+            if isinstance(moment, int):  # amid so many files that it writes
+                RunFolder._write = killed_amid(RunFolder._write, moment)
+            elif moment is not None:
                 def kill():
                     while not os.path.exists(out + "/config.json"):
                         time.sleep(0.001)
@@ -104,6 +122,19 @@ for out, arguments in searches.items():
 """
 
 
+def killed(searches: dict[Path, list[str]], moments: Sequence[float]) -> tuple[list[int], str]:
+    """Kills each search at every moment, resumes it; returns exit codes and the errors' end."""
+    given = (json.dumps(moments), json.dumps({str(out): words for out, words in searches.items()}))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *given],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    codes = [int(line) for line in done.stdout.splitlines() if re.fullmatch(r"-?\d+", line)]
+    return codes, done.stderr[-5000:]
+
+
 @pytest.mark.slow
 def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
     """`kill -9` at ten random moments of a search of each kind, each time resumed: bit-identical to
@@ -114,25 +145,28 @@ def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
         kind: ("--evidence", kind, "--steps", steps, "--config", str(settings))
         for kind, steps in (("matching", "24"), ("linear", "14"))
     }
-    killed = {tmp_path / kind: arguments(store, tmp_path / kind, *kinds[kind]) for kind in kinds}
+    searches = {tmp_path / kind: arguments(store, tmp_path / kind, *kinds[kind]) for kind in kinds}
     rng = random.Random(0)
     moments = [rng.uniform(0.05, 0.5) for _ in range(10)]
-    given = (json.dumps(moments), json.dumps({str(out): words for out, words in killed.items()}))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *given],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    codes = [int(line) for line in done.stdout.splitlines() if line.lstrip("-").isdigit()]
-    assert set(codes) <= {0, -signal.SIGKILL}, done.stderr[-2000:]
-    assert "going on from" in done.stderr
-    for own, out in zip((codes[:11], codes[11:]), killed, strict=True):
-        assert own[-1] == 0, done.stderr[-2000:]
+    codes, stderr = killed(searches, moments)
+    assert set(codes) <= {0, -signal.SIGKILL}, stderr
+    assert "going on from" in stderr
+    for own, out in zip((codes[:11], codes[11:]), searches, strict=True):
+        assert own[-1] == 0, stderr
         assert own.count(-signal.SIGKILL) >= 5, own
         main(arguments(store, tmp_path / "whole" / out.name, *kinds[out.name]))
         assert_same(results(tmp_path / "whole" / out.name), results(out))
         assert not list(out.rglob(".*")), "nothing half-written is left"
+
+
+@pytest.mark.slow
+def test_killed_amid_every_file_that_it_writes(store: Path, whole: Path, tmp_path: Path) -> None:
+    """All that is derived after the last step depends on the checkpoint alone."""
+    out, files = tmp_path / "out", [2, 4, 5, 7, 9, 99]  # behind the options, and then again
+    codes, stderr = killed({out: arguments(store, out)}, [4, *files])
+    assert codes == [-signal.SIGKILL] * len(files) + [0, 0], stderr
+    assert_same(results(whole), results(out))
+    assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
 def broken_off(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +217,14 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     with pytest.raises(OSError, match="No space"):
         save_checkpoint(state, tmp_path)
     assert list(tmp_path.iterdir()) == [good]
+
+
+def test_the_newest_is_that_of_most_steps(corpus: TokenStore, tmp_path: Path) -> None:
+    """Not the last in the order of words: step 1,000,000 comes after step 999,999."""
+    state = state_of(corpus, CONFIG)
+    (one,) = run_and_save(state, tmp_path)[:1]
+    folder = tmp_path / "many"
+    for step in ("000002", "999999", "1000000"):
+        shutil.copytree(one, folder / f"step-{step}")
+    found = load_checkpoint(state_of(corpus, CONFIG), folder, print)
+    assert found == folder / "step-1000000"

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import typing
 import warnings
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from importlib import import_module
@@ -14,12 +15,16 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from bydore_pyro.proxy.proxy import ProxyConfig
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.utils.config_checks import (
     Range,
+    Tokens,
+    in_tokens,
+    number_of_tokens,
     option,
     require_fields,
     warn_idle,
@@ -198,3 +203,14 @@ def test_what_algorithm_1_is_told_means_nothing_to_gradient_matching(options: di
 def test_a_proxy_warns_of_an_idle_decay() -> None:
     with pytest.warns(UserWarning, match="weight_decay has no effect with optimizer sgd"):
         ProxyConfig(optimizer="sgd", weight_decay=0.3)
+
+
+def test_tokens_are_written_as_they_are_read() -> None:
+    assert Tokens("0.4B") == Tokens(4e8) == 4e8
+    with pytest.raises(ArgumentTypeError, match=r"Expected tokens such as 4e6 or 0\.4B, found 'x'"):
+        Tokens("x")
+    assert [in_tokens(n) for n in (7, 999, 1234, 56_789, 2_199_000, 1e9, 9.99e14)] == [
+        *("7", "999", "1.2K", "56K", "2.1M", "1B", "999T")
+    ]
+    for number in np.random.default_rng(0).uniform(0, 15, 100):
+        assert 0.9 * 10**number - 1 < number_of_tokens(in_tokens(10**number)) <= 10**number
