@@ -22,6 +22,7 @@ from bydore_pyro.target.training_checks import (
     device_batch,
     memory_needed,
 )
+from bydore_pyro.utils.config_checks import in_tokens
 from bydore_pyro.utils.errors import DataError
 
 
@@ -71,7 +72,8 @@ def test_no_text_is_read_too_often(corpus: TokenStore) -> None:
     times = dataset.epochs()["birds"]
     check_epochs(dataset, schedule, times + 0.01)
     fits = WEIGHTS["birds"] * 3 / times
-    wanted = f"3 times .*found 'birds' {times:.1f} times with weight 0.5 .{fits:.3g} would fit"
+    tokens = in_tokens(5000 * 32 * 3 / times)
+    wanted = f"3 times .*found 'birds' {times:.1f} times with weight 0.5; --tokens {tokens} would"
     with pytest.raises(DataError, match=wanted):
         check_epochs(dataset, schedule, 3)
     with pytest.raises(DataError, match=r"'birds'.*'digits'.*'greek'.*'upper'"):
