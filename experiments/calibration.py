@@ -14,13 +14,11 @@ import torch
 from calibration_pools import SKETCHING, pools_of
 from calibration_posterior import (
     bands,
-    exact_draws,
     intervals,
     is_uniform,
     joint_ranks,
     ranks,
     shares_below,
-    split_r_hat,
 )
 from calibration_tables import results_table
 from calibration_targets import COUNTINGS, DESIGNS, KINDS, REGIMES, Target, split, targets_of
@@ -28,8 +26,13 @@ from common import drawn_by, run_main
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.analysis import MOVES
-from bydore_pyro.core import corrected_draws, mixture_model, shorter_step, shorter_step_draws
+from bydore_pyro.core import (
+    Matching,
+    exact_draws,
+    guide_draws,
+    shorter_step,
+    shorter_step_draws,
+)
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import Options, begin_run, load_domains, results_of
@@ -42,11 +45,13 @@ are drawn from the prior, Dirichlet(1), or are sparse as in plants.py. The text 
 measured documents (but other sequences), or from other documents. It is taken in proportion to the
 shares, or by whole documents. One proxy is trained on equal weights, and the gradients of all text
 are sketched once at each of its checkpoints; the targets are drawn from these. The posteriors are
-sampled exactly, and for a few targets also by a guide, as in a search. Beside them stand the
-projected draws of a whole step (`bydore fit --method bydore_trials`)."""
+sampled exactly, and for a few targets also from where a guide is, as in a search. Beside them stand
+the posteriors under a prior that does not know how sparse the shares are, and the projected draws
+of a whole step (`bydore fit --method bydore_trials`)."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
-DRAWS = 100  # of each chain
+CHAINS, DRAWS = 40, 25  # of a posterior, and of each chain
+FLAT, SPARSE = (1.0,), (0.1, 0.2, 0.4, 0.8, 1.6)  # concentrations of the priors
 PROJECTED = 400  # draws of a whole step, fewer than `bydore_trials` takes
 SMOKE = {
     "domain_megabytes": 0.2,
@@ -171,10 +176,7 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
     the prior alone. A share that made up no sequence is ranked as it was drawn.
     """
     found = [t.matchings[counting] for t in targets]
-    optimum = torch.stack([one.optimum for one in found])
-    linear = torch.stack([one.linear for one in found])
-    precision = torch.stack([one.precision for one in found])
-    weights, scale = exact_draws(linear, precision, optimum, DRAWS)
+    weights, scale = posteriors_of(found)
     truth = torch.from_numpy(np.stack([t.truth for t in targets]))
     drawn = torch.from_numpy(np.stack([t.shares for t in targets]))
     likely = torch.stack([one.weights for one in found])
@@ -187,6 +189,7 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
     by_document = counting == COUNTINGS[0]
     return {
         **({"whole_step": whole_step(targets)} if by_document else {}),
+        **({"sparse_prior": sparse_prior(targets)} if by_document else {}),
         "targets": len(targets),
         "sequences": float(np.mean([t.counts.sum() for t in targets])),
         "coverage": coverage,
@@ -200,7 +203,39 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
         "ranks": np.stack([shares_below(own, points) for own in rank.T]),
         "central_ranks": np.stack([shares_below(own, points) for own in central.T]),
         "joint_ranks": shares_below(joint, points),
-        "r_hat": {"median": split_r_hat(weights).median(), "largest": split_r_hat(weights).max()},
+    }
+
+
+def posteriors_of(
+    found: Sequence[Matching], concentrations: tuple[float, ...] = FLAT
+) -> tuple[Tensor, Tensor]:
+    """Returns draws of the weights ``(N, D, K)`` and scales ``(N, D)`` of posteriors."""
+    optimum, linear, precision = (
+        torch.stack([getattr(one, name) for one in found])
+        for name in ("optimum", "linear", "precision")
+    )
+    generator = torch.Generator().manual_seed(0)
+    count, size = optimum.shape
+    noise = torch._sample_dirichlet(torch.ones(count, CHAINS, size).double(), generator)
+    start = 0.9 * optimum[:, None] + 0.1 * noise + 1e-9
+    drawn = exact_draws(linear, precision, start, concentrations=concentrations, draws=DRAWS)
+    return drawn.weights, drawn.scale
+
+
+def sparse_prior(targets: Sequence[Target]) -> dict[str, Any]:
+    """Returns coverage and width under a prior of several concentrations, as `cell_of`.
+
+    The weights whose total variation is told are the posteriors' medians over their sum.
+    """
+    weights, _ = posteriors_of([t.matchings[COUNTINGS[0]] for t in targets], SPARSE)
+    medians = weights.median(1).values
+    medians = medians / medians.sum(1, keepdim=True)
+    truth = torch.from_numpy(np.stack([t.truth for t in targets]))
+    low, high = intervals(weights, LEVELS[-1])
+    return {
+        "coverage": {str(level): covered(weights, truth, medians, level) for level in LEVELS},
+        "width": (high - low).mean(),
+        "total_variation": (medians - truth).abs().sum(1).mean() / 2,
     }
 
 
@@ -244,7 +279,7 @@ def covered(
 
 
 def by_guide(options: Options, targets: Sequence[Target], count: int) -> dict[str, Any]:
-    """Finds the posteriors of some targets as a search does, beside the exact ones.
+    """Finds the posteriors of some targets from where a guide is, as a search does.
 
     Differences of means are in standard deviations of the exact posterior; the guide's network is
     told the same loss of every domain.
@@ -258,18 +293,15 @@ def by_guide(options: Options, targets: Sequence[Target], count: int) -> dict[st
         learner = MatchingPosterior(size, options.network, options.run.seed)
         signals = torch.ones(size, dtype=torch.float64)
         learner.learn(signals, found, last=True)
-        evidence = (signals, found.linear, 1.0, found.precision)
-        drawn = corrected_draws(mixture_model, learner.guide, *evidence, moves=MOVES)
-        guides = drawn.sites["weights"].double()[None]
-        exact, _ = exact_draws(
-            found.linear[None], found.precision[None], found.optimum[None], 5 * DRAWS
-        )
+        start = guide_draws(learner.guide, signals, 4 * CHAINS, options.run.seed)
+        drawn = exact_draws(found.linear[None], found.precision[None], start[None], draws=DRAWS)
+        guides, exact = drawn.weights, posteriors_of([found])[0]
         truth, likely = torch.from_numpy(target.truth)[None], found.weights[None]
         rows.append(
             {
                 "kind": target.kind,
                 "regime": target.regime,
-                "corrected": drawn.corrected,
+                "corrected": drawn.settled,
                 "means": ((guides.mean(1) - exact.mean(1)) / exact.std(1)).abs().mean(),
                 "deviations": (guides.std(1) / exact.std(1)).mean(),
                 "covered": covered(guides, truth, likely, LEVELS[-1])["published"],

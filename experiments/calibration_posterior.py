@@ -1,10 +1,6 @@
-"""Draws of many Gaussian posteriors at once, and whether intervals and ranks fit the truth.
+"""Whether intervals and ranks fit the truth, for many posteriors at once.
 
-The model of `bydore_pyro.core.guide.mixture_model` in ``u = s w``, of ``K`` domains::
-
-    log p(u) = h . u - 1/2 u' Lambda u - 1/2 log(s)^2 - K log(s),    s = sum_k u_k,  u >= 0
-
-Letters as in the package, and ``N`` posteriors, ``D`` draws, ``C`` chains.
+Letters as in the package, and ``N`` posteriors, ``D`` draws.
 """
 
 from __future__ import annotations
@@ -16,94 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-CHAINS, WARMUP, THIN = 8, 1000, 20
 SIMULATIONS = 2000  # of uniform ranks, for the bands
-
-
-def exact_draws(
-    linear: Tensor, precision: Tensor, start: Tensor, draws: int = 250, seed: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Draws from posteriors by slices of lines: along an axis, from a domain to another, or any.
-
-    On a line the Gaussian's slice has a closed form, and the bounds ``u >= 0`` cut it; what the
-    prior adds is then accepted or not.
-
-    Args:
-        linear: ``h (N, K)``.
-        precision: ``Lambda (N, K, K)``.
-        start: Where the chains begin, near: ``u (N, K)``.
-        draws: Of each chain.
-        seed: Of all draws.
-
-    Returns:
-        Weights ``(N, C * draws, K)`` and scales ``(N, C * draws)``; chain after chain.
-
-    References:
-        Neal (2003), Slice sampling, Annals of Statistics 31; Smith (1984), Efficient Monte Carlo
-        procedures for generating points uniformly distributed over bounded regions (hit-and-run).
-    """
-    generator = torch.Generator().manual_seed(seed)
-    count, size = linear.shape
-    shape = (count, CHAINS)
-
-    def uniform(*last: int) -> Tensor:
-        return torch.rand(*shape, *last, generator=generator, dtype=torch.float64)
-
-    jitter = 1e-9 * precision.diagonal(dim1=1, dim2=2).mean(1)
-    root = torch.linalg.cholesky(precision + jitter[:, None, None] * torch.eye(size))
-    spread = torch.linalg.inv(root)  # spread' z has the covariance of the Gaussian
-    noise = torch._sample_dirichlet(torch.ones(*shape, size).double(), generator)
-    u = 0.9 * start.clamp(min=0)[:, None] + 0.1 * noise
-    rows = torch.arange(count)[:, None], torch.arange(CHAINS)[None]
-    kept = []
-    for step in range(WARMUP + draws * THIN):
-        if step % 3 == 0:
-            z = torch.randn(*shape, size, generator=generator, dtype=torch.float64)
-            direction = z @ spread
-        else:
-            direction = torch.zeros_like(u)
-            first = torch.randint(size, shape, generator=generator)
-            direction[(*rows, first)] = 1.0
-            if step % 3 == 2:
-                other = torch.randint(1, size, shape, generator=generator)
-                direction[(*rows, (first + other) % size)] = -1.0
-        bent = direction @ precision  # (N, C, K)
-        curvature = (bent * direction).sum(-1).clamp(min=1e-300)
-        slope = (direction * linear[:, None]).sum(-1) - (bent * u).sum(-1)
-        peak = slope / curvature
-        half = (peak.square() - 2 * uniform().log() / curvature).sqrt()
-        ratio = -u / direction
-        low = torch.where(direction > 0, ratio, -math.inf).amax(-1)
-        high = torch.where(direction < 0, ratio, math.inf).amin(-1)
-        low, high = torch.maximum(low, peak - half), torch.minimum(high, peak + half)
-        proposal = (u + (low + (high - low) * uniform())[..., None] * direction).clamp(min=0)
-        gain = _log_prior(proposal) - _log_prior(u)
-        u = torch.where((uniform().log() < gain)[..., None], proposal, u)
-        if step >= WARMUP and (step - WARMUP) % THIN == THIN - 1:
-            kept.append(u)
-    drawn = torch.stack(kept, 2).flatten(1, 2)  # (N, C * draws, K)
-    scale = drawn.sum(-1)
-    return drawn / scale[..., None], scale
-
-
-def _log_prior(u: Tensor) -> Tensor:
-    """The prior of ``u (..., K)``: uniform weights, and ``LogNormal(0, 1)`` for the scale."""
-    log_scale = u.sum(-1).log()
-    return -log_scale.square() / 2 - u.shape[-1] * log_scale
-
-
-def split_r_hat(weights: Tensor) -> Tensor:
-    """Returns split R-hat ``(N, K)`` of draws ``(N, C * draws, K)``, chain after chain.
-
-    References:
-        Gelman et al. (2013), Bayesian Data Analysis, 3rd edition, section 11.4.
-    """
-    count, total, size = weights.shape
-    length = total // (2 * CHAINS)
-    halves = weights[:, : 2 * CHAINS * length].reshape(count, 2 * CHAINS, length, size)
-    within = halves.var(2).mean(1)
-    between = halves.mean(2).var(1)
-    return (((length - 1) / length * within + between) / within.clamp(min=1e-300)).sqrt()
 
 
 def intervals(

@@ -11,10 +11,14 @@ from common import markdown
 
 SHOWN = (0.5, 0.8, 0.94)
 LAST = str(SHOWN[-1])
+OTHERS = {
+    "sparse_prior": "Under a prior of several concentrations",
+    "whole_step": "Projected draws of a whole step",
+}
 
 
 def results_table(results: Mapping[str, Any]) -> str:
-    """Returns the coverage of posteriors and of projected draws, and a line on the guide."""
+    """Returns the coverage of posteriors and of other draws, and a line on the guide."""
     cells = results["cells"]
     header = ["shares", "text", "taken", "witnesses", *(f"{level:.0%}" for level in SHOWN),
               "94%, unstretched", "shares above 0", "shares of 0", "width", "TV", "moments",
@@ -22,8 +26,9 @@ def results_table(results: Mapping[str, Any]) -> str:
     text = markdown(header, [posterior_row(cell, len(results["domains"])) for cell in cells])
     header = ["shares", "text", "taken", *(f"{level:.0%}" for level in SHOWN), "shares above 0",
               "shares of 0", "width", "TV"]  # fmt: skip
-    rows = [whole_step_row(cell) for cell in cells if "whole_step" in cell]
-    text += f"\nProjected draws of a whole step, by document:\n\n{markdown(header, rows)}"
+    for name, told in OTHERS.items():
+        if rows := [other_row(cell, name) for cell in cells if name in cell]:
+            text += f"\n{told}, by document:\n\n{markdown(header, rows)}"
     return text + about_guide(results["guide"]["targets"])
 
 
@@ -39,9 +44,9 @@ def posterior_row(cell: Mapping[str, Any], domains: int) -> list[str]:
     return [*row, f"{cell['ranks_within_bands']} of {domains}", joint]
 
 
-def whole_step_row(cell: Mapping[str, Any]) -> list[str]:
-    """Returns a cell's projected draws as a row."""
-    first, *others = held(cell["whole_step"])
+def other_row(cell: Mapping[str, Any], name: str) -> list[str]:
+    """Returns other draws of a cell as a row."""
+    first, *others = held(cell[name])
     return [*(cell[name] for name in ("kind", "regime", "design")), *first, *others]
 
 

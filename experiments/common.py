@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -44,9 +43,11 @@ from bydore_pyro.utils import (
     one_line,
     one_line_errors,
     parse_options,
+    read_hashed,
     resumed_options,
     resumed_run,
     tell,
+    with_hash,
 )
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
@@ -148,8 +149,8 @@ def verify(
     Returns:
         The validation loss, nats per token, by the mixture's label.
     """
-    losses = {}
-    noted = json.loads(known.read_text("utf-8")) if known is not None and known.exists() else {}
+    losses: dict[str, float] = {}
+    noted = {} if known is None else read_hashed(known) or {}
     seed += FRESH_SEED
     for label, weights in mixtures.items():
         if noted.get(label, {}).get("weights") != weights:
@@ -160,7 +161,7 @@ def verify(
             }
             if known is not None:
                 with appearing_file(known) as aside:
-                    aside.write_text(json.dumps(noted), encoding="utf-8")
+                    aside.write_text(with_hash(noted), encoding="utf-8")
         losses[label] = noted[label]["loss"]
         cost.add(noted[label]["cost"], prefix="verify_")
     return losses

@@ -14,6 +14,7 @@ from pathlib import Path
 import bydore_pyro.analysis.diagnostics
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
+import bydore_pyro.core.metropolis
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
 import bydore_pyro.runs.inputs
@@ -48,7 +49,9 @@ def smaller(named: str) -> str:
 
 
 QUICK = (
-    (bydore_pyro.analysis.diagnostics, "MOVES", 20),
+    (bydore_pyro.analysis.diagnostics, "CHAINS", 40),
+    (bydore_pyro.core.metropolis, "WARMUP", 10),
+    (bydore_pyro.core.metropolis, "THIN", 1),
     (bydore_pyro.core.importance, "MOST_WEIGHED", 400),
     (bydore_pyro.core.importance, "MOST_FOR_THE_FIT", 200),
     (bydore_pyro.core.inference, "DIRICHLET_STEPS", 40),

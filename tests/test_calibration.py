@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gaussian_evidence import exact_moments, gaussian_evidence
 
 from bydore_pyro.analysis.diagnostics import to_the_bounds
 from bydore_pyro.core.matching import Sample, measured_round
@@ -24,20 +23,6 @@ from calibration_pools import Pools
 @pytest.fixture(autouse=True)
 def _quick_searches() -> None:
     """As many draws as a search takes: they are judged here."""
-
-
-@pytest.mark.slow
-def test_draws_have_the_moments_of_integration() -> None:
-    evidence = [gaussian_evidence(3, d, alike=a, seed=a) for d, a in ((0.05, 0), (0.1, 1))]
-    linear, precision = (torch.stack(parts) for parts in zip(*evidence, strict=True))
-    start = torch.full((2, 3), 1 / 3, dtype=torch.float64)
-    weights, scale = posterior.exact_draws(linear, precision, start, draws=500)
-    assert posterior.split_r_hat(weights).max() < 1.02
-    drawn = torch.cat([weights, scale[..., None]], -1)
-    for found, one in zip(drawn, evidence, strict=True):
-        mean, deviation = exact_moments(*one)
-        assert ((found.mean(0) - mean).abs() < 0.08 * deviation).all()
-        torch.testing.assert_close(found.std(0), deviation, atol=0, rtol=0.06)
 
 
 def test_intervals_are_arvizs() -> None:

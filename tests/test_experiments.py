@@ -150,10 +150,8 @@ def test_calibration_in_smoke_size(
     # their full numbers beside the code that draws them.
     monkeypatch.setattr(*FEW_STEPS)
     monkeypatch.setattr("bydore_pyro.core.importance.MOST_WEIGHED", 1000)
-    monkeypatch.setattr("bydore_pyro.analysis.diagnostics.MOVES", 100)
-    monkeypatch.syspath_prepend(ROOT / "experiments")
-    monkeypatch.setattr("calibration_posterior.WARMUP", 100)
-    monkeypatch.setattr("calibration_posterior.THIN", 3)
+    monkeypatch.setattr("bydore_pyro.core.metropolis.WARMUP", 150)
+    monkeypatch.setattr("bydore_pyro.core.metropolis.THIN", 5)
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3", "--by_guide", "1")
     assert results["domains"] == ["python", "licences", "text"]
@@ -164,11 +162,12 @@ def test_calibration_in_smoke_size(
         assert at[-1] >= cell["coverage"]["0.94"]["unstretched"]
         assert cell["targets"] == 3
         assert cell["moments"] > 0
-        assert ("whole_step" in cell) == (cell["counting"] == "by document")
-        if "whole_step" in cell:
-            held = [one["published"] for one in cell["whole_step"]["coverage"].values()]
-            assert 0 <= held[0] <= held[-1] <= 1
-            assert 0 < cell["whole_step"]["width"] < 1
+        for other in ("sparse_prior", "whole_step"):
+            assert (other in cell) == (cell["counting"] == "by document")
+            if other in cell:
+                held = [one["published"] for one in cell[other]["coverage"].values()]
+                assert 0 <= held[0] <= held[-1] <= 1
+                assert 0 < cell[other]["width"] < 1
     (row,) = results["guide"]["targets"]
     assert row["corrected"]
     assert row["means"] < 0.3

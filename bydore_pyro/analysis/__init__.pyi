@@ -1,5 +1,4 @@
 from .colours import domain_colours as domain_colours
-from .diagnostics import MOVES as MOVES
 from .diagnostics import domain_summary as domain_summary
 from .diagnostics import jitter as jitter
 from .diagnostics import mixture_of as mixture_of

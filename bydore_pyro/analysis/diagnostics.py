@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from bydore_pyro.core import GammaDirichlet, GuideFit, corrected_draws, guide_fit, mixture_model
+from bydore_pyro.core import (
+    GammaDirichlet,
+    GuideFit,
+    corrected_draws,
+    exact_draws,
+    guide_draws,
+    guide_fit,
+    mixture_model,
+)
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search import (
     BayesianLearner,
@@ -40,7 +48,8 @@ __all__ = [
     "trajectory_of",
 ]
 
-MOVES, MOST_MOVED = 500, 64  # of the corrected draws; domains above which they do not mix
+CHAINS = 400  # of exact draws
+MOST_EXACT = 64  # domains above which importance weights correct the guide's draws
 BY_DOMAIN: tuple[str, ...] = (
     "weights",
     "mean",
@@ -68,9 +77,10 @@ def posterior_of(
 ) -> arviz.InferenceData:
     """Draws from the posterior that a search found.
 
-    By gradient matching it is the posterior of all rounds' evidence: the guide's draws, put right
-    by the model (`bydore_pyro.core.corrected_draws`); the attributes of the group tell the guide's
-    k-hat and whether the correction is to be believed.
+    By gradient matching it is the posterior of all rounds' evidence: exact draws, by chains that
+    begin where the guide draws (`bydore_pyro.core.exact_draws`); of more than 64 domains the
+    guide's draws, put right by importance weights (`bydore_pyro.core.corrected_draws`). The
+    attributes of the group tell the guide's k-hat and whether the draws are the posterior's.
 
     By linear evidence it is the averaged posterior, ``q(w) = mean over steps t of q_t(w)``. The
     average is a mixture: each draw takes one step of the averaged window and samples that
@@ -122,33 +132,40 @@ def _matching_posterior(
     learner = state.learner
     if not isinstance(learner, MatchingPosterior) or state.signals is None:
         raise DataError("Expected a search with at least one measured round, found none")
-    found = state.matching
-    guide = learner.guide
+    found, size = state.matching, state.domains.num_domains
+    guide, effective = learner.guide, None
     arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision)
     if run is not None and run.guide is not None:
         guide, arguments = run.guide, run.arguments
-    drawn = corrected_draws(
-        mixture_model,
-        guide,
-        *arguments,
-        num_draws=chains * draws,
-        moves=MOVES if state.domains.num_domains <= MOST_MOVED else 0,
-        seed=seed,
-    )
-    shape = (chains, draws, state.domains.num_domains)
-    sites = {"w": drawn.sites["weights"].numpy().reshape(shape)}
-    if "scale" in drawn.sites:
-        sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
-    posterior = inference_data(
-        sites,
-        dims={"w": ["domain"]},
-        coords={"domain": state.domains.names},
-    )
+        effective = run.effective if run.repeats else None
+    shape = (chains, draws, size)
+    if size <= MOST_EXACT:
+        fit = guide_fit(mixture_model, guide, *arguments, seed=seed)
+        start = guide_draws(guide, state.signals.double(), CHAINS, seed)
+        exact = exact_draws(
+            *(found.linear[None], found.precision[None], start[None]),
+            effective=effective,
+            draws=-(-chains * draws // CHAINS),
+            seed=seed,
+        )
+        sites = {"w": exact.weights[0, : chains * draws].numpy().reshape(shape)}
+        if effective is None:
+            sites["s"] = exact.scale[0, : chains * draws].numpy().reshape(shape[:2])
+        corrected = exact.settled
+    else:
+        drawn = corrected_draws(
+            mixture_model, guide, *arguments, num_draws=chains * draws, seed=seed
+        )
+        sites = {"w": drawn.sites["weights"].numpy().reshape(shape)}
+        if "scale" in drawn.sites:
+            sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
+        fit, corrected = drawn.fit, drawn.corrected
+    posterior = inference_data(sites, {"w": ["domain"]}, {"domain": state.domains.names})
     posterior["posterior"].attrs.update(
-        khat=drawn.fit.khat,
-        effective_draws=drawn.fit.effective_draws,
-        weighed_draws=drawn.fit.draws,
-        corrected=int(drawn.corrected),
+        khat=fit.khat,
+        effective_draws=fit.effective_draws,
+        weighed_draws=fit.draws,
+        corrected=int(corrected),
     )
     return posterior
 

@@ -21,6 +21,8 @@ from .matching import covariance_of as covariance_of
 from .matching import match as match
 from .matching import measured_round as measured_round
 from .matching import scatter_of_means as scatter_of_means
+from .metropolis import exact_draws as exact_draws
+from .metropolis import guide_draws as guide_draws
 from .prior_net import FreeConcentrations as FreeConcentrations
 from .prior_net import PriorNetwork as PriorNetwork
 from .prior_net import PriorNetworkConfig as PriorNetworkConfig

@@ -119,8 +119,8 @@ def judge_corrected(record: RunRecord) -> Verdict | None:
         return FITS.judge(khat, f"{told} {meaning}{width}")
     if record.metrics.guide_fit.corrected:
         meaning = (
-            "The guide alone is not to be believed. Its draws were moved by the model until their "
-            "width no longer changed: they are now the posterior's."
+            "The guide alone is not to be believed. Markov chains of the model went on from its "
+            "draws: they are now the posterior's."
         )
         answer = "Yes, after its correction"
         return FITS.judge(khat, f"{told} {meaning}{width}", level="good", answer=answer)

@@ -30,14 +30,18 @@ __all__ = [
 
 T = TypeVar("T")
 
+NOTHING = 0.01  # a weight below it counts as next to nothing
+
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What draws say of one weight: its quartiles, and the share of the draws above ``1 / K``."""
+    """What draws say of one weight: its quartiles, and the shares of the draws above ``1 / K`` and
+    below 0.01, where a domain has next to nothing."""
 
     lower: float
     upper: float
     above_uniform: float
+    next_to_nothing: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,8 +258,12 @@ def _read_draws(path: Path) -> dict[str, Draws]:
 
     posterior = xarray.load_dataset(path, engine="h5netcdf", group="posterior")
     w = posterior["w"].stack(sample=("chain", "draw")).transpose("domain", "sample").values
-    found = zip(*np.quantile(w, [0.25, 0.75], axis=1), (w > 1 / len(w)).mean(1), strict=True)
+    columns = {
+        **dict(zip(("lower", "upper"), np.quantile(w, [0.25, 0.75], axis=1), strict=True)),
+        "above_uniform": (w > 1 / len(w)).mean(1),
+        "next_to_nothing": (w < NOTHING).mean(1),
+    }
     return {
-        str(name): Draws(lower=float(lower), upper=float(upper), above_uniform=float(above))
-        for name, (lower, upper, above) in zip(posterior["domain"].values, found, strict=True)
+        str(name): Draws(**{column: float(values[k]) for column, values in columns.items()})
+        for k, name in enumerate(posterior["domain"].values)
     }

@@ -162,6 +162,8 @@ def domain_rows(record: RunRecord) -> list[DomainRow]:
     if draws := record.draws:
         above = [draws[name].above_uniform if name in draws else None for name in names]
         columns[f"above 1/{len(names)}"] = [percent(share) for share in above]
+        none = [draws[name].next_to_nothing if name in draws else None for name in names]
+        columns["below 0.01"] = [percent(share) for share in none]
     if epochs:
         columns["epochs"] = [number(epochs.get(name), 2) for name in names]
     if decided:

@@ -7,14 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.files import appearing_file, content_hash
+from bydore_pyro.utils.files import appearing_file, read_hashed, with_hash
 from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 
 if TYPE_CHECKING:
@@ -110,16 +108,11 @@ class RunFolder:
             name: Of the JSON file.
             compute: Returns plain values.
         """
-        path = self.path / name
-        if path.exists():
-            with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-                if found.pop("sha256") == content_hash(found):
-                    return found
-            warnings.warn(f"{path} was changed: it is computed again", stacklevel=2)
-        content = json.loads(json.dumps(compute(), allow_nan=False))
-        self.write_json(name, {**content, "sha256": content_hash(content)})
-        return content
+        found = read_hashed(self.path / name)
+        if found is None:
+            found = json.loads(json.dumps(compute()))
+            self.write_text(name, with_hash(found))
+        return found
 
     def write_config(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]

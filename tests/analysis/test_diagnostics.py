@@ -43,9 +43,8 @@ B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
 
 
 @pytest.fixture(autouse=True)
-def _quick_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many draws as a search weighs: they are judged here."""
-    monkeypatch.setattr("bydore_pyro.analysis.diagnostics.MOVES", 20)
+def _quick_searches() -> None:
+    """As many draws as a search takes: they are judged here."""
 
 
 @pytest.fixture
@@ -242,9 +241,9 @@ def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(
     np.testing.assert_allclose(posterior["w"].sum("domain"), 1, atol=1e-6)
     assert (posterior["s"] > 0).all()
     assert set(posterior.attrs) >= {"khat", "effective_draws", "weighed_draws", "corrected"}
-    assert posterior.attrs["weighed_draws"] == 8000
-    assert 1 <= posterior.attrs["effective_draws"] <= 8000
-    assert posterior.attrs["corrected"] in (0, 1)
+    assert posterior.attrs["weighed_draws"] == 1000
+    assert 1 <= posterior.attrs["effective_draws"] <= 1000
+    assert posterior.attrs["corrected"] == 1
     again = posterior_of(matched, chains=2, draws=300)["posterior"]
     other = posterior_of(matched, chains=2, draws=300, seed=1)["posterior"]
     assert again.equals(posterior)

@@ -11,10 +11,11 @@ from gaussian_evidence import exact_moments, gaussian_evidence
 from pyro.infer import MCMC, NUTS
 from torch import Tensor, nn
 
-from bydore_pyro import InferenceConfig, corrected_draws, infer
+from bydore_pyro import InferenceConfig, infer
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.core.inference import Inference, has_settled, isolated
+from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
 from bydore_pyro.mixture.repetition import effective_shares
 
@@ -160,7 +161,7 @@ def test_linear_evidence_is_served_too() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch's tracer
-def test_guide_and_corrected_draws_agree_with_nuts() -> None:
+def test_guide_and_exact_draws_agree_with_nuts() -> None:
     """As many domains as a case has; fewer are held against integration."""
     domains, alike = 13, 1
     linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=3)
@@ -180,11 +181,11 @@ def test_guide_and_corrected_draws_agree_with_nuts() -> None:
     torch.testing.assert_close(q.mean[apart], exact.mean(0)[apart], atol=0.02, rtol=0)
     ratio = q.stddev / exact.std(0)
     assert ((ratio > 0.6) & (ratio < 1.4))[apart].all()
-    sizes = {"num_samples": 2000, "num_draws": 2000, "moves": 500}
-    drawn = corrected_draws(mixture_model, guide, *arguments, **sizes)
-    assert drawn.corrected
-    torch.testing.assert_close(drawn.sites["weights"].mean(0), exact.mean(0), atol=0.02, rtol=0)
-    torch.testing.assert_close(drawn.sites["weights"].std(0), exact.std(0), atol=0, rtol=0.25)
+    start = q.sample((400,)).clamp(min=1e-9) * guide.scale_posterior().sample((400, 1))
+    drawn = exact_draws(linear[None], precision[None], start[None])
+    assert drawn.settled
+    torch.testing.assert_close(drawn.weights[0].mean(0), exact.mean(0), atol=0.02, rtol=0)
+    torch.testing.assert_close(drawn.weights[0].std(0), exact.std(0), atol=0, rtol=0.25)
 
 
 @pytest.mark.slow
@@ -217,14 +218,14 @@ def test_effective_shares_have_the_moments_of_nuts() -> None:
     found = infer(guide, signals_of(4), linear, precision, effective=effective)
     assert found.settled
     arguments = (signals_of(4), linear, 1.0, precision, effective)
-    drawn = corrected_draws(mixture_model, guide, *arguments, moves=200)
-    assert drawn.corrected
-    assert set(drawn.sites) == {"weights"}
+    start = guide.posterior(signals_of(4)).sample((400,)).clamp(min=1e-9)
+    drawn = exact_draws(linear[None], precision[None], start[None], effective=effective)
+    assert drawn.settled
     pyro.set_rng_seed(0)
     kernel = NUTS(mixture_model, jit_compile=True, ignore_jit_warnings=True)
     mcmc = MCMC(kernel, num_samples=300, warmup_steps=100, disable_progbar=True)
     mcmc.run(*arguments)
-    exact, mine = mcmc.get_samples()["weights"], drawn.sites["weights"]
+    exact, mine = mcmc.get_samples()["weights"], drawn.weights[0]
     torch.testing.assert_close(mine.mean(0), exact.mean(0), atol=0.01, rtol=0)
     torch.testing.assert_close(mine.std(0), exact.std(0), atol=0, rtol=0.15)
     q = guide.posterior(signals_of(4))

@@ -30,6 +30,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert isinstance(draws, Draws)
     assert draws.lower < draws.upper
     assert draws.above_uniform > 0.9
+    assert draws.next_to_nothing == 0
     assert record.damaged == ()
 
 

@@ -84,7 +84,7 @@ def test_a_row_a_domain(record: RunRecord) -> None:
     assert [row.name for row in rows] == list(NAMES)
     assert rows[0].cells == {
         "weight": "0.4596", "94 % interval": "0.306 to 0.689", "sd": "0.115", "above 1/4": "98 %",
-        "epochs": "0.50", "verdict": "more than an equal share",
+        "below 0.01": "0 %", "epochs": "0.50", "verdict": "more than an equal share",
     }  # fmt: skip
     assert rows[0].told.startswith("weight 0.4596, 94 % interval 0.306 to 0.689, ")
     assert rows[0].told.endswith("epochs 0.50, more than an equal share")

@@ -19,7 +19,7 @@ def test_everything_is_told(tmp_path: Path) -> None:
     run = write_search(tmp_path / "run", verified=True)
     lines = report_text(run).splitlines()
     assert [line.split()[0] for line in lines[1:6]] == ["domain", *NAMES]
-    row = "code 0.4596 0.306 to 0.689 0.115 98 % 0.50 more than an equal share"
+    row = "code 0.4596 0.306 to 0.689 0.115 98 % 0 % 0.50 more than an equal share"
     assert lines[2].split() == row.split()
     text = " ".join(" ".join(lines).split())
     for part in (

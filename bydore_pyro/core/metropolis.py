@@ -1,0 +1,222 @@
+"""Draws from the exact posterior of `mixture_model`, by Metropolis steps of many chains at once.
+
+In ``u = s w``, which is free but for its sign, the density of ``K`` domains is::
+
+    log p(u) = h . u - 1/2 u' Lambda u + log p(w) - 1/2 log(s)^2 - K log(s),   s = sum_k u_k
+
+With effective shares the evidence is one of ``v(w)`` alone, and ``s`` has nothing but its prior.
+
+Each sweep moves every weight in its logarithm (near 0 the prior changes with that), hands from one
+domain to another (domains that resemble each other share their weight), and moves all of them
+together. Steps have many sizes, each drawn anew, so that nothing is tuned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.core.evidence import Effective
+from bydore_pyro.core.guide import MixtureGuide
+
+__all__ = ["ExactDraws", "exact_draws", "guide_draws"]
+
+CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
+SMALLEST, LARGEST = -600.0, 600.0  # of log u
+FLAT = (1.0,)  # Dirichlet(1)
+LEAST_LOG = -500.0  # of a weight where a chain begins
+DRIFTED = 5.0  # standard errors by which the chains' mean may change between first and last draw
+
+
+@dataclass(frozen=True)
+class ExactDraws:
+    """Draws of a posterior, of ``D = C * draws`` in all; chain after chain.
+
+    Attributes:
+        weights: ``(N, D, K)``, float64.
+        scale: ``(N, D)``.
+        settled: Whether the mean of the chains stands still.
+    """
+
+    weights: Tensor
+    scale: Tensor
+    settled: bool
+
+
+def exact_draws(
+    linear: Tensor,
+    precision: Tensor,
+    start: Tensor,
+    *,
+    effective: Effective | None = None,
+    concentrations: tuple[float, ...] = FLAT,
+    draws: int = 10,
+    seed: int = 0,
+) -> ExactDraws:
+    """Draws from the posteriors of `bydore_pyro.core.mixture_model`.
+
+    Args:
+        linear: ``h (N, K)`` of N posteriors.
+        precision: ``Lambda (N, K, K)``.
+        start: ``u > 0`` where the chains begin, ``(N, C, K)``.
+        effective: Effective shares of weights; see `mixture_model`.
+        concentrations: Of the prior of the weights, a mixture of symmetric Dirichlets that are
+            equally likely. The prior of `mixture_model` is ``Dirichlet(1)``; several from 0.1 on
+            make one that does not know how sparse the weights are.
+        draws: Of each chain.
+        seed: Of all draws.
+
+    Raises:
+        ValueError: When the shapes do not fit, or a start is not positive.
+
+    References:
+        Metropolis et al. (1953), J. Chem. Phys. 21; Andrieu et al. (2003), An introduction to MCMC
+        for machine learning, Machine Learning 50, on mixtures of kernels.
+    """
+    count, size = linear.shape
+    if precision.shape != (count, size, size) or start.shape[::2] != (count, size):
+        raise ValueError(
+            f"Expected precision ({count}, {size}, {size}) and starts ({count}, C, {size}), actual "
+            f"{tuple(precision.shape)} and {tuple(start.shape)}"
+        )
+    if not bool((start > 0).all()):
+        raise ValueError("Expected starts > 0, found others")
+    h, bend = (x.detach().double().cpu().numpy() for x in (linear, precision))
+    chains = _Chains(
+        h, bend, start.detach().double().cpu().numpy(), effective, concentrations, seed
+    )
+    kept = []
+    for sweep in range(WARMUP + draws * THIN):
+        chains.sweep()
+        if sweep >= WARMUP and (sweep - WARMUP) % THIN == THIN - 1:
+            kept.append(chains.log_u.copy())
+    log_u = np.stack(kept, 2)  # (N, C, draws, K)
+    u = np.exp(log_u - log_u.max(-1, keepdims=True))
+    weights = u / u.sum(-1, keepdims=True)
+    change = weights[:, :, -1] - weights[:, :, 0]
+    error = np.maximum(change.std(1), 1e-12) / math.sqrt(change.shape[1])
+    return ExactDraws(
+        weights=torch.from_numpy(weights.reshape(count, -1, size)),
+        scale=torch.from_numpy(np.exp(log_u).sum(-1).reshape(count, -1)),
+        settled=draws == 1 or bool((np.abs(change.mean(1)) < DRIFTED * error).all()),
+    )
+
+
+def guide_draws(guide: MixtureGuide, signals: Tensor, count: int, seed: int) -> Tensor:
+    """Returns draws of ``u = s w`` from a guide ``(count, K)``, none of them 0; s is 1 without."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        log_w, _ = guide.posterior(signals).rsample_log(torch.Size((count,)))
+        if guide.has_scale:
+            log_w = log_w + guide.scale_posterior().sample((count, 1)).log()
+    return log_w.double().clamp(min=LEAST_LOG).exp()
+
+
+class _Chains:
+    """The chains' state: ``log u (N, C, K)`` and its log density in these coordinates."""
+
+    def __init__(
+        self,
+        linear: np.ndarray,
+        precision: np.ndarray,
+        start: np.ndarray,
+        effective: Effective | None,
+        concentrations: tuple[float, ...],
+        seed: int,
+    ) -> None:
+        self.random = np.random.default_rng(seed)
+        self.linear, self.precision, self.effective = linear[:, None], precision, effective
+        size = linear.shape[-1]
+        alpha = np.array(concentrations)
+        self.alpha = alpha
+        self.norm = np.array([math.lgamma(size * a) - size * math.lgamma(a) for a in alpha])
+        jitter = 1e-9 * np.trace(precision, axis1=1, axis2=2)[:, None, None] / size
+        root = np.linalg.cholesky(precision + (jitter + 1e-300) * np.eye(size))
+        self.spread = np.linalg.inv(root)  # z @ spread has the covariance of the Gaussian
+        self.log_u = np.log(start)
+        self.height = self.density(self.log_u)
+
+    def density(self, log_u: np.ndarray) -> np.ndarray:
+        """Returns the log density of ``log u``, ``(N, C)``."""
+        u = np.exp(log_u)
+        scale = u.sum(-1)
+        log_scale = np.log(scale)
+        shares = u
+        if self.effective is not None:
+            shares = self.effective(torch.from_numpy(u / scale[..., None])).numpy()
+        evidence = ((self.linear - 0.5 * (shares @ self.precision)) * shares).sum(-1)
+        size = log_u.shape[-1]
+        logs = log_u.sum(-1)
+        each = self.norm + (self.alpha - 1) * (logs - size * log_scale)[..., None]
+        most = each.max(-1)
+        prior = most + np.log(np.exp(each - most[..., None]).sum(-1))
+        return evidence + prior - log_scale**2 / 2 - size * log_scale + logs
+
+    def sweep(self) -> None:
+        """Moves every weight, as many pairs, and all weights together."""
+        size = self.log_u.shape[-1]
+        for k in range(size):
+            self._move(self._in_the_logarithm(k))
+            first, second = self.random.choice(size, 2, replace=False)
+            self._move(self._from_one_to_another(first, second))
+        self._move(lambda: (self.log_u + self._sizes(-2, 0)[..., None], 0.0))
+        if self.effective is None:
+            self._move(self._along_the_gaussian)
+
+    def _sizes(self, low: float, high: float) -> np.ndarray:
+        """Steps of both signs ``(N, C)``, normal, of sizes from ``10^low`` to ``10^high``."""
+        shape = self.height.shape
+        size = 10.0 ** self.random.uniform(low, high, shape)
+        return size * self.random.standard_normal(shape)
+
+    def _in_the_logarithm(self, k: int) -> Callable[[], tuple[np.ndarray, float]]:
+        def propose() -> tuple[np.ndarray, float]:
+            proposal = self.log_u.copy()
+            proposal[..., k] += self._sizes(-1.5, 1)
+            return proposal, 0.0
+
+        return propose
+
+    def _from_one_to_another(
+        self, first: int, second: int
+    ) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+        def propose() -> tuple[np.ndarray, np.ndarray]:
+            pair = np.exp(self.log_u[..., [first, second]])
+            step = self._sizes(-3, -0.5) * pair.sum(-1)
+            moved = pair + np.stack([step, -step], -1)
+            allowed = (moved > 0).all(-1)
+            proposal = self.log_u.copy()
+            logs = np.log(np.where(allowed[..., None], moved, pair))
+            change = (logs - proposal[..., [first, second]]).sum(-1)
+            proposal[..., [first, second]] = logs
+            return proposal, np.where(allowed, -change, -np.inf)
+
+        return propose
+
+    def _along_the_gaussian(self) -> tuple[np.ndarray, np.ndarray]:
+        z = self.random.standard_normal(self.log_u.shape)
+        u = np.exp(self.log_u)
+        moved = u + self._sizes(-1.5, 0)[..., None] * (z @ self.spread)
+        allowed = (moved > 0).all(-1)
+        proposal = np.log(np.where(allowed[..., None], moved, u))
+        change = (proposal - self.log_u).sum(-1)
+        return proposal, np.where(allowed, -change, -np.inf)
+
+    def _move(self, propose: Callable[[], tuple[np.ndarray, np.ndarray | float]]) -> None:
+        """Takes a proposal or not; with it comes the log of the change of volume, in ``log u``.
+
+        Proposals that are symmetric in ``u`` are not in ``log u``: the density there has the factor
+        ``prod_k u_k``, which these have to give back.
+        """
+        proposal, volume = propose()
+        np.clip(proposal, SMALLEST, LARGEST, out=proposal)
+        height = self.density(proposal)
+        odds = height - self.height + volume
+        taken = np.log(self.random.random(odds.shape)) < odds
+        self.log_u = np.where(taken[..., None], proposal, self.log_u)
+        self.height = np.where(taken, height, self.height)

@@ -1,0 +1,130 @@
+"""Draws from the exact posterior: against its prior, quadrature, NUTS-free closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gaussian_evidence import exact_moments, gaussian_evidence
+from torch import Tensor
+from torch.distributions import Categorical, Dirichlet, MixtureSameFamily
+
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.metropolis import ExactDraws, exact_draws, guide_draws
+from bydore_pyro.core.prior_net import FreeConcentrations
+
+SPARSE = (0.1, 0.2, 0.4, 0.8, 1.6)
+
+
+@pytest.fixture(autouse=True)
+def _quick_searches() -> None:
+    """All sweeps are taken."""
+
+
+def starts(count: int, size: int, chains: int = 400) -> Tensor:
+    generator = torch.Generator().manual_seed(9)
+    return torch.rand(count, chains, size, generator=generator, dtype=torch.float64) + 0.01
+
+
+def test_without_evidence_it_is_the_prior() -> None:
+    """Moments in closed form, of each concentration and of all; the scale's logs are normal."""
+    size, nothing = 4, torch.zeros(1, 4, dtype=torch.float64)
+    for concentrations in ((1.0,), (0.1,), SPARSE):
+        found = exact_draws(
+            nothing, nothing[..., None] * nothing, starts(1, size), concentrations=concentrations,
+            draws=40,
+        )  # fmt: skip
+        assert isinstance(found, ExactDraws)
+        assert found.settled
+        mean = 1 / size
+        of_each = [mean * (1 - mean) / (size * a + 1) for a in concentrations]
+        weights = found.weights[0]
+        assert weights.shape == (16_000, size)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(16_000).double())
+        np.testing.assert_allclose(weights.mean(0), mean, atol=0.02)
+        np.testing.assert_allclose(weights.var(0), np.mean(of_each), rtol=0.1)
+        log_scale = found.scale[0].log()
+        np.testing.assert_allclose([log_scale.mean(), log_scale.std()], [0, 1], atol=0.06)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.98, 1.0])
+@pytest.mark.parametrize("effective", [False, True])
+def test_two_domains_against_quadrature(p: float, effective: bool) -> None:
+    """Quantiles of the first weight, by a sum over a grid of weight and scale."""
+    precision = torch.tensor([[60.0, 20.0], [20.0, 40.0]], dtype=torch.float64)
+    linear = precision @ torch.tensor([p, 1 - p], dtype=torch.float64)
+
+    def halved(w: Tensor) -> Tensor:
+        return w - 0.2 * w.square()
+
+    shares = halved if effective else None
+    alpha = torch.tensor(SPARSE, dtype=torch.float64)
+    parts = Dirichlet(alpha[:, None].expand(-1, 2))
+    prior = MixtureSameFamily(Categorical(torch.ones_like(alpha)), parts)
+    given = {"effective": shares, "concentrations": SPARSE, "draws": 40}
+    found = exact_draws(linear[None], precision[None], starts(1, 2), **given)
+    logit = torch.linspace(-60, 60, 4001, dtype=torch.float64)
+    w = torch.stack([logit.sigmoid(), (-logit).sigmoid()], -1).clamp(min=1e-30)  # (G, 2)
+    log_scale = torch.linspace(-4, 3, 401, dtype=torch.float64)[:, None]
+    u = log_scale.exp()[..., None] * w if shares is None else halved(w)
+    height = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
+    height = height + prior.log_prob(w / w.sum(-1, keepdim=True))
+    height = height + w.log().sum(-1) - log_scale.square() / 2  # d w / d logit = w (1 - w)
+    mass = (height - height.max()).exp().sum(0)
+    below = (mass / mass.sum()).cumsum(0)
+    for level in (0.1, 0.3, 0.5, 0.7, 0.9):
+        exactly = w[int(torch.searchsorted(below, level)), 0]
+        share = float((found.weights[0, :, 0] < exactly).double().mean())
+        assert share == pytest.approx(level, abs=0.03), (level, exactly)
+
+
+def test_three_domains_have_the_moments_of_integration() -> None:
+    evidence = [gaussian_evidence(3, d, alike=a, seed=a) for d, a in ((0.05, 0), (0.1, 1))]
+    linear, precision = (torch.stack(parts) for parts in zip(*evidence, strict=True))
+    found = exact_draws(linear, precision, starts(2, 3), draws=40)
+    drawn = torch.cat([found.weights, found.scale[..., None]], -1)
+    for own, one in zip(drawn, evidence, strict=True):
+        mean, deviation = exact_moments(*one)
+        assert ((own.mean(0) - mean).abs() < 0.08 * deviation).all()
+        torch.testing.assert_close(own.std(0), deviation, atol=0, rtol=0.06)
+
+
+def test_many_posteriors_at_once_are_those_one_at_a_time() -> None:
+    """And a start at another place changes nothing but the noise."""
+    generator = torch.Generator().manual_seed(3)
+    size, many = 5, 3
+    root = torch.randn(many, size, size + 2, generator=generator, dtype=torch.float64)
+    precision = 50 * root @ root.mT
+    truth = Dirichlet(torch.ones(size).double()).sample((many,))
+    linear = (precision @ truth[..., None]).squeeze(-1)
+    together = exact_draws(linear, precision, starts(many, size), seed=1, draws=20)
+    for n in range(many):
+        other = 0.02 + 5 * starts(1, size)[:, :, torch.randperm(size, generator=generator)]
+        alone = exact_draws(linear[n : n + 1], precision[n : n + 1], other, seed=2, draws=20)
+        spread = together.weights[n].std(0)
+        apart = (together.weights[n].mean(0) - alone.weights[0].mean(0)).abs()
+        assert bool((apart < 0.12 * spread).all())
+        ratio = together.weights[n].std(0) / alone.weights[0].std(0)
+        np.testing.assert_allclose(ratio, 1, atol=0.12)
+
+
+def test_the_same_seed_draws_the_same_bits_and_bad_shapes_are_refused() -> None:
+    linear, precision = torch.ones(1, 3).double(), torch.eye(3).double()[None]
+    one, two = (exact_draws(linear, precision, starts(1, 3, 8), seed=5, draws=2) for _ in range(2))
+    assert torch.equal(one.weights, two.weights)
+    with pytest.raises(ValueError, match=r"Expected precision \(1, 3, 3\) and starts"):
+        exact_draws(linear, precision[:, :2], starts(1, 3, 8))
+    with pytest.raises(ValueError, match="Expected starts > 0"):
+        exact_draws(linear, precision, 0 * starts(1, 3, 8))
+
+
+def test_chains_begin_where_the_guide_draws() -> None:
+    """With its scale, which is 1 without; shapes far below 1 give no draw of 0."""
+    network = FreeConcentrations(3, initial_shape=0.01).double()
+    for scaled in (False, True):
+        guide, before = MixtureGuide(network, scale=scaled), torch.get_rng_state()
+        u = guide_draws(guide, torch.ones(3).double(), 500, seed=1)
+        assert u.shape == (500, 3)
+        assert bool((u > 0).all())
+        assert float(u.sum(-1).log().std()) == pytest.approx(0.1 * scaled, abs=0.02)
+        assert torch.equal(torch.get_rng_state(), before)
