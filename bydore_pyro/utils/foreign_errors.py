@@ -15,7 +15,9 @@ __all__ = ["familiar_errors", "one_line"]
 # Rust's libraries (safetensors, tokenizers) and HDF5 put the system's number into their text.
 SYSTEM = re.compile(r"\(os error (\d+)\)|\berrno = (\d+)")
 MEMORY = re.compile(
-    r"can't allocate memory|not enough memory|out of memory|bad_alloc|Cannot allocate memory", re.I
+    r"can't allocate memory|not enough memory|out of memory|bad_alloc|Cannot allocate memory|"
+    r"failed to map segment",  # of a library that is loaded late
+    re.I,
 )
 # torch's own: of `torch.save`, and of a worker of its loader.
 WRITING = re.compile(r"PytorchStreamWriter|inline_container")
@@ -63,7 +65,9 @@ def familiar_errors() -> Iterator[None]:
 def _familiar(error: BaseException | None) -> OSError | None:
     """What an error means, None where it is neither of disk nor of memory."""
     text, short = one_line(error, None), one_line(error)
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and MEMORY.search(text)):
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and MEMORY.search(text)
+    ):
         return OSError(f"Expected enough memory, found too little: {short or 'none is left'}")
     if isinstance(error, ValueError):  # of ours: it says what it has to say
         return None

@@ -28,6 +28,15 @@ def test_memory_that_is_not_there(ask: Callable[[], object]) -> None:
         ask()
 
 
+def test_a_library_that_finds_no_memory_when_it_is_loaded() -> None:
+    error = ImportError("/lib/backend_agg.so: failed to map segment from shared object")
+    told = "Expected enough memory, found too little: /lib"
+    with pytest.raises(OSError, match=told), familiar_errors():
+        raise error
+    with pytest.raises(ImportError, match="no such"), familiar_errors():
+        raise ImportError("no such name")
+
+
 def test_a_librarys_pages_are_one_line() -> None:
     pages = RuntimeError("no\n\n  such " + "word " * 100)
     assert one_line(pages).startswith("no such word word")
