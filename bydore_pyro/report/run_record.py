@@ -187,14 +187,18 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
     mixture = attempt("mixture.json", Mixture.from_json)
     agreement = attempt("agreement.csv", _read_agreement) or {}
     seeds = tuple(_read_seeds(folder)) if agreement else ()
+    config = attempt("config.json", _read_object) or {}
+    metrics = read_as(Metrics, attempt("metrics.json", _read_object))
     if mixture is None and not agreement:
         reason = f": {damaged[0]}" if damaged else ""
+        if metrics.stopped:
+            reason = f": it stopped after {metrics.steps or 0:.0f} steps: {metrics.stopped}"
         raise RunFolderError(f"Expected a run in {folder}, found no weights in it{reason}")
     record = RunRecord(
         path=folder,
         label=label or folder.resolve().name or str(folder),
-        config=attempt("config.json", _read_object) or {},
-        metrics=read_as(Metrics, attempt("metrics.json", _read_object)),
+        config=config,
+        metrics=metrics,
         manifest=read_as(Manifest, attempt("manifest.json", _read_object)),
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),

@@ -61,6 +61,11 @@ def test_what_is_no_finished_run(tmp_path: Path) -> None:
     (run / "metrics.json").write_text(json.dumps({"stopped": "interrupted", "steps": 3}))
     with pytest.raises(RunFolderError, match="stopped after 3 steps: interrupted"):
         report_text(run)
+    mixture = (run / "mixture.json").read_bytes()
+    (run / "mixture.json").unlink()
+    with pytest.raises(RunFolderError, match="no weights in it: it stopped after 3 steps: inter"):
+        report_text(run)
+    (run / "mixture.json").write_bytes(mixture)
     for damaged, reason in (
         ("null", r"metrics\.json: DataError"),
         ("{}", "no cost"),
