@@ -50,6 +50,7 @@ def smaller(named: str) -> str:
 
 QUICK = (
     (bydore_pyro.analysis.diagnostics, "CHAINS", 40),
+    (bydore_pyro.analysis.diagnostics, "WEIGHED", 200),
     (bydore_pyro.core.metropolis, "WARMUP", 10),
     (bydore_pyro.core.metropolis, "THIN", 1),
     (bydore_pyro.core.importance, "MOST_WEIGHED", 400),

@@ -48,7 +48,7 @@ __all__ = [
     "trajectory_of",
 ]
 
-CHAINS = 400  # of exact draws
+CHAINS, WEIGHED = 400, 4000  # of exact draws; draws of the guide whose k-hat is told
 MOST_EXACT = 64  # domains above which importance weights correct the guide's draws
 BY_DOMAIN: tuple[str, ...] = (
     "weights",
@@ -140,7 +140,7 @@ def _matching_posterior(
         effective = run.effective if run.repeats else None
     shape = (chains, draws, size)
     if size <= MOST_EXACT:
-        fit = guide_fit(mixture_model, guide, *arguments, seed=seed)
+        fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
         start = guide_draws(guide, state.signals.double(), CHAINS, seed)
         exact = exact_draws(
             *(found.linear[None], found.precision[None], start[None]),

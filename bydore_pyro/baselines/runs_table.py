@@ -23,6 +23,7 @@ __all__ = ["RunsTable", "next_table", "on_simplex", "read_runs", "table_columns"
 OLMIX = ("ratios.csv", "metrics.csv")
 REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
 LARGEST = 1e100
+ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # as far, nobody is told
 
@@ -65,13 +66,13 @@ class RunsTable:
         """Refuses losses of a target from which nothing can be learned.
 
         Raises:
-            DataError: When they are all equal, or too large to be squared.
+            DataError: When they are all equal but for rounding, or too large to be squared.
         """
         losses = self.losses_of(target)
         largest = float(np.abs(losses).max())
         if largest > LARGEST:
             raise DataError(f"Expected {target} of at most {LARGEST:g}, found {largest:g}")
-        if len(losses) and not np.ptp(losses) > 0:
+        if len(losses) and not np.ptp(losses) > max(ROUNDED * largest, 1 / LARGEST):
             raise DataError(f"Expected {target} to differ between runs, found {losses[0]:g} in all")
 
     def check_copies(self, target: str) -> None:

@@ -95,9 +95,9 @@ def _large_runs(
     large = read_runs(path, None)
     large = large.ordered(table.domains, list(metrics))
     large, target = with_mean(large, dict(metrics))
-    large.check_losses(target)
     if len(large.runs) < FEWEST_LARGE:
         raise DataError(f"Expected at least {FEWEST_LARGE} runs in {path}, found {len(large.runs)}")
+    large.check_losses(target)
     return large.weights, large.losses_of(target)
 
 

@@ -70,6 +70,8 @@ def _of_a_language_model(model: str | Path | PretrainedConfig) -> Iterator[None]
     try:
         yield
     except Exception as error:  # whatever a wrong configuration makes of it
+        if isinstance(error, MemoryError) or "failed to map segment" in str(error):
+            raise  # no configuration is to blame for want of memory
         named = model if isinstance(model, str | Path) else type(model).__name__
         raise DataError(
             "Expected the configuration of a causal language model: a folder with config.json or a "

@@ -241,8 +241,8 @@ def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(
     np.testing.assert_allclose(posterior["w"].sum("domain"), 1, atol=1e-6)
     assert (posterior["s"] > 0).all()
     assert set(posterior.attrs) >= {"khat", "effective_draws", "weighed_draws", "corrected"}
-    assert posterior.attrs["weighed_draws"] == 1000
-    assert 1 <= posterior.attrs["effective_draws"] <= 1000
+    assert posterior.attrs["weighed_draws"] == 4000
+    assert 1 <= posterior.attrs["effective_draws"] <= 4000
     assert posterior.attrs["corrected"] == 1
     again = posterior_of(matched, chains=2, draws=300)["posterior"]
     other = posterior_of(matched, chains=2, draws=300, seed=1)["posterior"]

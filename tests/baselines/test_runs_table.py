@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from pathlib import Path
 
@@ -275,3 +276,17 @@ def test_its_rows_are_read_as_further_runs(
     assert read.runs == names
     assert read.domains == ("web", "law", "code")
     np.testing.assert_allclose(read.weights[2:], mixtures[:, [2, 0, 1]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("losses", [[2.0, 2 + 4e-16, 2 - 4e-16], [1e-300, 3e-300, 2e-300]])
+def test_losses_that_differ_by_rounding_alone_are_refused(losses: list[float]) -> None:
+    table = RunsTable(
+        runs=("a", "b", "c"),
+        domains=("law", "web"),
+        weights=np.array([[0.1, 0.9], [0.5, 0.5], [0.9, 0.1]]),
+        targets=("exam",),
+        losses=np.array(losses)[:, None],
+    )
+    with pytest.raises(DataError, match="Expected exam to differ between runs"):
+        table.check_losses("exam")
+    dataclasses.replace(table, losses=np.array([[2.0], [2.1], [2.2]])).check_losses("exam")

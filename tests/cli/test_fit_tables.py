@@ -207,7 +207,7 @@ def test_what_cannot_be_fitted_is_refused_before_the_fit_and_blocks_nothing(
     """Flat metrics, metrics near the largest number, too few or flat large runs."""
     runs, out = write_runs(tmp_path / "runs"), tmp_path / "out"
     flat, huge = (write_runs(tmp_path / name, scale=s) for name, s in (("f", 0), ("h", 1e300)))
-    few = write_runs(tmp_path / "few", runs=3)
+    few, one = (write_runs(tmp_path / f"few-{n}", runs=n) for n in (3, 1))
 
     def fitted(*_: object, **__: object) -> None:
         raise AssertionError("it was fitted")
@@ -216,6 +216,7 @@ def test_what_cannot_be_fitted_is_refused_before_the_fit_and_blocks_nothing(
     for table, more, told in (
         (flat, (), "Expected exam:a to differ between runs, found 0 in all"),
         (huge, (), "Expected exam:a of at most 1e+100, found"),
+        (runs, ("--scale_up", str(one)), f"Expected at least 4 runs in {one}, found 1"),
         (runs, ("--scale_up", str(few)), f"Expected at least 4 runs in {few}, found 3"),
         (runs, ("--scale_up", str(flat)), "Expected exam:a to differ between runs, found 0"),
     ):

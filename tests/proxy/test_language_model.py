@@ -10,6 +10,7 @@ import pytest
 
 from bydore_pyro.proxy.language_model import build_language_model, model_source, read_model_config
 from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.foreign_errors import familiar_errors
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -67,3 +68,12 @@ def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
         with contextlib.suppress(DataError):
             build_language_model(tmp_path, 50)
         assert not trap.exists()
+
+
+def test_no_configuration_is_blamed_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise ImportError("tokenizers.abi3.so: failed to map segment from shared object")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", load)
+    with pytest.raises(OSError, match="Expected enough memory"), familiar_errors():
+        read_model_config("models/proxy-tiny")
