@@ -114,10 +114,11 @@ def judge_corrected(record: RunRecord) -> Verdict | None:
         " Documents count as witnesses, not sequences: the evidence's errors are "
         f"{number(wider, 1)} times those by sequence, in the median."
     )  # fmt: skip
-    if khat < FITS.good:
+    corrected = record.metrics.guide_fit.corrected
+    if khat < FITS.good and corrected:
         meaning = "The draws were corrected by the model: they are the posterior's."
         return FITS.judge(khat, f"{told} {meaning}{width}")
-    if record.metrics.guide_fit.corrected:
+    if corrected:
         meaning = (
             "The guide alone is not to be believed. Markov chains of the model went on from its "
             "draws: they are now the posterior's."
