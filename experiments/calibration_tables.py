@@ -10,9 +10,8 @@ from calibration_targets import KINDS
 from common import markdown
 
 SHOWN = (0.5, 0.8, 0.94)
-LAST = str(SHOWN[-1])
 OTHERS = {
-    "sparse_prior": "Under a prior of several concentrations",
+    "flat_prior": "Under the prior Dirichlet(1)",
     "whole_step": "Projected draws of a whole step",
 }
 
@@ -21,7 +20,7 @@ def results_table(results: Mapping[str, Any]) -> str:
     """Returns the coverage of posteriors and of other draws, and a line on the guide."""
     cells = results["cells"]
     header = ["shares", "text", "taken", "witnesses", *(f"{level:.0%}" for level in SHOWN),
-              "94%, unstretched", "shares above 0", "shares of 0", "width", "TV", "moments",
+              "shares above 0", "shares of 0", "width", "TV", "moments",
               "ranks", "joint"]  # fmt: skip
     text = markdown(header, [posterior_row(cell, len(results["domains"])) for cell in cells])
     header = ["shares", "text", "taken", *(f"{level:.0%}" for level in SHOWN), "shares above 0",
@@ -36,7 +35,7 @@ def posterior_row(cell: Mapping[str, Any], domains: int) -> list[str]:
     """Returns a cell's posteriors as a row; ranks are told of targets of the prior alone."""
     row = [cell[name] for name in ("kind", "regime", "design", "counting")]
     first, *others = held(cell)
-    row += [*first, f"{cell['coverage'][LAST]['unstretched']:.1%}", *others]
+    row += [*first, *others]
     row.append(f"{cell['moments']:.2f}")
     if cell["kind"] != KINDS[0]:
         return [*row, "", ""]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.prior import SparseDirichlet
+
 
 def gaussian_evidence(
     domains: int, deviation: float, *, alike: int = 0, seed: int = 0
@@ -37,14 +39,21 @@ def gaussian_evidence(
 
 
 def exact_moments(linear: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns means and standard deviations of three weights and the scale, ``(4,)``, on a grid."""
-    ticks = (torch.arange(300, dtype=torch.float64) + 0.5) / 300
-    w = torch.cartesian_prod(ticks, ticks)
-    w = torch.cat([w, 1 - w.sum(1, keepdim=True)], 1)
-    w = w[w[:, 2] > 0]
-    s = torch.linspace(-1.5, 1.5, 301, dtype=torch.float64).exp()
+    """Returns means and standard deviations of three weights and the scale, ``(4,)``, on a grid.
+
+    Of the log of the weights' ratios: the prior has spikes at the faces of the simplex.
+    """
+    t = torch.linspace(-1, 1, 401, dtype=torch.float64)
+    ticks, width = 80 * t**3 + 6 * t, (240 * t**2 + 6).log()
+    ratios = torch.cartesian_prod(ticks, ticks)
+    log_w = torch.cat([ratios, torch.zeros(len(ratios), 1)], 1).log_softmax(1)
+    w = log_w.exp()
+    log_volume = log_w.sum(1) + torch.cartesian_prod(width, width).sum(1)
+    prior = SparseDirichlet.like(linear).log_prob_of_log(log_w) + log_volume
+    s = torch.linspace(-1, 1, 201, dtype=torch.float64).exp()
     height = (w @ linear)[:, None] * s - ((w @ precision) * w).sum(1)[:, None] * s.square() / 2
-    mass = (height - s.log().square() / 2).flatten().softmax(0).reshape(height.shape)  # by log s
+    height = prior[:, None] + height - s.log().square() / 2
+    mass = height.flatten().softmax(0).reshape(height.shape)  # by log s
     by_w, by_s = mass.sum(1), mass.sum(0)
     mean = torch.cat([by_w @ w, (by_s @ s)[None]])
     square = torch.cat([by_w @ w.square(), (by_s @ s.square())[None]])

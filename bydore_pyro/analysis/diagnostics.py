@@ -11,6 +11,7 @@ import torch
 from bydore_pyro.core import (
     GammaDirichlet,
     GuideFit,
+    central_weights,
     corrected_draws,
     exact_draws,
     guide_draws,
@@ -181,18 +182,14 @@ def mixture_of(
     """Returns the learned mixture, for a run of one length where given, with the posterior's spread
     and HDI.
 
-    By gradient matching the weights are the most likely ones. The posterior's mean has more on
-    every domain that the target does not ask for, and the more the less is known. Where the most
-    likely weight lies outside of the HDI, at 0 or where one domain has nearly all, the interval is
-    stretched to it; and to 0 or 1 where the HDI ends with the outermost draw. By linear evidence
-    they are the exact mean of the averaged posterior.
+    By gradient matching the weights are those of `bydore_pyro.core.central_weights`; the HDI begins
+    with 0 or ends with 1 where it ends with the outermost draw. By linear evidence the weights are
+    the exact mean of the averaged posterior.
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
-    if isinstance(state, MatchingSearch) and posterior is not None:
-        mean = state.matching.weights.numpy()
-    if run is not None and (run.repeats or posterior is not None):
+    if run is not None and run.repeats:
         mean = run.weights.numpy()
     weights = mean / mean.sum()
     spread: dict[str, Any] = {}
@@ -200,9 +197,9 @@ def mixture_of(
         samples = posterior["posterior"]["w"]
         interval = hdi(posterior, "w", HDI_PROBABILITY).values
         if isinstance(state, MatchingSearch):
-            interval = to_the_bounds(interval, samples.values.reshape(-1, len(interval)))
-            ends = np.minimum(interval[:, 0], weights), np.maximum(interval[:, 1], weights)
-            interval = np.stack(ends, 1)
+            draws = samples.values.reshape(-1, len(interval))
+            weights = central_weights(torch.from_numpy(draws)).numpy()
+            interval = to_the_bounds(interval, draws)
         spread = {
             "standard_deviation": tuple(samples.std(("chain", "draw")).values.tolist()),
             "hdi": tuple((low, high) for low, high in interval.tolist()),

@@ -23,6 +23,9 @@ from .matching import measured_round as measured_round
 from .matching import scatter_of_means as scatter_of_means
 from .metropolis import exact_draws as exact_draws
 from .metropolis import guide_draws as guide_draws
+from .point import central_weights as central_weights
+from .prior import CONCENTRATIONS as CONCENTRATIONS
+from .prior import SparseDirichlet as SparseDirichlet
 from .prior_net import FreeConcentrations as FreeConcentrations
 from .prior_net import PriorNetwork as PriorNetwork
 from .prior_net import PriorNetworkConfig as PriorNetworkConfig

@@ -12,6 +12,7 @@ from torch.distributions.utils import broadcast_all
 
 from bydore_pyro.core.density import log_density
 from bydore_pyro.core.moments import exact_covariance, exact_mean, exact_variance
+from bydore_pyro.core.prior import SparseDirichlet
 
 __all__ = ["GammaDirichlet"]
 
@@ -234,7 +235,21 @@ class GammaDirichlet(TorchDistribution):
         log_w, _ = self.rsample_log(_samples(num_samples), smallest_beta)
         prior = _prior(alpha, log_w.shape[1:]).concentration
         log_p = torch.lgamma(prior.sum(-1)) - torch.lgamma(prior).sum(-1)
-        log_p = log_p + ((prior - 1) * log_w).sum(-1)
+        return self._divergence(log_w, log_p + ((prior - 1) * log_w).sum(-1))
+
+    def kl_to_sparse_dirichlet(
+        self, prior: SparseDirichlet, num_samples: int = 1, smallest_beta: float = 0.0
+    ) -> Tensor:
+        """Estimates ``KL(self || prior)``, nats, ``batch_shape``, as `kl_to_dirichlet` does.
+
+        Raises:
+            ValueError: When `num_samples` is not positive.
+        """
+        log_w, _ = self.rsample_log(_samples(num_samples), smallest_beta)
+        return self._divergence(log_w, prior.log_prob_of_log(log_w))
+
+    def _divergence(self, log_w: Tensor, log_p: Tensor) -> Tensor:
+        """Returns the mean of ``log q(w) - log p(w)`` over the first dimension."""
         a, b = self.concentration.detach(), self.rate.detach()
         log_q = log_density(log_w, a, b, *self.num_nodes)
         return (log_q - log_p).mean(0).to(self.concentration.dtype)

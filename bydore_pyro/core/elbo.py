@@ -32,6 +32,7 @@ from torch.distributions import Dirichlet, Distribution, kl_divergence
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.evidence import Effective, expected_evidence
+from bydore_pyro.core.prior import SparseDirichlet
 from bydore_pyro.core.sites import Pair, Program, paired_sites
 
 __all__ = ["HypergradientELBO"]
@@ -131,6 +132,11 @@ class HypergradientELBO(ELBO):
         return loss.item()
 
     def _divergence(self, q: Distribution, p: Distribution) -> Tensor:
+        if isinstance(p, SparseDirichlet):
+            if isinstance(q, GammaDirichlet) and self.kl == "exact":
+                return q.kl_to_sparse_dirichlet(p, self.num_samples, SMALLEST_BETA).sum()
+            drawn = q.rsample(torch.Size((self.num_samples,)))
+            return (q.log_prob(drawn) - p.log_prob(drawn)).mean(0).sum()
         if not isinstance(q, GammaDirichlet):
             return kl_divergence(q, p).sum()
         if not isinstance(p, Dirichlet):

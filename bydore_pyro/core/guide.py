@@ -12,6 +12,7 @@ from pyro.nn import PyroModule
 from torch import Tensor, nn
 
 from bydore_pyro.core.distribution import GammaDirichlet
+from bydore_pyro.core.prior import SparseDirichlet
 from bydore_pyro.core.prior_net import PriorNetwork
 
 __all__ = ["MixtureGuide", "mixture_model"]
@@ -28,22 +29,23 @@ def mixture_model(
     precision: Tensor | None = None,
     effective: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """The Pyro model: a uniform prior on the simplex and the evidence of the validation set.
+    """The Pyro model: a prior on the simplex and the evidence of the validation set.
 
-    First order, without `precision`::
+    First order, without `precision`, as in the paper::
 
         w ~ Dirichlet(1_K),    factor  g . w / lam  ~  log p(D_val | theta(w)) / T
 
     Second order, a Gaussian evidence in ``u = s w`` whose scale ``s`` is free: by how much of a
-    mixture of the domains the validation set is explained, 1 where it is one. Its prior is weak::
+    mixture of the domains the validation set is explained, 1 where it is one. Its prior is weak,
+    and that of the weights does not know how sparse these are::
 
-        w ~ Dirichlet(1_K),    s ~ LogNormal(0, 1),
+        w ~ SparseDirichlet,    s ~ LogNormal(0, 1),
         factor  (h . s w - 1/2 (s w)' Lambda (s w)) / lam
 
     In effective shares, for a run in which text is read again and teaches less: ``u = v(w)``. What
     their sum lacks lets other text in; a free scale would make it good::
 
-        w ~ Dirichlet(1_K),    factor  (h . v(w) - 1/2 v(w)' Lambda v(w)) / lam
+        w ~ SparseDirichlet,    factor  (h . v(w) - 1/2 v(w)' Lambda v(w)) / lam
 
     It runs under Pyro's own inference too: SVI, NUTS, importance sampling, `Predictive`.
 
@@ -65,7 +67,9 @@ def mixture_model(
     Raises:
         ValueError: When `precision` is not ``(K, K)``.
     """
-    weights = pyro.sample(WEIGHTS, Dirichlet(torch.ones_like(linear)))
+    flat = precision is None
+    prior = Dirichlet(torch.ones_like(linear)) if flat else SparseDirichlet.like(linear)
+    weights = pyro.sample(WEIGHTS, prior)
     shares = weights if effective is None else effective(weights)
     if precision is None:
         pyro.factor("validation", (linear * shares).sum(-1) / kl_weight)

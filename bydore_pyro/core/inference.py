@@ -17,6 +17,7 @@ from torch.distributions import Dirichlet, LogNormal, kl_divergence
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.evidence import Effective, expected_evidence
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
+from bydore_pyro.core.prior import SparseDirichlet
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]
@@ -42,9 +43,9 @@ class InferenceConfig:
         0.1, "Step size of the parameters of each domain and of the scale.", above=0
     )
     network_learning_rate: float = option(3e-3, above=0)
-    decays: int = option(2, least=0)
+    decays: int = option(3, least=0)
     decay: float = option(0.3, above=0, below=1)
-    draws: int = option(8, "Draws for the KL per step; fewer with more than 64 domains.", least=1)
+    draws: int = option(32, "Draws for the KL per step; fewer with more than 16 domains.", least=1)
     start_shape: float = option(20.0, "Gamma shape of every domain at the start.", above=0)
     seed: int = option(0)
 
@@ -217,7 +218,9 @@ def _dirichlet_fit(
     precision = None if precision is None else precision.detach().double()
     log_alpha = torch.zeros_like(linear, requires_grad=True)
     loc, log_deviation = (linear.new_tensor(x, requires_grad=True) for x in (0.0, math.log(0.1)))
-    prior = Dirichlet(torch.ones_like(linear))
+    prior = (
+        Dirichlet(torch.ones_like(linear)) if precision is None else SparseDirichlet.like(linear)
+    )
     scale_prior = LogNormal(torch.zeros_like(loc), torch.ones_like(loc))
     first, last = DIRICHLET_RATES
     adam = torch.optim.Adam([log_alpha, loc, log_deviation], first)
@@ -227,7 +230,7 @@ def _dirichlet_fit(
         scaled = precision is not None and effective is None
         scale = LogNormal(loc, log_deviation.exp()) if scaled else None
         # The divergence first: gradients add up in this order, to the last bit.
-        loss = kl_weight * kl_divergence(q, prior)
+        loss = kl_weight * _divergence(q, prior)
         loss = loss - expected_evidence(q, linear, precision, scale, effective, START_DRAWS)
         if scale is not None:
             loss = loss + kl_weight * kl_divergence(scale, scale_prior)
@@ -236,6 +239,19 @@ def _dirichlet_fit(
         adam.step()
         decay.step()
     return log_alpha.detach().exp(), loc.detach(), log_deviation.detach()
+
+
+def _divergence(q: Dirichlet, prior: Dirichlet | SparseDirichlet) -> Tensor:
+    """The divergence, for a mixture an upper bound: ``- log sum_j pi_j exp(-KL(q || p_j))``.
+
+    References:
+        Hershey and Olsen (2007), Approximating the Kullback Leibler divergence between Gaussian
+        mixture models, ICASSP, equation 20.
+    """
+    if isinstance(prior, Dirichlet):
+        return kl_divergence(q, prior)
+    each = kl_divergence(q, prior.component_distribution)
+    return -(prior.mixture_distribution.logits - each).logsumexp(-1)
 
 
 @contextmanager

@@ -23,12 +23,12 @@ from torch import Tensor
 
 from bydore_pyro.core.evidence import Effective
 from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.prior import CONCENTRATIONS
 
 __all__ = ["ExactDraws", "exact_draws", "guide_draws"]
 
 CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
 SMALLEST, LARGEST = -600.0, 600.0  # of log u
-FLAT = (1.0,)  # Dirichlet(1)
 LEAST_LOG = -500.0  # of a weight where a chain begins
 DRIFTED = 5.0  # standard errors by which the chains' mean may change between first and last draw
 
@@ -54,7 +54,7 @@ def exact_draws(
     start: Tensor,
     *,
     effective: Effective | None = None,
-    concentrations: tuple[float, ...] = FLAT,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
     draws: int = 10,
     seed: int = 0,
 ) -> ExactDraws:
@@ -65,9 +65,7 @@ def exact_draws(
         precision: ``Lambda (N, K, K)``.
         start: ``u > 0`` where the chains begin, ``(N, C, K)``.
         effective: Effective shares of weights; see `mixture_model`.
-        concentrations: Of the prior of the weights, a mixture of symmetric Dirichlets that are
-            equally likely. The prior of `mixture_model` is ``Dirichlet(1)``; several from 0.1 on
-            make one that does not know how sparse the weights are.
+        concentrations: Of the prior of the weights; see `bydore_pyro.core.SparseDirichlet`.
         draws: Of each chain.
         seed: Of all draws.
 

@@ -25,6 +25,7 @@ from bydore_pyro.search.learner import Weights
 
 __all__ = ["MatchingLearner", "MatchingPosterior", "Settled", "matching_learner"]
 
+FEW_DRAWS = 8  # for the KL a step, where the mean is enough
 POINT_STEPS = 500  # of the ablation's learners, a round
 
 
@@ -106,7 +107,9 @@ class MatchingPosterior:
     def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
         """Fits the guide, from where it is or from a Dirichlet's fit."""
         signals = signals.double()
-        config = self.config if last else dataclasses.replace(self.config, decays=0)
+        config = self.config
+        if not last:
+            config = dataclasses.replace(config, decays=0, draws=min(FEW_DRAWS, config.draws))
         done = infer(self.guide, signals, matching.linear, matching.precision, config=config)
         with torch.no_grad():
             q: GammaDirichlet = self.guide.posterior(signals)
