@@ -32,8 +32,6 @@ from bydore_pyro.core import (
     central_weights,
     exact_draws,
     guide_draws,
-    shorter_step,
-    shorter_step_draws,
 )
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Cost
@@ -43,18 +41,16 @@ from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
 that gradient matching would have, and count how often the intervals contain the shares. The shares
-are drawn from the prior, Dirichlet(1), or are sparse as in plants.py. The text comes from the
+are drawn from Dirichlet(1), or are sparse as in plants.py. The text comes from the
 measured documents (but other sequences), or from other documents. It is taken in proportion to the
 shares, or by whole documents. One proxy is trained on equal weights, and the gradients of all text
 are sketched once at each of its checkpoints; the targets are drawn from these. The posteriors are
 sampled exactly, and for a few targets also from where a guide is, as in a search. Beside them stand
-the posteriors under a flat prior, and the projected draws
-of a whole step (`bydore fit --method bydore_trials`)."""
+the posteriors under the flat prior."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
 CHAINS, DRAWS = 40, 25  # of a posterior, and of each chain
 FLAT = (1.0,)  # Dirichlet(1)
-PROJECTED = 400  # draws of a whole step, fewer than `bydore_trials` takes
 SMOKE = {
     "domain_megabytes": 0.2,
     "validation_fraction": 0.5,
@@ -187,7 +183,6 @@ def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
     points = bands(len(targets))[0]
     by_document = counting == COUNTINGS[0]
     return {
-        **({"whole_step": whole_step(targets)} if by_document else {}),
         **({"flat_prior": flat_prior(targets)} if by_document else {}),
         "targets": len(targets),
         "sequences": float(np.mean([t.counts.sum() for t in targets])),
@@ -243,32 +238,9 @@ def flat_prior(targets: Sequence[Target]) -> dict[str, Any]:
     }
 
 
-def whole_step(targets: Sequence[Target]) -> dict[str, Any]:
-    """Returns coverage and width of the projected draws of a whole step, as `cell_of`."""
-    found = [t.matchings[COUNTINGS[0]] for t in targets]
-    weights = torch.stack(
-        [
-            shorter_step_draws(one, t.rounds, 1.0, draws=PROJECTED, seed=number)
-            for number, (one, t) in enumerate(zip(found, targets, strict=True))
-        ]
-    )
-    optimum = torch.stack([shorter_step(one, 1.0) for one in found])
-    truth = torch.from_numpy(np.stack([t.truth for t in targets]))
-    low, high = intervals(weights, LEVELS[-1], to_bounds=False)
-    return {
-        "coverage": {
-            str(level): covered(weights, truth, level, to_bounds=False) for level in LEVELS
-        },
-        "width": (high - low).mean(),
-        "total_variation": (optimum - truth).abs().sum(1).mean() / 2,
-    }
-
-
-def covered(
-    weights: Tensor, truth: Tensor, level: float, *, to_bounds: bool = True
-) -> dict[str, float]:
+def covered(weights: Tensor, truth: Tensor, level: float) -> dict[str, float]:
     """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``."""
-    low, high = intervals(weights, level, to_bounds=to_bounds)
+    low, high = intervals(weights, level)
     inside = ((low <= truth) & (truth <= high)).double()
     asked = truth > 0
     return {

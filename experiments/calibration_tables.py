@@ -12,7 +12,6 @@ from common import markdown
 SHOWN = (0.5, 0.8, 0.94)
 OTHERS = {
     "flat_prior": "Under the prior Dirichlet(1)",
-    "whole_step": "Projected draws of a whole step",
 }
 
 

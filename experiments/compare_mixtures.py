@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from common import pruned
-from compare_tables import FASTER, LINEAR, PRUNED, TRIALS
+from compare_tables import FASTER, LINEAR, MATCH, PRUNED
 from compare_targets import HELD_OUT, TARGETS, Target, require_different, target_named
 
 from bydore_pyro.analysis import jitter
@@ -21,7 +21,7 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs import METHODS, MethodOptions, domains_of, fit, problem_of, processes
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
-COMPARED = (*METHODS, FASTER, LINEAR)
+COMPARED = (*METHODS, FASTER, LINEAR, MATCH)
 FASTER_RATE = 0.1  # with its authors' 1e-4 FastMix's weights stay uniform in so few steps
 # One that its own domain answers and one that none does: about 90 minutes of one core.
 DEFAULT_TARGETS = ("planted", "no_docstrings")
@@ -34,7 +34,8 @@ class CompareConfig:
     methods: list[str] = option(
         [name for name in COMPARED if name != "human"],
         f"The methods; {FASTER} is FastMix with a step size of {FASTER_RATE} for its logits, "
-        f"{LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1.",
+        f"{LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1, {MATCH} ByDoRe without "
+        "trial runs.",
     )
     targets: list[str] = option(
         list(DEFAULT_TARGETS),
@@ -87,7 +88,7 @@ def fits(
     for label, method, single in labelled(own.compare.methods, target):
         # DoReMi has no target: its mixture serves every target of the same text.
         prefix = "all" if method == "doremi" and shared else plain
-        other = {LINEAR: "-linear", TRIALS: "-trials"}.get(method, "")
+        other = {LINEAR: "-linear", MATCH: "-match"}.get(method, "")
         place = folder.path / f"search-{plain}{other}"
         chosen = dataclasses.replace(own, single=SingleConfig(single=single))
         compute = partial(one_fit, chosen, corpus, folder, method, place)
@@ -149,9 +150,9 @@ def as_labelled(options: CompareOptions, label: str) -> tuple[CompareOptions, st
     if label == LINEAR:
         search = dataclasses.replace(options.search, evidence="linear")
         return dataclasses.replace(options, search=search), "bydore"
-    if label == TRIALS:  # whatever the evidence of the row before it
-        search = dataclasses.replace(options.search, evidence="matching")
-        return dataclasses.replace(options, search=search), label
+    if label == MATCH:
+        search = dataclasses.replace(options.search, evidence="matching", trials=0)
+        return dataclasses.replace(options, search=search), "bydore"
     if label == FASTER:
         fastmix = dataclasses.replace(options.fastmix, fastmix_rate=FASTER_RATE)
         return dataclasses.replace(options, fastmix=fastmix), "fastmix"

@@ -13,7 +13,7 @@ from common import markdown
 from bydore_pyro.mixture import average_score, benchmark_scores
 
 OWN = "bydore"
-TRIALS = "bydore_trials"
+MATCH = "bydore_match"
 LINEAR = "bydore_linear"
 FASTER = "fastmix_faster"
 PRUNED = "bydore, pruned"
@@ -82,20 +82,15 @@ def worst_of(losses: Mapping[str, Sequence[float]]) -> list[float]:
     return [max(row) for row in zip(*losses.values(), strict=True)]
 
 
-def own_of(targets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the method that the others stand beside: with trials where every target has it."""
-    return TRIALS if all(TRIALS in result["methods"] for result in targets.values()) else OWN
-
-
 def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns how far methods are behind the best, and our own (`own_of`) beside each of them.
+    """Returns how far methods are behind the best, and our own (`OWN`) beside each of them.
 
     Returns:
         Plain values: `behind` by method, the mean over its targets of its loss above the lowest of
         the target, nats per token; `verdicts` by method and target; `count` of our own
         method's wins, ties and losses. `behind` and `count` leave out the worst of several.
     """
-    losses, own = losses_by_target(targets), own_of(targets)
+    losses, own = losses_by_target(targets), OWN
     behind: dict[str, list[float]] = {}
     verdicts: dict[str, dict[str, dict[str, Any]]] = {}
     for name, of in losses.items():
@@ -128,7 +123,7 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         found: What `standings` returns of them.
     """
     losses, behind = losses_by_target(targets), found["behind"]
-    verdicts, count, ours = found["verdicts"], found["count"], own_of(targets)
+    verdicts, count, ours = found["verdicts"], found["count"], OWN
     order = sorted(behind, key=behind.__getitem__)
 
     def mean_loss(label: str, name: str) -> str:

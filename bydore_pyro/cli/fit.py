@@ -65,7 +65,7 @@ COMMON = (
 )
 MORE = (
     *("domains", "target_tokens", "max_epochs", "device", "seed", "steps", "batch_sequences"),
-    *("sequence_length", "evidence", "learning_rate", "precision", "domain_megabytes"),
+    *("sequence_length", "evidence", "trials", "learning_rate", "precision", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
     *("checkpoint_every", "proxy_runs", "prior", "predict", "scale_up", "few_runs"),
     *("domain_tokens", "single", "human", "regmix_proxies", "adaptive", "regmix_regression"),
@@ -153,8 +153,7 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`.
 
     Raises:
-        ValueError: When several lengths are given, `adaptive` with a method other than RegMix, or
-            linear evidence with `bydore_trials`.
+        ValueError: When several lengths are given, or `adaptive` with a method other than RegMix.
     """
 
     fit: FitConfig
@@ -165,8 +164,6 @@ class FitOptions(MethodOptions):
             raise ValueError(f"Expected one --target_tokens, found {len(self.run_lengths)}")
         if self.regmix.adaptive and self.fit.method != "regmix":
             raise ValueError(f"Expected --method regmix with --adaptive, found '{self.fit.method}'")
-        if self.fit.method == "bydore_trials" and self.search.evidence != "matching":
-            raise ValueError("Expected --evidence matching with bydore_trials, found linear")
 
 
 @one_line_errors("bydore fit")

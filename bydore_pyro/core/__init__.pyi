@@ -31,4 +31,3 @@ from .prior_net import PriorNetwork as PriorNetwork
 from .prior_net import PriorNetworkConfig as PriorNetworkConfig
 from .repeated import most_likely_weights as most_likely_weights
 from .shorter_step import shorter_step as shorter_step
-from .shorter_step import shorter_step_draws as shorter_step_draws

@@ -32,9 +32,9 @@ from bydore_pyro.baselines import (
     fit_unimax,
 )
 from bydore_pyro.data import Domains
-from bydore_pyro.runs.bydore import fit_bydore, fit_bydore_trials
-from bydore_pyro.runs.inputs import language_model, largest_weights
+from bydore_pyro.runs.bydore import fit_bydore
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.trials import plain_problem
 from bydore_pyro.utils import option, require_fields
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 #: Methods whose proxies can repeat text as the run will.
-REPEATING = ("regmix", "autoscale", "mde", "mixmin", "bydore_trials")
+REPEATING = ("regmix", "autoscale", "mde", "mixmin", "bydore")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,21 +120,10 @@ def problem_of(
         runs: Folder of finished proxies.
         held_out: Domains on whose held-out text proxies are evaluated, beside the target's.
     """
-    corpus = domains.corpus
-    return Problem(
-        corpus=corpus,
-        names=domains.names,
-        target=domains.validation_shares,
-        build=lambda seed: language_model(options, corpus.vocabulary, seed),
-        proxy=options.proxy,
-        steps=options.search.steps,
-        batch_sequences=options.search.batch_sequences,
-        sequence_length=options.run.sequence_length,
+    return dataclasses.replace(
+        plain_problem(options, domains, runs),
         validation_sequences=options.budget.evaluation_sequences,
-        seed=options.run.seed,
         budget=options.budget.budget,
-        runs=runs,
-        most=largest_weights(options, domains),
         held_out=held_out,
         run_tokens=options.repeated_tokens,
     )
@@ -155,7 +144,6 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "mixmin": lambda problem, options, folder: fit_mixmin(problem, options.mixmin),
     "fastmix": lambda problem, options, folder: fit_fastmix(problem, options.fastmix),
     "bydore": fit_bydore,
-    "bydore_trials": fit_bydore_trials,
 }
 
 

@@ -39,6 +39,7 @@ SMOKE = {
     "rounds": 2,
     "round_sequences": 8,
     "check_sequences": 2,
+    "trials": 2,
     "inference_steps": 15,
     "batch_sequences": 8,
     "validation_batch": 8,

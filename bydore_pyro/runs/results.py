@@ -16,8 +16,6 @@ import torch
 from bydore_pyro.analysis import (
     domain_summary,
     jitter,
-    mixture_of,
-    posterior_of,
     rounds_of,
     search_guide_fit,
     trajectory_of,
@@ -25,10 +23,10 @@ from bydore_pyro.analysis import (
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, length_file
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs.inputs import largest_weights
-from bydore_pyro.runs.lengths import LengthFound, fit_of, length_metrics, lengths_found
+from bydore_pyro.runs.answers import Answer, answers_of, fit_of, length_metrics
 from bydore_pyro.runs.options import Options
-from bydore_pyro.search import LinearSearch, MatchingSearch, SearchState
+from bydore_pyro.runs.trials import TrialPlan, Trials
+from bydore_pyro.search import LinearSearch, MatchingSearch, RunWeights, SearchState
 from bydore_pyro.utils import RunFolder, provenance
 
 if TYPE_CHECKING:
@@ -58,40 +56,45 @@ LAST = 10  # losses of a search by linear evidence, each of a small batch, are a
 class Found:
     """A finished search and its mixture; the posterior is None where there is none.
 
-    Where `--target_tokens` names lengths of runs, `lengths` holds the weights for each, and the
-    mixture and its posterior are those of the first.
+    Where `--target_tokens` names lengths of runs there is an answer for each, and the mixture and
+    its posterior are those of the first.
     """
 
     state: SearchState
-    mixture: Mixture
-    posterior: arviz.InferenceData | None
-    lengths: tuple[LengthFound, ...] = ()
+    answers: tuple[Answer, ...]
+    trials: Trials | None = None
+
+    @property
+    def mixture(self) -> Mixture:
+        """The weights."""
+        return self.answers[0].mixture
+
+    @property
+    def posterior(self) -> arviz.InferenceData | None:
+        """Draws of them."""
+        return self.answers[0].posterior
+
+    @property
+    def lengths(self) -> list[tuple[RunWeights, Answer]]:
+        """The answers for runs of given lengths."""
+        return [(one.run, one) for one in self.answers if one.run is not None]
 
 
-def write_search(state: SearchState, options: Options, folder: RunFolder) -> Found:
-    """Writes what a finished search found: mixture, trajectory and pictures; of a posterior its
-    draws and their summary too."""
-    corpus = state.domains.corpus
-    lengths: list[LengthFound] = []
-    if isinstance(state, MatchingSearch):
-        lengths = lengths_found(state, options)
-    if lengths:
-        mixture, posterior = lengths[0].mixture, lengths[0].posterior
-    else:
-        posterior = posterior_of(state) if state.config.learner == "bayesian" else None
-        mixture = mixture_of(
-            state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
-        )
-        most = largest_weights(options, state.domains)
-        if most is not None:
-            mixture = mixture.capped(most)
-    _write_lengths(lengths, options, state.domains, folder)
-    folder.write_text("mixture.json", mixture.to_json() + "\n")
-    if posterior is not None:
+def write_search(
+    state: SearchState, options: Options, folder: RunFolder, plan: TrialPlan | None = None
+) -> Found:
+    """Makes the trials that are planned, and writes what a finished search found: mixture,
+    trajectory and pictures; of a posterior its draws and their summary too."""
+    answers, trials = answers_of(state, options, plan)
+    found = Found(state, tuple(answers), trials)
+    _write_lengths(found, options, folder)
+    folder.write_text("mixture.json", found.mixture.to_json() + "\n")
+    if found.posterior is not None:
         # By linear evidence the posterior's mean is the result.
-        write_draws(posterior, mixture, folder, mark=isinstance(state, MatchingSearch))
+        mark = isinstance(state, MatchingSearch)
+        write_draws(found.posterior, found.mixture, folder, mark=mark)
     write_trajectory(state, folder)
-    return Found(state, mixture, posterior, tuple(lengths))
+    return found
 
 
 def write_trajectory(state: SearchState, folder: RunFolder) -> None:
@@ -133,19 +136,16 @@ def write_draws(
     folder.write_figure("posterior.png", plot_posterior(posterior, free if mark else None))
 
 
-def _write_lengths(
-    lengths: Sequence[LengthFound], options: Options, domains: Domains, folder: RunFolder
-) -> None:
+def _write_lengths(found: Found, options: Options, folder: RunFolder) -> None:
     """Writes the weights for a run of each length; of several a picture too."""
     from bydore_pyro.analysis import plot_lengths
 
-    for one in lengths:
-        folder.write_text(length_file(one.run.tokens), one.mixture.to_json() + "\n")
-    if len(lengths) > 1:
-        drawn = [
-            (one.run.tokens, one.mixture, run_epochs(options, domains, one.mixture, one.run.tokens))
-            for one in lengths
-        ]
+    drawn = []
+    for run, one in found.lengths:
+        folder.write_text(length_file(run.tokens), one.mixture.to_json() + "\n")
+        epochs = run_epochs(options, found.state.domains, one.mixture, run.tokens)
+        drawn.append((run.tokens, one.mixture, epochs))
+    if len(drawn) > 1:
         folder.write_figure("lengths.png", plot_lengths(drawn))
 
 
@@ -238,10 +238,12 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
     }
     if isinstance(state, LinearSearch) and state.measure.error is not None:
         metrics["hypergradient_relative_error"] = state.measure.error
+    if found.trials is not None:
+        metrics["trials"] = found.trials.as_plain()
     if found.lengths:
         metrics["lengths"] = [
-            length_metrics(one, run_epochs(options, state.domains, one.mixture, one.run.tokens))
-            for one in found.lengths
+            length_metrics(run, one, run_epochs(options, state.domains, one.mixture, run.tokens))
+            for run, one in found.lengths
         ]
     if found.posterior is not None and isinstance(state, MatchingSearch):
         metrics["guide_fit"] = fit_of(found.posterior)

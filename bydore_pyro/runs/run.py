@@ -21,6 +21,7 @@ from bydore_pyro.runs.results import (
     write_search,
     write_trajectory,
 )
+from bydore_pyro.runs.trials import TrialPlan, trial_plan
 from bydore_pyro.search import (
     MatchingSearch,
     SearchState,
@@ -45,7 +46,7 @@ from bydore_pyro.utils import (
 
 __all__ = ["is_finished", "search", "search_in", "write_inputs"]
 
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, TRIALS = "checkpoints", "trials"
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
 FREE = ("data", "cache", "out", "device", "log", "checkpoint_every")
 
@@ -79,10 +80,17 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
     folder.write_config(name, options.as_dict(), tell)
 
 
-def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> Found:
+def search(
+    options: Options,
+    domains: Domains,
+    folder: RunFolder,
+    name: str,
+    plan: TrialPlan | None = None,
+) -> Found:
     """Runs the search behind a progress bar, with checkpoints, and writes what it found.
 
     Where it breaks off, the steps until then are written, no mixture, and the run can be continued.
+    The trials after it are those of the plan; without one, those that the options ask for.
 
     Raises:
         DataError: When the tokens change while they are read.
@@ -95,6 +103,8 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     write_inputs(folder, options, domains.corpus, name)
     seed = options.run.seed
     run = {**_deciding(options.as_dict()), "versions": versions()}
+    if plan is None:
+        plan = trial_plan(options, domains, folder.path / TRIALS)
     model = language_model(options, domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, parallel=processes(options))
     state = init_search(domains, proxy, options.search, options.network, seed=seed)
@@ -110,7 +120,7 @@ def search(options: Options, domains: Domains, folder: RunFolder, name: str) -> 
     try:
         with deferred() as asked:
             _train(state, options, folder, run, asked)
-        result = write_search(state, options, folder)
+        result = write_search(state, options, folder, plan)
         return_freed_memory()
     except (Exception, KeyboardInterrupt) as error:
         try:
@@ -159,7 +169,7 @@ def _train(
         save()
         raise
     save()
-    tell("the last step is done: the posterior is weighed, drawn from and written")
+    tell("the last step is done: the posterior is weighed and drawn from")
 
 
 def _round_is_next(state: SearchState) -> bool:
@@ -239,7 +249,9 @@ def _progress(
                 writer.close()
 
 
-def search_in(options: Options, corpus: TokenStore, path: Path, name: str) -> Found:
+def search_in(
+    options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
+) -> Found:
     """Runs a search in a folder below another run's, or goes on with the one that is there.
 
     Args:
@@ -247,12 +259,13 @@ def search_in(options: Options, corpus: TokenStore, path: Path, name: str) -> Fo
         corpus: The text, as `load_domains` found it or cut.
         path: The folder.
         name: Of the run.
+        plan: As for `search`.
     """
     parallel = processes(options)
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there
     domains = search_domains(options, corpus, options.run.seed)
-    found = search(options, domains, folder, name)
+    found = search(options, domains, folder, name, plan)
     folder.write_json("metrics.json", search_metrics(options, found))
     parallel.wait()  # until everybody can read it
     return found

@@ -12,7 +12,11 @@ from bydore_pyro.utils import option, require_fields, warn_idle
 __all__ = ["Learner", "SearchConfig"]
 
 MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
-OF_MATCHING = ("train_share", "sketch_size")  # without those that --smoke sets for either
+OF_MATCHING = (
+    "train_share",
+    "sketch_size",
+    "trial_share",
+)  # without those that --smoke sets for either
 OF_LINEAR = (
     *("signal_sequences", "signal_domains", "update_every", "hypergradient"),
     *("guide_learning_rate", "network_learning_rate", "guide_learning_rate_decay"),
@@ -75,6 +79,17 @@ class SearchConfig:
         "Matching: number of new sequences of each domain on which the result is checked; 0 "
         "turns the check off.",
         least=0,
+    )
+    trials: int = option(
+        3,
+        "Matching: number of trial runs after the search. Each trains a fresh proxy on the mixture "
+        "for a step of another length; their losses on the target weigh the lengths. 0 trains none "
+        "and takes the whole step.",
+        least=0,
+        most=100,
+    )
+    trial_share: float = option(
+        0.6, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1
     )
     batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
     signal_sequences: int = option(
@@ -197,6 +212,16 @@ class SearchConfig:
         if self.evidence == "linear":
             return self.steps
         return max(1, round(self.train_share * self.steps))
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether trial runs follow the search: they weigh draws of a posterior by matching."""
+        return self.trials > 0 and self.evidence == "matching" and self.learner == "bayesian"
+
+    @property
+    def trial_steps(self) -> int:
+        """Steps of a trial run."""
+        return max(1, round(self.trial_share * self.steps))
 
     @property
     def guide_decay(self) -> float:

@@ -1,0 +1,228 @@
+"""Trial runs after a search: how long a step its answer should be for.
+
+Which length is best is not in the gradients; see `bydore_pyro.core.shorter_step`. A proxy is
+trained on the mixture for each length, and its loss on the target is evidence of the length.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.baselines import Problem, train_mixtures
+from bydore_pyro.core import central_weights, shorter_step
+from bydore_pyro.data import Domains
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs.inputs import language_model, largest_weights
+from bydore_pyro.runs.options import Options
+from bydore_pyro.search import MatchingSearch, RunWeights
+from bydore_pyro.utils import DataError, tell
+
+if TYPE_CHECKING:
+    import arviz
+
+__all__ = ["TrialPlan", "Trials", "plain_problem", "trial_plan"]
+
+FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
+NOISE = 0.02  # nats: the standard deviation of a fresh proxy's loss, measured
+CHOICES, SEED = 100_000, 0  # draws of the best length
+DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
+# Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
+# an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
+MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
+
+
+def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
+    """Returns the problem that the options of a search pose, without a limit to what it costs.
+
+    Args:
+        options: Data, proxy, lengths.
+        domains: Their domains and validation set.
+        runs: Folder of finished proxies.
+    """
+    corpus = domains.corpus
+    return Problem(
+        corpus=corpus,
+        names=domains.names,
+        target=domains.validation_shares,
+        build=lambda seed: language_model(options, corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.run.validation_sequences,
+        seed=options.run.seed,
+        budget=math.inf,
+        runs=runs,
+        most=largest_weights(options, domains),
+        run_tokens=options.run_tokens if options.run.target_tokens else None,
+    )
+
+
+def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | None:
+    """Returns the trials that the options of a search ask for, None where there are none.
+
+    Proxies read text as often as a run of `--target_tokens` will. Where that would leave too little
+    of a domain there are no trials, and the reason is told.
+    """
+    search = options.search
+    if not search.has_trials:
+        return None
+    problem = plain_problem(options, domains, runs)
+    try:
+        problem.text_for(search.trial_steps)
+    except DataError as error:
+        tell(f"no trial runs: {error}")
+        return None
+    return TrialPlan(problem, search.trials, search.trial_steps)
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """What trials there are to be.
+
+    Attributes:
+        problem: Text, proxy, target and caps; finished proxies lie in its folder.
+        count: How many.
+        steps: Of each.
+    """
+
+    problem: Problem
+    count: int
+    steps: int
+
+    def tried(
+        self, state: MatchingSearch, posterior: arviz.InferenceData, run: RunWeights | None
+    ) -> Trials:
+        """Trains the proxies, and charges the search's counter.
+
+        Raises:
+            Interrupted: When a signal asked for the end; those that are finished are kept.
+            NonFiniteError: When a loss is NaN or infinite.
+        """
+        problem = dataclasses.replace(self.problem, cost=Cost())
+        weights, scale = _values(posterior)
+        centre, middle = central_weights(weights)[None], scale.median()[None]
+        gram, effective = state.matching.gram, _effective(run)
+        lengths: list[float] = []
+        mixtures: list[Mixture] = []
+        losses: list[float] = []
+        while len(lengths) < self.count:
+            new = list(FIRST[: self.count]) if not lengths else [_next(lengths, losses)]
+            for length in new:
+                found = shorter_step(gram, centre, middle, length, effective)[0]
+                mixture = problem.mixture(found.numpy().round(DIGITS))
+                mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
+            rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
+            done = train_mixtures(problem, rows, self.steps, "trials")
+            losses += [one.target_loss(problem.target) for one in done]
+            lengths += new
+        state.proxy.cost.add(problem.cost.report()["parts"], "trial_")
+        return Trials(self.steps, tuple(lengths), tuple(mixtures), tuple(losses))
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What trials found: lengths of the step, a mixture for each, and its loss.
+
+    Attributes:
+        steps: Of each proxy.
+        lengths: Shares of the match's step, in (0, 1].
+        mixtures: That were trained on.
+        losses: On the target, nats per token.
+    """
+
+    steps: int
+    lengths: tuple[float, ...]
+    mixtures: tuple[Mixture, ...]
+    losses: tuple[float, ...]
+
+    @cached_property
+    def probabilities(self) -> tuple[float, ...]:
+        """How probable it is that each length is the best; mixtures that are equal share theirs."""
+        noise = np.random.default_rng(SEED).standard_normal((CHOICES, len(self.losses)))
+        best = (np.array(self.losses) + NOISE * noise).argmin(1)
+        return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
+
+    def posterior(
+        self, state: MatchingSearch, posterior: arviz.InferenceData, run: RunWeights | None
+    ) -> arviz.InferenceData:
+        """Returns draws of the mixture for a step whose length is drawn too, by its probability.
+
+        As many draws of a chain as there are to push to a shorter step, at most.
+        """
+        most = MOST_DRAWS if len(state.domains.names) <= MANY else DRAWS_OF_MANY
+        posterior = posterior.sel(draw=slice(0, most // posterior["posterior"].sizes["chain"] - 1))
+        weights, scale = _values(posterior)
+        random = np.random.default_rng(SEED)
+        chosen = random.choice(len(self.lengths), size=len(weights), p=self.probabilities)
+        for place, length in enumerate(self.lengths):
+            own = torch.from_numpy(chosen == place)
+            if own.any():
+                weights[own] = shorter_step(
+                    state.matching.gram, weights[own], scale[own], length, _effective(run)
+                )
+        found = posterior.copy()
+        found["posterior"]["w"] = found["posterior"]["w"].copy(
+            data=weights.numpy().reshape(found["posterior"]["w"].shape)
+        )
+        drawn = np.array(self.lengths)[chosen].reshape(found["posterior"]["w"].shape[:2])
+        found["posterior"]["length"] = (("chain", "draw"), drawn)
+        return found
+
+    def note(self) -> str:
+        """Returns what the trials found, in words."""
+        rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
+        told = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
+        return (
+            f"Trial runs of {self.steps} steps weighed the lengths of the step. Their losses on "
+            "the target, in nats per token, by the length as a share of the match's, and the "
+            f"probability that it is the best: {told}."
+        )
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns plain values for `metrics.json`."""
+        rows = zip(self.lengths, self.losses, self.probabilities, self.mixtures, strict=True)
+        return {
+            "steps": self.steps,
+            "tried": [
+                {"length": rho, "loss": loss, "probability": p, "weights": mixture.as_dict()}
+                for rho, loss, p, mixture in rows
+            ],
+        }
+
+
+def _values(posterior: arviz.InferenceData) -> tuple[Tensor, Tensor]:
+    """Returns the draws' weights ``(D, K)`` and scales ``(D,)``, which are 1 where they are not."""
+    draws = posterior["posterior"]
+    weights = torch.from_numpy(draws["w"].values.reshape(-1, draws.sizes["domain"]).copy())
+    if "s" not in draws:
+        return weights, torch.ones(len(weights), dtype=torch.float64)
+    return weights, torch.from_numpy(draws["s"].values.reshape(-1).copy())
+
+
+def _effective(run: RunWeights | None) -> Any:
+    return run.effective if run is not None and run.repeats else None
+
+
+def _next(lengths: list[float], losses: list[float]) -> float:
+    """Returns the next length to try: between the best and the better one beside it.
+
+    Half of the smallest, where that is the best.
+    """
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    at = min(range(len(order)), key=lambda place: losses[order[place]])
+    if at == 0:
+        return lengths[order[0]] / 2
+    beside = [place for place in (at - 1, at + 1) if place < len(order)]
+    better = min(beside, key=lambda place: losses[order[place]])
+    return math.sqrt(lengths[order[at]] * lengths[order[better]])
