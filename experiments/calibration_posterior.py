@@ -15,13 +15,11 @@ from torch import Tensor
 SIMULATIONS = 2000  # of uniform ranks, for the bands
 
 
-def intervals(
-    weights: Tensor, probability: float, *, to_bounds: bool = True
-) -> tuple[Tensor, Tensor]:
+def intervals(weights: Tensor, probability: float) -> tuple[Tensor, Tensor]:
     """Returns highest-density intervals of draws ``(N, D, K)`` in [0, 1]: ends ``(N, K)``.
 
     As `bydore_pyro.analysis.mixture_of` takes them: ArviZ's, and from 0 or to 1 where they begin or
-    end with the outermost draw. Without `to_bounds`, ArviZ's: of draws that can be 0 or 1.
+    end with the outermost draw.
     """
     ordered = weights.sort(1).values
     inside = math.floor(probability * weights.shape[1])
@@ -29,8 +27,6 @@ def intervals(
     narrowest = widths.argmin(1, keepdim=True)
     low = ordered.gather(1, narrowest).squeeze(1)
     high = ordered.gather(1, narrowest + inside).squeeze(1)
-    if not to_bounds:
-        return low, high
     low = torch.where(low <= ordered[:, 0], 0.0, low)
     return low, torch.where(high >= ordered[:, -1], 1.0, high)
 

@@ -31,8 +31,6 @@ def test_intervals_are_arvizs() -> None:
     for own, *ends in zip(draws, low, high, strict=True):
         found = import_arviz().hdi(own[None], hdi_prob=0.8)
         np.testing.assert_allclose(np.stack(ends, 1), to_the_bounds(found, own))
-        free = posterior.intervals(torch.from_numpy(own)[None], 0.8, to_bounds=False)
-        np.testing.assert_allclose(np.concatenate(free).T, found)
 
 
 def test_ranks_of_right_posteriors_lie_within_their_bands() -> None:

@@ -89,16 +89,6 @@ def test_losses_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     assert "| uniform | 1.000 | 0.000 |" in text
 
 
-def test_the_others_stand_beside_trials_where_every_target_has_them() -> None:
-    first = result({"bydore": [1.0, 1.1], "bydore_trials": [0.9, 1.0], "mde": [0.8, 0.9]})
-    second = result({"bydore": [1.0, 1.1], "mde": [2.0, 2.1]})
-    words = {m: of["t"]["word"] for m, of in tables.standings({"t": first})["verdicts"].items()}
-    assert words == {"bydore": "win", "mde": "loss"}
-    both = tables.standings({"t": first, "u": second})["verdicts"]
-    assert {m: set(of) for m, of in both.items()} == {"bydore_trials": {"t"}, "mde": {"t", "u"}}
-    assert both["mde"]["t"]["difference"] == pytest.approx(-0.2)
-
-
 def changed(content: dict, *keys: str, value: object = None) -> dict:
     """A copy of nested values in which one is another; without it when that is None."""
     key, *rest = keys

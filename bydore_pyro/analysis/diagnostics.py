@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from bydore_pyro.core import (
+    MOST_EXACT,
     GammaDirichlet,
     GuideFit,
     central_weights,
@@ -49,8 +50,7 @@ __all__ = [
     "trajectory_of",
 ]
 
-CHAINS, WEIGHED = 400, 4000  # of exact draws; draws of the guide whose k-hat is told
-MOST_EXACT = 64  # domains above which importance weights correct the guide's draws
+WEIGHED = 4000  # draws of the guide whose k-hat is told
 BY_DOMAIN: tuple[str, ...] = (
     "weights",
     "mean",
@@ -142,11 +142,11 @@ def _matching_posterior(
     shape = (chains, draws, size)
     if size <= MOST_EXACT:
         fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
-        start = guide_draws(guide, state.signals.double(), CHAINS, seed)
+        start = guide_draws(guide, state.signals.double(), None, seed)
         exact = exact_draws(
             *(found.linear[None], found.precision[None], start[None]),
             effective=effective,
-            draws=-(-chains * draws // CHAINS),
+            draws=-(-chains * draws // len(start)),
             seed=seed,
         )
         sites = {"w": exact.weights[0, : chains * draws].numpy().reshape(shape)}

@@ -1,5 +1,6 @@
 from .distribution import GammaDirichlet as GammaDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
+from .forward_divergence import infer_at_last as infer_at_last
 from .guide import MixtureGuide as MixtureGuide
 from .guide import mixture_model as mixture_model
 from .hypergradient import Parameters as Parameters
@@ -21,6 +22,7 @@ from .matching import covariance_of as covariance_of
 from .matching import match as match
 from .matching import measured_round as measured_round
 from .matching import scatter_of_means as scatter_of_means
+from .metropolis import MOST_EXACT as MOST_EXACT
 from .metropolis import exact_draws as exact_draws
 from .metropolis import guide_draws as guide_draws
 from .point import central_weights as central_weights

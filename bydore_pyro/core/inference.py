@@ -43,9 +43,9 @@ class InferenceConfig:
         0.1, "Step size of the parameters of each domain and of the scale.", above=0
     )
     network_learning_rate: float = option(3e-3, above=0)
-    decays: int = option(3, least=0)
+    decays: int = option(2, least=0)
     decay: float = option(0.3, above=0, below=1)
-    draws: int = option(32, "Draws for the KL per step; fewer with more than 16 domains.", least=1)
+    draws: int = option(8, "Draws for the KL per step; fewer with more than 64 domains.", least=1)
     start_shape: float = option(20.0, "Gamma shape of every domain at the start.", above=0)
     seed: int = option(0)
 

@@ -25,10 +25,11 @@ from bydore_pyro.core.evidence import Effective
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.prior import CONCENTRATIONS
 
-__all__ = ["ExactDraws", "exact_draws", "guide_draws"]
+__all__ = ["MOST_EXACT", "ExactDraws", "exact_draws", "guide_draws"]
 
 CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
 SMALLEST, LARGEST = -600.0, 600.0  # of log u
+MOST_EXACT = 64  # domains above which chains take too long (time grows with their square)
 LEAST_LOG = -500.0  # of a weight where a chain begins
 DRIFTED = 5.0  # standard errors by which the chains' mean may change between first and last draw
 
@@ -105,8 +106,12 @@ def exact_draws(
     )
 
 
-def guide_draws(guide: MixtureGuide, signals: Tensor, count: int, seed: int) -> Tensor:
-    """Returns draws of ``u = s w`` from a guide ``(count, K)``, none of them 0; s is 1 without."""
+def guide_draws(guide: MixtureGuide, signals: Tensor, count: int | None, seed: int) -> Tensor:
+    """Returns draws of ``u = s w`` from a guide ``(count, K)``, none of them 0; s is 1 without.
+
+    By default as many as chains are begun with.
+    """
+    count = CHAINS if count is None else count
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         log_w, _ = guide.posterior(signals).rsample_log(torch.Size((count,)))

@@ -101,13 +101,8 @@ class RunRecord:
 
     @property
     def searched(self) -> bool:
-        """Whether a search found the weights, alone or with trials after it."""
-        return self.by_trials or self.method in ("search", "bydore")
-
-    @property
-    def by_trials(self) -> bool:
-        """Whether trials chose them after a search."""
-        return self.method == "bydore_trials"
+        """Whether a search found the weights."""
+        return self.method in ("search", "bydore")
 
     @property
     def by_matching(self) -> bool:

@@ -13,7 +13,7 @@ from bydore_pyro.report.regression import compared_with
 from bydore_pyro.report.run_files import Cost, as_number
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.table import Table
-from bydore_pyro.report.verdicts import clear_of_prior, read_often
+from bydore_pyro.report.verdicts import read_often
 from bydore_pyro.report.words import ABSENT, clean, count, duration, flops_of, number, percent
 from bydore_pyro.utils import in_tokens
 
@@ -43,6 +43,8 @@ PARTS = {
     "check": "the check on fresh text",
     "evaluate": "judging finished proxies",
     "reference": "the reference model's losses",
+    "trial_train": "training trial proxies",
+    "trial_evaluate": "judging trial proxies",
     "verify_train": "training fresh models",
     "verify_evaluate": "judging fresh models",
 }
@@ -149,7 +151,7 @@ def domain_rows(record: RunRecord) -> list[DomainRow]:
     mixture = record.mixture
     if mixture is None:
         return []
-    names, decided, clear = mixture.names, mixture.verdicts(), clear_of_prior(record)
+    names, decided = mixture.names, mixture.verdicts()
     epochs, often = record.metrics.run_epochs, read_often(record.metrics.run_epochs)
     columns = {"weight": [number(weight, 4) for weight in mixture.weights]}
     if mixture.free_weights is not None:
@@ -169,11 +171,7 @@ def domain_rows(record: RunRecord) -> list[DomainRow]:
     if decided:
         against = compared_with(record)[0]
         words = {"above": f"more than {against}", "below": f"less than {against}"}
-        columns["verdict"] = [
-            words.get(decided[name], "undecided")
-            + (", clear of the prior" if name in clear else "")
-            for name in names
-        ]
+        columns["verdict"] = [words.get(decided[name], "undecided") for name in names]
     return [
         DomainRow(
             name=names[k],

@@ -36,21 +36,7 @@ from bydore_pyro.report.thresholds import (
 )
 from bydore_pyro.report.words import clean, count, number, percent
 
-__all__ = ["average_start", "clear_of_prior", "drift", "read_often", "verdicts_of"]
-
-
-def clear_of_prior(record: RunRecord) -> set[str]:
-    """Returns the domains whose HDI lies above the prior's own, that of ``Beta(1, K - 1)``.
-
-    Methods whose intervals know nothing of that prior have none.
-    """
-    mixture = record.mixture
-    if not record.searched or record.by_trials:
-        return set()
-    if mixture is None or mixture.hdi is None or len(mixture.names) < 2:
-        return set()
-    prior = 1 - (1 - mixture.hdi_probability) ** (1 / (len(mixture.names) - 1))
-    return {n for n, (low, _) in zip(mixture.names, mixture.hdi, strict=True) if low > prior}
+__all__ = ["average_start", "drift", "read_often", "verdicts_of"]
 
 
 def average_start(record: RunRecord) -> int:

@@ -30,7 +30,7 @@ from bydore_pyro.utils import DataError, tell
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["TrialPlan", "Trials", "plain_problem", "trial_plan"]
+__all__ = ["TrialPlan", "Trials", "next_length", "plain_problem", "trial_plan"]
 
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
 NOISE = 0.02  # nats: the standard deviation of a fresh proxy's loss, measured
@@ -117,7 +117,7 @@ class TrialPlan:
         mixtures: list[Mixture] = []
         losses: list[float] = []
         while len(lengths) < self.count:
-            new = list(FIRST[: self.count]) if not lengths else [_next(lengths, losses)]
+            new = list(FIRST[: self.count]) if not lengths else [next_length(lengths, losses)]
             for length in new:
                 found = shorter_step(gram, centre, middle, length, effective)[0]
                 mixture = problem.mixture(found.numpy().round(DIGITS))
@@ -214,7 +214,7 @@ def _effective(run: RunWeights | None) -> Any:
     return run.effective if run is not None and run.repeats else None
 
 
-def _next(lengths: list[float], losses: list[float]) -> float:
+def next_length(lengths: list[float], losses: list[float]) -> float:
     """Returns the next length to try: between the best and the better one beside it.
 
     Half of the smallest, where that is the best.

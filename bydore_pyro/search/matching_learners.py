@@ -19,13 +19,13 @@ from bydore_pyro.core import (
     PriorNetworkConfig,
     has_settled,
     infer,
+    infer_at_last,
 )
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.learner import Weights
 
 __all__ = ["MatchingLearner", "MatchingPosterior", "Settled", "matching_learner"]
 
-FEW_DRAWS = 8  # for the KL a step, where the mean is enough
 POINT_STEPS = 500  # of the ablation's learners, a round
 
 
@@ -105,12 +105,14 @@ class MatchingPosterior:
         self.config = config if steps is None else dataclasses.replace(config, steps=steps)
 
     def learn(self, signals: Tensor, matching: Matching, *, last: bool) -> Settled:
-        """Fits the guide, from where it is or from a Dirichlet's fit."""
+        """Fits the guide, from where it is or from a Dirichlet's fit; at last to exact draws."""
         signals = signals.double()
-        config = self.config
-        if not last:
-            config = dataclasses.replace(config, decays=0, draws=min(FEW_DRAWS, config.draws))
-        done = infer(self.guide, signals, matching.linear, matching.precision, config=config)
+        evidence = (signals, matching.linear, matching.precision)
+        if last:
+            done = infer_at_last(self.guide, *evidence, config=self.config)
+        else:
+            config = dataclasses.replace(self.config, decays=0)
+            done = infer(self.guide, *evidence, config=config)
         with torch.no_grad():
             q: GammaDirichlet = self.guide.posterior(signals)
             mean = q.mean

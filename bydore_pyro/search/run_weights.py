@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import MixtureGuide, infer, most_likely_weights
+from bydore_pyro.core import MixtureGuide, infer_at_last, most_likely_weights
 from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.matching_learners import MatchingPosterior
@@ -98,7 +98,8 @@ def weights_for_run(
             # It goes on from the network for fresh text, whose scale it has no use for.
             guide = MixtureGuide(copy.deepcopy(learner.guide.network))
             evidence = (signals, found.linear, found.precision)
-            settled = infer(guide, *evidence, effective=effective, config=learner.config).settled
+            found_by = infer_at_last(guide, *evidence, effective=effective, config=learner.config)
+            settled = found_by.settled
     return RunWeights(
         tokens=tokens,
         repetition_constant=repetition_constant,

@@ -96,7 +96,7 @@ FITS = {
 
 
 def test_every_method_that_repeats_text_is_tested() -> None:
-    assert {*REPEATING} == {*FITS, "bydore_trials"}, "the last one in tests/runs/test_bydore.py"
+    assert {*REPEATING} == {*FITS, "bydore"}, "the last one in tests/runs/test_bydore.py"
 
 
 @pytest.mark.parametrize("method", FITS)

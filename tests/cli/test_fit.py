@@ -43,7 +43,7 @@ def test_a_method_leaves_a_run_and_reports_it(
 
 def test_trials_leave_draws_of_their_weights(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    fit_command(arguments(text, out, "bydore_trials", "--budget", "24"))
+    fit_command(arguments(text, out, "bydore", "--budget", "24"))
     mixture = Mixture.from_json(out / "mixture.json")
     posterior = xarray.load_dataset(out / "posterior.nc", engine="h5netcdf", group="posterior")
     drawn = posterior["w"]
@@ -236,10 +236,6 @@ def test_tables_of_runs_need_no_training(
         ),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
         (["--method", "mde", "--adaptive", "4"], "Expected --method regmix with --adaptive, found"),
-        (
-            ["--method", "bydore_trials", "--evidence", "linear"],
-            "Expected --evidence matching with bydore_trials, found linear",
-        ),
         (["--method", "regmix", "--adaptive", "-1"], "Expected adaptive >= 0, actual -1"),
         (
             ["--method", "regmix", "--adaptive", "4", "--regmix_regression", "linear"],
@@ -251,7 +247,7 @@ def test_tables_of_runs_need_no_training(
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
         (
             ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
-            "trains proxies here (regmix, autoscale, mde, mixmin, bydore_trials), found 'do",
+            "trains proxies here (regmix, autoscale, mde, mixmin, bydore), found 'do",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     text = write_domains(folder / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     return ["--smoke", "--data", str(text), "--cache", str(folder / "cache"), "--budget", "24",
             "--targets", "case2", "--target_seeds", "1", "--evaluation_sequences", "16",
-            "--methods", "doremi", "bydore", "bydore_trials"]  # fmt: skip
+            "--methods", "doremi", "bydore", "bydore_match"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_two_processes_compare_what_one_compares(
     files = [json.loads((folder / "results.json").read_text()) for folder in folders]
     one, two = (found["targets"]["case2"]["losses"] for found in files)
     both = set(one) & set(two)  # a pruned mixture may differ by its intervals' rounding
-    assert both >= {"doremi", "bydore", "bydore_trials"}
+    assert both >= {"doremi", "bydore", "bydore_match"}
     for label in both:
         np.testing.assert_allclose(two[label], one[label], rtol=1e-3)
 

@@ -24,7 +24,6 @@ from report_runs import (
     write_seeds,
 )
 
-from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.page import add_html_report, html_report, packed_library, templates
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
@@ -111,7 +110,7 @@ def test_a_search_by_matching_tells_of_its_rounds(tmp_path: Path) -> None:
     for told in (
         "What each round found", "rounds 1 to 3", "settled after 350 steps", "The scale is 1.06",
         "Does the mixture hold on fresh text?", "gradient matching in 3 rounds",
-        "the most likely ones; the intervals are the posterior's", "mean after each round",
+        "near the median; the intervals are the posterior's", "mean after each round",
         "Points: measured in a round.", "as long as --steps are",
     ):  # fmt: skip
         assert told in page.text
@@ -133,25 +132,6 @@ def test_captions_tell_what_is_drawn(tmp_path: Path) -> None:
     bare = checked(html_report([write_fit(tmp_path / "fit")]))
     assert "Diamonds: weights, as shares of the training tokens. Click" in bare.text
     assert "Epochs: how often" not in bare.text
-
-
-def test_intervals_of_trials_know_of_no_prior(tmp_path: Path) -> None:
-    names = ("code", "law")
-    sure = Mixture(names=names, weights=(1.0, 0.0), hdi=((0.99, 1.0), (0.0, 0.01)))
-    pages = []
-    for method in ("bydore", "bydore_trials"):
-        folder = write_matching(tmp_path / method, names)
-        (folder / "mixture.json").write_text(sure.to_json())
-        metrics = json.loads((folder / "metrics.json").read_text())
-        (folder / "metrics.json").write_text(json.dumps(metrics | {"method": method}))
-        pages.append(checked(html_report([folder])).text)
-    for told in ("more than an equal share, clear of the prior", "that of a flat Dirichlet"):
-        assert told in pages[0]
-        assert told not in pages[1]
-    assert "more than an equal share" in pages[1]
-    assert "for a step of the length that trials chose. The intervals show how far it" in pages[1]
-    for page in pages:
-        assert "An interval that does not hold its weight is stretched to it." in page
 
 
 def test_every_kind_of_run_has_its_page(tmp_path: Path) -> None:

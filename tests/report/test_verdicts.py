@@ -24,7 +24,6 @@ from bydore_pyro.report.run_record import RunRecord, read_run
 from bydore_pyro.report.thresholds import Verdict
 from bydore_pyro.report.verdicts import (
     average_start,
-    clear_of_prior,
     drift,
     read_often,
     verdicts_of,
@@ -107,15 +106,6 @@ def test_what_is_decided() -> None:
     assert "every domain holds the uniform share" in told.figures
     bare = record_of(Mixture(names=NAMES, weights=(0.25,) * 4))
     assert verdict(bare, DECIDED).level == "unknown"
-
-
-def test_the_prior_reaches_far() -> None:
-    # The flat Dirichlet's 94 % HDI of one of four weights is [0, 1 - 0.06^(1/3)] = [0, 0.609].
-    hdi = ((0.62, 0.9), (0.6, 0.7), (0.0, 0.2), (0.0, 0.1))
-    mixture = dataclasses.replace(mixture_with_intervals(), hdi=hdi)
-    assert clear_of_prior(record_of(mixture)) == {"code"}
-    assert clear_of_prior(RunRecord(path=Path("run"), label="run")) == set()
-    assert clear_of_prior(record_of(mixture, metrics={"method": "regmix"})) == set()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""ByDoRe within a budget: how long its search is, and how trial runs choose a step."""
+"""ByDoRe within a budget: how long its search is, and how trial runs weigh lengths of a step."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from method_options import options_for
 from tiny import steps_spent
 
-from bydore_pyro.core.matching import Matching
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.runs.bydore import LENGTHS, bydore_steps, fit_bydore, fit_bydore_trials
+from bydore_pyro.runs.bydore import bydore_steps, fit_bydore
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.methods import fit, problem_of
-from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.runs.trials import FIRST
 from bydore_pyro.utils.errors import DataError
 
 
@@ -38,24 +35,27 @@ def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path)
 def test_matching_takes_its_steps_or_fewer(text: Path, tmp_path: Path) -> None:
     """Two rounds of 3 x 8 + 32 sequences and a check of two passes, (112 + 4) / 8 = 14.5 steps'
     worth; then 0.42 of a step for each."""
-    given = ("--steps", "100", "--check_sequences", "2")
+    given = ("--steps", "100", "--check_sequences", "2", "--trials", "0")
     for budget, expected in (("10", 100), ("0.4", int((40 - 14.5) / 0.42)), ("0.15", 5)):
         options = options_for(text, *given, "--budget", budget)
         problem = problem_of(options, load_domains(options), tmp_path / budget)
         assert bydore_steps(problem, options) == expected, budget
 
 
-def test_the_trial_with_the_least_loss_is_the_result(text: Path, tmp_path: Path) -> None:
-    options = options_for(text, "--budget", "24")
+def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "24", "--trials", "3")
     problem = problem_of(options, load_domains(options), tmp_path / "proxies")
-    found = fit_bydore_trials(problem, options, tmp_path / "search")
-    trials = found.details["trials"]
-    assert [one["length"] for one in trials] == list(LENGTHS)
-    best = min(trials, key=lambda one: one["loss"])
-    assert found.mixture.as_dict() == best["weights"]
-    assert f"{best['length']:g}: {best['loss']:.3f}" in found.mixture.notes[-1]
-    assert len({str(one["weights"]) for one in trials}) > 1
-    assert found.details["trial_steps"] == options.search.steps, "as long as a plain training"
+    found = fit_bydore(problem, options, tmp_path / "search")
+    tried = found.details["trials"]["tried"]
+    assert [one["length"] for one in tried] == list(FIRST)
+    assert sum(one["probability"] for one in tried) == pytest.approx(1)
+    by_loss = sorted(tried, key=lambda one: one["loss"])
+    by_chance = sorted(tried, key=lambda one: -one["probability"])
+    assert by_loss[0]["loss"] == by_chance[0]["loss"], "the lowest loss is the most probable"
+    told = f"{tried[0]['length']:g}: {tried[0]['loss']:.3f}"
+    assert told in found.mixture.notes[-1]
+    assert len({str(one["weights"]) for one in tried}) > 1
+    assert found.details["trials"]["steps"] == options.search.steps, "as long as a plain training"
     assert found.draws is not None
     assert found.mixture.hdi is not None
     for weight, (low, high), drawn in zip(
@@ -67,39 +67,38 @@ def test_the_trial_with_the_least_loss_is_the_result(text: Path, tmp_path: Path)
 
 def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) -> None:
     """The search is the same as without trials, and is not run again."""
-    options = options_for(text, "--budget", "24")
+    options = options_for(text, "--budget", "24", "--trials", "0")
     domains = load_domains(options)
     alone = problem_of(options, domains, tmp_path / "proxies")
-    fit_bydore(alone, options, tmp_path / "search")
+    first = fit_bydore(alone, options, tmp_path / "alone")
+    options = options_for(text, "--budget", "24", "--trials", "3")
     tried = problem_of(options, domains, tmp_path / "proxies")
-    found = fit_bydore_trials(tried, options, tmp_path / "search")
-    different = {str(trial["weights"]) for trial in found.details["trials"]}
+    found = fit_bydore(tried, options, tmp_path / "tried")
+    trials = found.details["trials"]["tried"]
+    np.testing.assert_allclose(
+        list(trials[0]["weights"].values()), first.mixture.weights, atol=1e-8
+    )
+    different = {str(trial["weights"]) for trial in trials}
     plain = len(different) * (options.search.steps + tried.evaluation_steps())
     assert steps_spent(tried) - steps_spent(alone) == pytest.approx(plain, rel=0.01)
-
-
-def test_trials_need_matching(text: Path, tmp_path: Path) -> None:
-    options = options_for(text, "--evidence", "linear", "--budget", "24")
-    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
-    with pytest.raises(ValueError, match="Expected --evidence matching with bydore_trials, found"):
-        fit_bydore_trials(problem, options, tmp_path / "search")
 
 
 def test_a_budget_that_reaches_is_named(text: Path, tmp_path: Path) -> None:
     """That of a search alone does not reach, and nothing has been searched when that is told."""
     given = ("--check_sequences", "2", "--budget")
-    options = options_for(text, *given, "3")
-    domains = load_domains(options)
-    problem = problem_of(options, domains, tmp_path / "proxies")
-    fit_bydore(problem, options, tmp_path / "alone")
-    message = r"at least ([\d.]+) plain trainings for bydore_trials, found 3"
+    alone = options_for(text, *given, "3", "--trials", "0")
+    domains = load_domains(alone)
+    problem = problem_of(alone, domains, tmp_path / "proxies")
+    fit_bydore(problem, alone, tmp_path / "alone")
+    message = r"at least ([\d.]+) plain trainings for bydore, found 3"
+    options = options_for(text, *given, "3", "--trials", "3")
     with pytest.raises(DataError, match=message) as refused:
-        fit_bydore_trials(problem, options, tmp_path / "tried")
+        fit_bydore(problem, options, tmp_path / "tried")
     assert not (tmp_path / "tried").exists()
     named = re.search(message, str(refused.value))
     assert named is not None
-    enough = options_for(text, *given, str(float(named[1]) + 0.01))
-    fit_bydore_trials(problem_of(enough, domains, tmp_path / "proxies"), enough, tmp_path / "tried")
+    enough = options_for(text, *given, str(float(named[1]) + 0.01), "--trials", "3")
+    fit_bydore(problem_of(enough, domains, tmp_path / "proxies"), enough, tmp_path / "tried")
 
 
 def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) -> None:
@@ -108,35 +107,18 @@ def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) 
     )
     domains = load_domains(options)
     problem = problem_of(options, domains, tmp_path / "proxies")
-    found = fit("bydore_trials", problem, options, tmp_path / "search")
+    found = fit("bydore", problem, options, tmp_path / "search")
     most = problem.most
     assert most is not None
-    assert all(w <= most[name] + 1e-9 for name, w in found.mixture.as_dict().items())
+    kept = [found.mixture.as_dict()]
+    kept += [one["weights"] for one in found.details["trials"]["tried"]]
+    for weights in kept:
+        assert all(w <= most[name] + 1e-9 for name, w in weights.items())
     assert found.mixture.free_weights is not None
     assert found.mixture.hdi is not None
     for free, (low, high) in zip(found.mixture.free_weights, found.mixture.hdi, strict=True):
         assert low <= free <= high, "the intervals are those of the free weights"
     assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
-
-
-def test_nothing_matched_is_nothing_known(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = options_for(text, "--budget", "24")
-    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
-    fit_bydore(problem, options, tmp_path / "search")
-    matched = MatchingSearch.matching.fget
-    assert matched is not None
-
-    def nothing(state: MatchingSearch) -> Matching:
-        found = matched(state)
-        return dataclasses.replace(found, optimum=torch.zeros_like(found.optimum))
-
-    monkeypatch.setattr(MatchingSearch, "matching", property(nothing))
-    found = fit_bydore_trials(problem, options, tmp_path / "search")
-    np.testing.assert_allclose(found.mixture.weights, 1 / 3)
-    assert found.draws is None
-    assert found.mixture.hdi is None
 
 
 def test_trials_read_text_as_often_as_the_run_will(
@@ -153,8 +135,8 @@ def test_trials_read_text_as_often_as_the_run_will(
         return train_on_mixture(read, *args, **more)
 
     monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
-    found = fit("bydore_trials", problem, options, tmp_path / "search")
-    given_text = problem.text_for(found.details["trial_steps"])
+    found = fit("bydore", problem, options, tmp_path / "search")
+    given_text = problem.text_for(found.details["trials"]["steps"])
     assert given_text is not None
     assert left
     for sizes in left:

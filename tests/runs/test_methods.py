@@ -34,11 +34,11 @@ def test_every_method_finds_a_mixture_within_the_budget(
         assert spent == 0
     else:
         # A search needs no more than its steps, its trials are three trainings of 24.
-        least = {"bydore": 0.02, "bydore_trials": 3 / 24}.get(method, 0.7)
+        least = {"bydore": 3 / 24}.get(method, 0.7)
         assert least * 24 * 6 < spent < 1.05 * 24 * 6
         again = problem_of(options, domains, tmp_path / "proxies")
         assert fit(method, again, options, tmp_path / "search").mixture == found.mixture
-    if method in ("doremi", "fastmix", "bydore", "bydore_trials"):
+    if method in ("doremi", "fastmix", "bydore"):
         assert found.trajectory.shape[1] == 3
 
 
@@ -49,7 +49,7 @@ def test_unknown_methods(text: Path, tmp_path: Path) -> None:
         fit("magic", problem, options, tmp_path)
 
 
-TRAINED = ("doremi", "regmix", "autoscale", "mde", "mixmin", "fastmix", "bydore", "bydore_trials")
+TRAINED = ("doremi", "regmix", "autoscale", "mde", "mixmin", "fastmix", "bydore")
 
 
 @pytest.mark.parametrize("method", TRAINED)

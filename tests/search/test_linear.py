@@ -60,7 +60,8 @@ def test_weights_are_those_of_before_there_was_other_evidence() -> None:
     for name, numbers in pinned.items():
         expected = np.array([float.fromhex(number) for number in numbers], np.float32)
         if (torch.__version__, torch.backends.cpu.get_cpu_capability()) == ("2.13.0+cpu", "AVX512"):
-            np.testing.assert_array_equal(getattr(records[-1], name), expected)
+            # Another processor of the same kind rounds the last digit otherwise.
+            np.testing.assert_allclose(getattr(records[-1], name), expected, rtol=1e-6)
         else:  # other kernels add in another order
             np.testing.assert_allclose(getattr(records[-1], name), expected, rtol=0, atol=1e-3)
 

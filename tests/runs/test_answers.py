@@ -1,4 +1,4 @@
-"""The weights for runs of several lengths: in files, figures and metrics, the same after a kill."""
+"""What a search answers, for runs of several lengths too, and the same after a kill."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from searches import MATCHING, state_of
 
 from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.core.point import central_weights
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import length_file, mixture_for
-from bydore_pyro.runs.lengths import LengthFound, fit_of, length_metrics, lengths_found
+from bydore_pyro.runs.answers import Answer, answers_of, fit_of, length_metrics
 from bydore_pyro.runs.results import search_metrics, write_search
 from bydore_pyro.search.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.search.matching import MatchingSearch
@@ -43,10 +45,10 @@ def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path
     lengths = [float(held * times) for times in (20, 0.5)]
     options = options_of("--target_tokens", *map(str, lengths))
     found = write_search(finished, options, RunFolder(tmp_path / "run"))
-    assert [one.run.tokens for one in found.lengths] == lengths
-    assert all(isinstance(one, LengthFound) for one in found.lengths)
+    assert [run.tokens for run, _ in found.lengths] == lengths
+    assert all(isinstance(one, Answer) for one in found.answers)
     long, short = (mixture_for(tmp_path / "run", tokens) for tokens in lengths)
-    assert (long, short) == tuple(one.mixture for one in found.lengths)
+    assert (long, short) == tuple(one.mixture for one in found.answers)
     assert Mixture.from_json(tmp_path / "run" / "mixture.json") == long, "the first that is named"
     assert long.hdi is not None
     assert "a repetition constant of 4, a small proxy's" in long.notes[0]
@@ -62,7 +64,7 @@ def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path
     assert "lengths" not in search_metrics(options_of(), plain)
     first = json.loads(json.dumps(metrics, allow_nan=False))["lengths"][0]
     epochs = metrics["run_epochs"]
-    assert first == json.loads(json.dumps(length_metrics(found.lengths[0], epochs)))
+    assert first == json.loads(json.dumps(length_metrics(*found.lengths[0], epochs)))
     assert first["guide_fit"] == fit_of(found.posterior) == metrics["guide_fit"]
     assert first["weights"] == long.as_dict()
     assert max(first["epochs"].values()) > 4
@@ -72,14 +74,18 @@ def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path
 def test_a_cap_can_stand_beside(finished: MatchingSearch) -> None:
     held = sum(finished.domains.sequences().values()) * 32
     options = options_of("--target_tokens", str(4 * held), "--max_epochs", "6")
-    (found,) = lengths_found(finished, options)
-    assert found.mixture.free_weights is not None
-    np.testing.assert_allclose(found.mixture.free_weights, found.run.weights, atol=1e-12)
+    (found,), trials = answers_of(finished, options, None)
+    assert trials is None
+    free = found.mixture.free_weights
+    assert free is not None
+    assert found.posterior is not None
+    drawn = found.posterior["posterior"]["w"].values.reshape(-1, len(free))
+    np.testing.assert_allclose(free, central_weights(torch.from_numpy(drawn)), atol=1e-12)
     slower = options_of("--target_tokens", str(4 * held), "--repetition_constant", "15")
-    (other,) = lengths_found(finished, slower)
+    (other,), _ = answers_of(finished, slower, None)
     assert "constant of 15" in other.mixture.notes[0]
     assert "small proxy" not in other.mixture.notes[0]
-    assert other.mixture.weights != found.run.weights
+    assert other.mixture.free_weights != free
 
 
 def test_a_search_that_was_killed_finds_the_same_bits(
@@ -90,7 +96,8 @@ def test_a_search_that_was_killed_finds_the_same_bits(
     load_checkpoint(again, tmp_path_factory.getbasetemp() / "lengths", print)
     assert isinstance(again, MatchingSearch)
     options = options_of("--target_tokens", "2e5")
-    (left,), (right,) = (lengths_found(state, options) for state in (finished, again))
+    ((left,), _), ((right,), _) = (answers_of(s, options, None) for s in (finished, again))
+    assert left.run is not None
     assert left.run.repeats
     assert left.mixture == right.mixture
     assert left.posterior is not None

@@ -1,0 +1,88 @@
+"""The lengths of a step that trials try, and how sure they are of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+from scipy.stats import norm
+
+from bydore_pyro.cli.main import main
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.trials import FIRST, NOISE, TrialPlan, Trials, next_length, trial_plan
+from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.utils.tensor_tree import read_tree
+
+
+def trials_of(*losses: float) -> Trials:
+    mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5))
+    return Trials(10, FIRST[: len(losses)], (mixture,) * len(losses), losses)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
+def test_of_two_lengths_the_better_is_so_by_a_known_probability(gap: float) -> None:
+    first, second = trials_of(5.0, 5.0 + gap).probabilities
+    assert first == pytest.approx(norm.cdf(gap / (NOISE * 2**0.5)), abs=0.01)
+    assert first + second == pytest.approx(1)
+
+
+def test_further_lengths_close_in_on_the_best() -> None:
+    assert next_length([1.0, 0.5, 0.25], [5.0, 4.9, 5.2]) == pytest.approx(0.5**0.5)
+    assert next_length([1.0, 0.5, 0.25], [5.3, 4.9, 5.2]) == pytest.approx(0.125**0.5)
+    assert next_length([1.0, 0.5, 0.25], [5.3, 5.2, 5.1]) == 0.125, "half of the smallest"
+    assert next_length([1.0, 0.5, 0.25], [4.9, 5.2, 5.1]) == pytest.approx(0.5**0.5)
+    lengths, best = list(FIRST), 0.4
+    for _ in range(8):
+        lengths.append(next_length(lengths, [abs(np.log(x / best)) for x in lengths]))
+    assert min(abs(x - best) for x in lengths) < 0.02
+
+
+def test_there_are_none_without_a_posterior_or_with_too_little_text(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def plan(*given: str) -> TrialPlan | None:
+        usual = ["--smoke", "--data", str(store), "--validation", "a", *given]
+        options = parse_options(usual, "x", "", Options)
+        return trial_plan(options, load_domains(options), tmp_path)
+
+    usual = plan("--steps", "100")
+    assert usual is not None
+    assert (usual.count, usual.steps) == (3, 60)
+    for given in (["--trials", "0"], ["--evidence", "linear"], ["--learner", "point"]):
+        assert plan(*given) is None
+    assert plan("--target_tokens", "9e9") is None
+    assert "no trial runs: Expected at least one sequence of" in capsys.readouterr().err
+
+
+def test_a_search_with_trials_leaves_their_losses_and_goes_on_with_them(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after its trials, before it has written what they say, it trains none again."""
+    out = tmp_path / "run"
+    given = ["--smoke", "--data", str(store), "--validation", "a", "--trials", "4"]
+    main(["search", *given, "--out", str(out)])
+    metrics = json.loads((out / "metrics.json").read_text())
+    tried = metrics["trials"]["tried"]
+    assert [one["length"] for one in tried[:3]] == list(FIRST)
+    assert len(tried) == 4
+    assert metrics["search"]["parts"]["trial_train"]["flops"] > 0
+    drawn = xarray.load_dataset(out / "posterior.nc", engine="h5netcdf", group="posterior")
+    assert set(np.unique(drawn["length"])) <= {one["length"] for one in tried}
+    share = {one["length"]: float((drawn["length"] == one["length"]).mean()) for one in tried}
+    for one in tried:
+        assert share[one["length"]] == pytest.approx(one["probability"], abs=0.06)
+    mixture = (out / "mixture.json").read_bytes()
+    finished = sorted((out / "trials").glob("*/tree.json"))
+    assert len(finished) == len({str(one["weights"]) for one in tried})
+    stamps = [path.stat().st_mtime_ns for path in finished]
+    assert all(read_tree(path.parent) for path in finished)
+    (out / "metrics.json").unlink()
+    (out / "mixture.json").unlink()
+    main(["search", "--resume", str(out)])
+    assert (out / "mixture.json").read_bytes() == mixture
+    assert [path.stat().st_mtime_ns for path in finished] == stamps
