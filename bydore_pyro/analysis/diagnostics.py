@@ -25,7 +25,6 @@ from bydore_pyro.search import (
     LinearSearch,
     MatchingPosterior,
     MatchingSearch,
-    RunWeights,
     SearchState,
     StepRecord,
 )
@@ -70,7 +69,6 @@ UNITS = {
 
 def posterior_of(
     state: SearchState,
-    run: RunWeights | None = None,
     *,
     chains: int = 4,
     draws: int = 1000,
@@ -91,8 +89,6 @@ def posterior_of(
 
     Args:
         state: A search after at least one step.
-        run: What a search by gradient matching found for a run of one length, where that is asked
-            for instead of the posterior for fresh text.
         chains: Number of chains.
         draws: Draws of a chain.
         seed: Of the draws.
@@ -108,7 +104,7 @@ def posterior_of(
     if state.config.learner != "bayesian":
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     if isinstance(state, MatchingSearch):
-        return _matching_posterior(state, run, chains, draws, seed)
+        return _matching_posterior(state, chains, draws, seed)
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
     concentration = torch.from_numpy(np.stack([window[t].concentration for t in steps]))
@@ -128,38 +124,32 @@ def posterior_of(
 
 
 def _matching_posterior(
-    state: MatchingSearch, run: RunWeights | None, chains: int, draws: int, seed: int
+    state: MatchingSearch, chains: int, draws: int, seed: int
 ) -> arviz.InferenceData:
     learner = state.learner
     if not isinstance(learner, MatchingPosterior) or state.signals is None:
         raise DataError("Expected a search with at least one measured round, found none")
     found, size = state.matching, state.domains.num_domains
-    guide, effective = learner.guide, None
+    guide = learner.guide
     arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision)
-    if run is not None and run.guide is not None:
-        guide, arguments = run.guide, run.arguments
-        effective = run.effective if run.repeats else None
     shape = (chains, draws, size)
     if size <= MOST_EXACT:
         fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
         start = guide_draws(guide, state.signals.double(), None, seed)
         exact = exact_draws(
             *(found.linear[None], found.precision[None], start[None]),
-            effective=effective,
             draws=-(-chains * draws // len(start)),
             seed=seed,
         )
         sites = {"w": exact.weights[0, : chains * draws].numpy().reshape(shape)}
-        if effective is None:
-            sites["s"] = exact.scale[0, : chains * draws].numpy().reshape(shape[:2])
+        sites["s"] = exact.scale[0, : chains * draws].numpy().reshape(shape[:2])
         corrected = exact.settled
     else:
         drawn = corrected_draws(
             mixture_model, guide, *arguments, num_draws=chains * draws, seed=seed
         )
         sites = {"w": drawn.sites["weights"].numpy().reshape(shape)}
-        if "scale" in drawn.sites:
-            sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
+        sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
         fit, corrected = drawn.fit, drawn.corrected
     posterior = inference_data(sites, {"w": ["domain"]}, {"domain": state.domains.names})
     posterior["posterior"].attrs.update(
@@ -174,13 +164,11 @@ def _matching_posterior(
 def mixture_of(
     state: SearchState,
     posterior: arviz.InferenceData | None,
-    run: RunWeights | None = None,
     *,
     tokenizer: str,
     data_sha256: str,
 ) -> Mixture:
-    """Returns the learned mixture, for a run of one length where given, with the posterior's spread
-    and HDI.
+    """Returns the learned mixture, with the posterior's spread and HDI.
 
     By gradient matching the weights are those of `bydore_pyro.core.central_weights`; the HDI begins
     with 0 or ends with 1 where it ends with the outermost draw. By linear evidence the weights are
@@ -189,8 +177,6 @@ def mixture_of(
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
-    if run is not None and run.repeats:
-        mean = run.weights.numpy()
     weights = mean / mean.sum()
     spread: dict[str, Any] = {}
     if posterior is not None:

@@ -18,7 +18,7 @@ the second loss equals the first. For a `GammaDirichlet` guide the KL of the wei
 with the exact density, or by an upper bound. The language model provides the evidence, which is a
 constant here. So the posterior's moments give its exact gradient, without the noise of a sample.
 
-`bydore_pyro.core.evidence` computes the expectation, also where text is read again.
+`bydore_pyro.core.evidence` computes the expectation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet, Distribution, kl_divergence
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.evidence import Effective, expected_evidence
+from bydore_pyro.core.evidence import expected_evidence
 from bydore_pyro.core.prior import SparseDirichlet
 from bydore_pyro.core.sites import Pair, Program, paired_sites
 
@@ -45,9 +45,9 @@ class HypergradientELBO(ELBO):
 
     For a guide whose KL has a closed form it is the expectation of the loss of
     `pyro.infer.Trace_ELBO` for `bydore_pyro.core.mixture_model`, times `lam`. Model and guide are
-    called with ``(signals, linear, kl_weight, precision, effective)``, the last three as far as
-    given. They share one sample site on the simplex, of any name; where both have a site "scale",
-    it scales the weights within the evidence.
+    called with ``(signals, linear, kl_weight, precision)``, the last two as far as given. They
+    share one sample site on the simplex, of any name; where both have a site "scale", it scales the
+    weights within the evidence.
 
     Args:
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation,
@@ -57,7 +57,7 @@ class HypergradientELBO(ELBO):
             `GammaDirichlet.kl_bound_to_dirichlet`, both with drawn concentrations of at least 1e-3,
             so that they are finite for every shape. Other guides have their own closed form, and no
             use for `moment` and `kl`.
-        num_samples: Draws for either, and for effective shares.
+        num_samples: Draws for either.
 
     Raises:
         ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range. What the loss
@@ -92,29 +92,26 @@ class HypergradientELBO(ELBO):
         linear: Tensor,
         kl_weight: float = 1.0,
         precision: Tensor | None = None,
-        effective: Effective | None = None,
     ) -> Tensor:
         """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant.
 
         Raises:
-            ValueError: When `kl_weight` is not positive; with the moment "ratio" and a precision or
-                effective shares; of a guide without one simplex, or without a covariance in closed
-                form though there is a precision; of a model whose prior of the weights is no
+            ValueError: When `kl_weight` is not positive; with the moment "ratio" and a precision;
+                of a guide without one simplex, or without a covariance in closed form though there
+                is a precision; of a model whose prior of the weights is no `SparseDirichlet` and no
                 Dirichlet, with a `GammaDirichlet` guide; of a model with observed data; of a guide
                 and a model of which one alone has a scale.
         """
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
-        if self.moment == "ratio" and not (precision is None and effective is None):
+        if self.moment == "ratio" and precision is not None:
             raise ValueError("Expected moment 'exact' with a precision, actual 'ratio'")
-        arguments = (signals, linear, kl_weight, precision, effective)
-        given = 5 if effective is not None else 4 if precision is not None else 3
+        arguments = (signals, linear, kl_weight, precision)
+        given = 3 if precision is None else 4
         weights, scale = self._get_trace(model, guide, arguments[:given], {})
         q, linear = weights[0], linear.detach()
         mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else None
-        evidence = expected_evidence(
-            q, linear, precision, scale and scale[0], effective, self.num_samples, mean
-        )
+        evidence = expected_evidence(q, linear, precision, scale and scale[0], mean)
         divergence = self._divergence(*weights)
         if scale is not None:
             divergence = divergence + kl_divergence(*scale).sum()

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core.density import log_density
-from bydore_pyro.core.evidence import Effective
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.inference import FREE, Inference, InferenceConfig, infer, isolated
 from bydore_pyro.core.metropolis import MOST_EXACT, exact_draws, guide_draws
@@ -31,7 +30,6 @@ def infer_at_last(
     linear: Tensor,
     precision: Tensor,
     *,
-    effective: Effective | None = None,
     config: InferenceConfig,
 ) -> Inference:
     """Fits a guide by SVI, then to exact draws; with many domains by SVI with smaller steps alone.
@@ -40,9 +38,9 @@ def infer_at_last(
     """
     exactly = len(linear) <= MOST_EXACT
     steps = dataclasses.replace(config, decays=0) if exactly else config
-    found = infer(guide, signals, linear, precision, effective=effective, config=steps)
+    found = infer(guide, signals, linear, precision, config=steps)
     if exactly:
-        fit_to_draws(guide, signals, linear, precision, effective=effective, seed=config.seed)
+        fit_to_draws(guide, signals, linear, precision, seed=config.seed)
     return found
 
 
@@ -52,7 +50,6 @@ def fit_to_draws(
     linear: Tensor,
     precision: Tensor,
     *,
-    effective: Effective | None = None,
     seed: int = 0,
 ) -> None:
     """Fits a guide to draws of `bydore_pyro.core.mixture_model`, by maximum likelihood.
@@ -65,7 +62,6 @@ def fit_to_draws(
         signals: ``(K,)``, nats per token.
         linear: ``h (K,)``.
         precision: ``Lambda (K, K)``.
-        effective: Effective shares of weights; see `mixture_model`.
         seed: Of chains and batches.
 
     References:
@@ -73,7 +69,7 @@ def fit_to_draws(
         KL(p||q), arXiv 2003.10374.
     """
     start = guide_draws(guide, signals, None, seed)
-    found = exact_draws(linear[None], precision[None], start[None], effective=effective, seed=seed)
+    found = exact_draws(linear[None], precision[None], start[None], seed=seed)
     log_w, scale = found.weights[0].clamp(min=SMALLEST).log(), found.scale[0]
     free = [p for name, p in guide.named_parameters() if name.rpartition(".")[2] in FREE]
     with isolated(seed):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pyro
 import torch
@@ -27,7 +26,6 @@ def mixture_model(
     linear: Tensor,
     kl_weight: float = 1.0,
     precision: Tensor | None = None,
-    effective: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """The Pyro model: a prior on the simplex and the evidence of the validation set.
 
@@ -42,11 +40,6 @@ def mixture_model(
         w ~ SparseDirichlet,    s ~ LogNormal(0, 1),
         factor  (h . s w - 1/2 (s w)' Lambda (s w)) / lam
 
-    In effective shares, for a run in which text is read again and teaches less: ``u = v(w)``. What
-    their sum lacks lets other text in; a free scale would make it good::
-
-        w ~ SparseDirichlet,    factor  (h . v(w) - 1/2 v(w)' Lambda v(w)) / lam
-
     It runs under Pyro's own inference too: SVI, NUTS, importance sampling, `Predictive`.
 
     Args:
@@ -58,7 +51,6 @@ def mixture_model(
         kl_weight: The temperature ``lam > 0``, in the unit of `linear`: the weight of the KL term
             when the objective is stated in that unit. 1 for an evidence in nats.
         precision: ``Lambda (K, K)``, symmetric and positive semi-definite, in the unit of `linear`.
-        effective: ``v``, from weights ``(..., K)`` to shares ``(..., K)``.
 
     Returns:
         The weights ``(K,)``, at the sample site "weights"; the scale, where there is one, is at the
@@ -70,17 +62,14 @@ def mixture_model(
     flat = precision is None
     prior = Dirichlet(torch.ones_like(linear)) if flat else SparseDirichlet.like(linear)
     weights = pyro.sample(WEIGHTS, prior)
-    shares = weights if effective is None else effective(weights)
     if precision is None:
-        pyro.factor("validation", (linear * shares).sum(-1) / kl_weight)
+        pyro.factor("validation", (linear * weights).sum(-1) / kl_weight)
         return weights
     if precision.shape != 2 * linear.shape[-1:]:
         expected = 2 * tuple(linear.shape[-1:])
         raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
-    u = shares  # (..., K)
-    if effective is None:
-        scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
-        u = scale.unsqueeze(-1) * shares
+    scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
+    u = scale.unsqueeze(-1) * weights  # (..., K)
     evidence = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
     pyro.factor("validation", evidence / kl_weight)
     return weights

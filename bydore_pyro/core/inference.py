@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
 from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.evidence import Effective, expected_evidence
+from bydore_pyro.core.evidence import expected_evidence
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.core.prior import SparseDirichlet
 from bydore_pyro.utils import option, require_fields
@@ -24,7 +24,7 @@ __all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]
 
 FREE = ("domain_bias", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
-START_DRAWS = 64  # of the KL, where two starts are compared, and of the Dirichlet's shares
+START_DRAWS = 64  # of the KL, where two starts are compared
 DRAWS_TIMES_DOMAINS = 512
 
 
@@ -81,7 +81,6 @@ def infer(
     precision: Tensor | None = None,
     *,
     kl_weight: float = 1.0,
-    effective: Effective | None = None,
     config: InferenceConfig | None = None,
 ) -> Inference:
     """Fits a guide to `mixture_model` by SVI with `HypergradientELBO`, until the loss has settled.
@@ -95,13 +94,11 @@ def infer(
     its maximum the evidence is a difference of numbers thousands of times as large.
 
     Args:
-        guide: With a scale if and only if there is a `precision` and no `effective`; its parameters
-            are changed.
+        guide: With a scale if and only if there is a `precision`; its parameters are changed.
         signals: ``(K,)``, nats per token.
         linear: First order of the evidence ``(K,)``.
         precision: Second order ``(K, K)``; see `mixture_model`.
         kl_weight: ``lam > 0``, in the unit of `linear`.
-        effective: Effective shares of weights; see `mixture_model`.
         config: Steps, and when to stop.
 
     Raises:
@@ -111,8 +108,8 @@ def infer(
     config = config or InferenceConfig()
     if not all(x.isfinite().all() for x in (linear, precision) if x is not None):
         raise ValueError("Expected finite evidence, found NaN or infinity")
-    arguments: tuple[Any, ...] = (signals, linear, kl_weight, precision, effective)
-    arguments = arguments[: 5 if effective is not None else 4 if precision is not None else 3]
+    arguments: tuple[Any, ...] = (signals, linear, kl_weight, precision)
+    arguments = arguments[: 3 if precision is None else 4]
     draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
     with isolated(config.seed):
         fresh = _start(guide, arguments, config)
@@ -208,11 +205,10 @@ def _dirichlet_fit(
     linear: Tensor,
     kl_weight: float,
     precision: Tensor | None = None,
-    effective: Effective | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the Dirichlet's concentrations ``(K,)`` and the scale's two parameters, in float64.
 
-    All but what effective shares bring is in closed form; plain Adam suffices.
+    All is in closed form; plain Adam suffices.
     """
     linear = linear.detach().double()
     precision = None if precision is None else precision.detach().double()
@@ -227,11 +223,10 @@ def _dirichlet_fit(
     decay = torch.optim.lr_scheduler.ExponentialLR(adam, (last / first) ** (1 / DIRICHLET_STEPS))
     for _ in range(DIRICHLET_STEPS):
         q = Dirichlet(log_alpha.exp())
-        scaled = precision is not None and effective is None
-        scale = LogNormal(loc, log_deviation.exp()) if scaled else None
+        scale = None if precision is None else LogNormal(loc, log_deviation.exp())
         # The divergence first: gradients add up in this order, to the last bit.
         loss = kl_weight * _divergence(q, prior)
-        loss = loss - expected_evidence(q, linear, precision, scale, effective, START_DRAWS)
+        loss = loss - expected_evidence(q, linear, precision, scale)
         if scale is not None:
             loss = loss + kl_weight * kl_divergence(scale, scale_prior)
         adam.zero_grad()

@@ -4,8 +4,6 @@ In ``u = s w``, which is free but for its sign, the density of ``K`` domains is:
 
     log p(u) = h . u - 1/2 u' Lambda u + log p(w) - 1/2 log(s)^2 - K log(s),   s = sum_k u_k
 
-With effective shares the evidence is one of ``v(w)`` alone, and ``s`` has nothing but its prior.
-
 Each sweep moves every weight in its logarithm (near 0 the prior changes with that), hands from one
 domain to another (domains that resemble each other share their weight), and moves all of them
 together. Steps have many sizes, each drawn anew, so that nothing is tuned.
@@ -21,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.evidence import Effective
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.prior import CONCENTRATIONS
 
@@ -54,7 +51,6 @@ def exact_draws(
     precision: Tensor,
     start: Tensor,
     *,
-    effective: Effective | None = None,
     concentrations: tuple[float, ...] = CONCENTRATIONS,
     draws: int = 10,
     seed: int = 0,
@@ -65,7 +61,6 @@ def exact_draws(
         linear: ``h (N, K)`` of N posteriors.
         precision: ``Lambda (N, K, K)``.
         start: ``u > 0`` where the chains begin, ``(N, C, K)``.
-        effective: Effective shares of weights; see `mixture_model`.
         concentrations: Of the prior of the weights; see `bydore_pyro.core.SparseDirichlet`.
         draws: Of each chain.
         seed: Of all draws.
@@ -86,9 +81,7 @@ def exact_draws(
     if not bool((start > 0).all()):
         raise ValueError("Expected starts > 0, found others")
     h, bend = (x.detach().double().cpu().numpy() for x in (linear, precision))
-    chains = _Chains(
-        h, bend, start.detach().double().cpu().numpy(), effective, concentrations, seed
-    )
+    chains = _Chains(h, bend, start.detach().double().cpu().numpy(), concentrations, seed)
     kept = []
     for sweep in range(WARMUP + draws * THIN):
         chains.sweep()
@@ -128,12 +121,11 @@ class _Chains:
         linear: np.ndarray,
         precision: np.ndarray,
         start: np.ndarray,
-        effective: Effective | None,
         concentrations: tuple[float, ...],
         seed: int,
     ) -> None:
         self.random = np.random.default_rng(seed)
-        self.linear, self.precision, self.effective = linear[:, None], precision, effective
+        self.linear, self.precision = linear[:, None], precision
         size = linear.shape[-1]
         alpha = np.array(concentrations)
         self.alpha = alpha
@@ -149,10 +141,7 @@ class _Chains:
         u = np.exp(log_u)
         scale = u.sum(-1)
         log_scale = np.log(scale)
-        shares = u
-        if self.effective is not None:
-            shares = self.effective(torch.from_numpy(u / scale[..., None])).numpy()
-        evidence = ((self.linear - 0.5 * (shares @ self.precision)) * shares).sum(-1)
+        evidence = ((self.linear - 0.5 * (u @ self.precision)) * u).sum(-1)
         size = log_u.shape[-1]
         logs = log_u.sum(-1)
         each = self.norm + (self.alpha - 1) * (logs - size * log_scale)[..., None]
@@ -168,8 +157,7 @@ class _Chains:
             first, second = self.random.choice(size, 2, replace=False)
             self._move(self._from_one_to_another(first, second))
         self._move(lambda: (self.log_u + self._sizes(-2, 0)[..., None], 0.0))
-        if self.effective is None:
-            self._move(self._along_the_gaussian)
+        self._move(self._along_the_gaussian)
 
     def _sizes(self, low: float, high: float) -> np.ndarray:
         """Steps of both signs ``(N, C)``, normal, of sizes from ``10^low`` to ``10^high``."""

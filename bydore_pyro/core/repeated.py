@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.evidence import Effective
 from bydore_pyro.core.quadratic import least_on_simplex
 
-__all__ = ["most_likely_weights"]
+__all__ = ["Effective", "most_likely_weights"]
+
+Effective = Callable[[Tensor], Tensor]  # weights to effective shares, each by its own weight alone
 
 STEPS, HALVINGS = 200, 40
 ENOUGH = 1e-10  # change of the weights in sum at which they stand

@@ -7,13 +7,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from bydore_pyro.analysis import mixture_of, posterior_of
+from bydore_pyro.core import shorter_step
 from bydore_pyro.mixture import PROXY_CONSTANT, Mixture
 from bydore_pyro.runs.inputs import largest_weights
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.trials import TrialPlan, Trials
-from bydore_pyro.search import MatchingSearch, RunWeights, SearchState, weights_for_run
-from bydore_pyro.utils import tell
+from bydore_pyro.runs.trials import TrialPlan, Trials, for_run
+from bydore_pyro.search import MatchingSearch, RunLength, SearchState, run_of_length
 
 if TYPE_CHECKING:
     import arviz
@@ -26,7 +28,7 @@ class Answer:
     """A mixture and its posterior, None where there is none; for a run of one length, or for fresh
     text, where `run` is None."""
 
-    run: RunWeights | None
+    run: RunLength | None
     mixture: Mixture
     posterior: arviz.InferenceData | None
 
@@ -40,51 +42,45 @@ def answers_of(
     Raises:
         Interrupted, NonFiniteError: See `TrialPlan.tried`.
     """
-    runs: list[RunWeights | None] = []
-    cost = state.proxy.cost
-    if isinstance(state, MatchingSearch):
-        for tokens in options.run.target_tokens or ():
-            tell(f"weights for a run of {tokens:,.0f} tokens")
-            with cost.part("guide"):
-                runs.append(weights_for_run(state, tokens, options.run.repetition_constant))
-    runs = runs or [None]
-    trials: Trials | None = None
-    posteriors: list[Any] = [None for _ in runs]
+    runs: list[RunLength | None] = [None]
+    if isinstance(state, MatchingSearch) and options.run.target_tokens:
+        constant = options.run.repetition_constant
+        runs = [run_of_length(state.domains, n, constant) for n in options.run.target_tokens]
+    trials, posterior = None, None
     if state.config.learner == "bayesian":
-        with cost.part("guide"):
-            posteriors = [posterior_of(state, run) for run in runs]
+        with state.proxy.cost.part("guide"):
+            posterior = posterior_of(state)
         if plan is not None and isinstance(state, MatchingSearch):
-            trials = plan.tried(state, posteriors[0], runs[0])
-            posteriors = [
-                trials.posterior(state, drawn, run)
-                for drawn, run in zip(posteriors, runs, strict=True)
-            ]
-    answers = [
-        Answer(run, _mixture(state, options, run, drawn, trials), drawn)
-        for run, drawn in zip(runs, posteriors, strict=True)
-    ]
-    return answers, trials
+            trials = plan.tried(state, posterior, runs[0])
+    return [_answer(state, options, posterior, run, trials) for run in runs], trials
 
 
-def _mixture(
+def _answer(
     state: SearchState,
     options: Options,
-    run: RunWeights | None,
     posterior: arviz.InferenceData | None,
+    run: RunLength | None,
     trials: Trials | None,
-) -> Mixture:
+) -> Answer:
     corpus = state.domains.corpus
+    if posterior is not None and isinstance(state, MatchingSearch):
+        with state.proxy.cost.part("guide"):
+            posterior = for_run(posterior, state.matching.gram, run, trials)
     mixture = mixture_of(
-        *(state, posterior, run), tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
+        state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
     )
-    notes = [_note(run)] if run is not None and run.repeats else []
+    weights = torch.tensor(mixture.weights, dtype=torch.float64)
+    if posterior is None and run is not None and isinstance(state, MatchingSearch):
+        weights = shorter_step(state.matching.gram, weights[None], 1.0, run.effective)[0]
+        mixture = dataclasses.replace(mixture, weights=tuple(weights.tolist()))
+    notes = [_note(run)] if run is not None and run.repeats(weights) else []
     notes += [] if trials is None else [trials.note()]
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))
     most = largest_weights(options, state.domains, None if run is None else run.tokens)
-    return mixture if most is None else mixture.capped(most)
+    return Answer(run, mixture if most is None else mixture.capped(most), posterior)
 
 
-def _note(run: RunWeights) -> str:
+def _note(run: RunLength) -> str:
     told = (
         f"The weights are for a run of {run.tokens:,.0f} tokens, in which text that is read again "
         f"teaches less, by a repetition constant of {run.repetition_constant:g}"
@@ -94,15 +90,22 @@ def _note(run: RunWeights) -> str:
     return f"{told}."
 
 
-def length_metrics(run: RunWeights, found: Answer, epochs: dict[str, float]) -> dict[str, Any]:
+def length_metrics(
+    run: RunLength, found: Answer, state: SearchState, epochs: dict[str, float]
+) -> dict[str, Any]:
     """Returns the weights for a run of one length as plain values for `metrics.json`.
 
     Args:
-        run: What was found for it.
+        run: The run.
         found: The weights.
+        state: The search.
         epochs: How often the run reads each domain.
     """
-    mixture = found.mixture
+    mixture, left = found.mixture, {}
+    free = torch.tensor(mixture.free_weights or mixture.weights, dtype=torch.float64)
+    if isinstance(state, MatchingSearch):
+        matching = state.matching
+        left = {"unexplained": matching.unexplained_by(matching.scale * run.effective(free))}
     ends = {}
     if mixture.hdi is not None:
         low, high = zip(*mixture.hdi, strict=True)
@@ -111,12 +114,11 @@ def length_metrics(run: RunWeights, found: Answer, epochs: dict[str, float]) -> 
     return {
         "tokens": run.tokens,
         "repetition_constant": run.repetition_constant,
-        "repeats": run.repeats,
+        "repeats": run.repeats(free),
         "weights": mixture.as_dict(),
         **ends,
         "epochs": epochs,
-        "unexplained": run.unexplained,
-        "settled": run.settled,
+        **left,
         **({} if found.posterior is None else {"guide_fit": fit_of(found.posterior)}),
     }
 

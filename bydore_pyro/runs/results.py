@@ -26,7 +26,7 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.answers import Answer, answers_of, fit_of, length_metrics
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.trials import TrialPlan, Trials
-from bydore_pyro.search import LinearSearch, MatchingSearch, RunWeights, SearchState
+from bydore_pyro.search import LinearSearch, MatchingSearch, RunLength, SearchState
 from bydore_pyro.utils import RunFolder, provenance
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Found:
         return self.answers[0].posterior
 
     @property
-    def lengths(self) -> list[tuple[RunWeights, Answer]]:
+    def lengths(self) -> list[tuple[RunLength, Answer]]:
         """The answers for runs of given lengths."""
         return [(one.run, one) for one in self.answers if one.run is not None]
 
@@ -242,7 +242,9 @@ def search_metrics(options: Options, found: Found) -> dict[str, Any]:
         metrics["trials"] = found.trials.as_plain()
     if found.lengths:
         metrics["lengths"] = [
-            length_metrics(run, one, run_epochs(options, state.domains, one.mixture, run.tokens))
+            length_metrics(
+                run, one, state, run_epochs(options, state.domains, one.mixture, run.tokens)
+            )
             for run, one in found.lengths
         ]
     if found.posterior is not None and isinstance(state, MatchingSearch):

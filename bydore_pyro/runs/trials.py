@@ -24,13 +24,21 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.inputs import language_model, largest_weights
 from bydore_pyro.runs.options import Options
-from bydore_pyro.search import MatchingSearch, RunWeights
+from bydore_pyro.search import MatchingSearch, RunLength
 from bydore_pyro.utils import DataError, tell
 
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["TrialPlan", "Trials", "next_length", "plain_problem", "trial_plan"]
+__all__ = [
+    "TrialPlan",
+    "Trials",
+    "for_run",
+    "next_length",
+    "plain_problem",
+    "trial_plan",
+    "weights_of",
+]
 
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
 NOISE = 0.02  # nats: the standard deviation of a fresh proxy's loss, measured
@@ -101,25 +109,29 @@ class TrialPlan:
     steps: int
 
     def tried(
-        self, state: MatchingSearch, posterior: arviz.InferenceData, run: RunWeights | None
+        self, state: MatchingSearch, posterior: arviz.InferenceData, run: RunLength | None
     ) -> Trials:
         """Trains the proxies, and charges the search's counter.
+
+        Args:
+            state: The search.
+            posterior: Its draws.
+            run: That the weights are for; None where no text is read again.
 
         Raises:
             Interrupted: When a signal asked for the end; those that are finished are kept.
             NonFiniteError: When a loss is NaN or infinite.
         """
         problem = dataclasses.replace(self.problem, cost=Cost())
-        weights, scale = _values(posterior)
-        centre, middle = central_weights(weights)[None], scale.median()[None]
-        gram, effective = state.matching.gram, _effective(run)
+        centre = central_weights(weights_of(posterior))[None]
+        gram, effective = state.matching.gram, None if run is None else run.effective
         lengths: list[float] = []
         mixtures: list[Mixture] = []
         losses: list[float] = []
         while len(lengths) < self.count:
             new = list(FIRST[: self.count]) if not lengths else [next_length(lengths, losses)]
             for length in new:
-                found = shorter_step(gram, centre, middle, length, effective)[0]
+                found = shorter_step(gram, centre, length, effective)[0]
                 mixture = problem.mixture(found.numpy().round(DIGITS))
                 mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
             rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
@@ -153,32 +165,6 @@ class Trials:
         best = (np.array(self.losses) + NOISE * noise).argmin(1)
         return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
 
-    def posterior(
-        self, state: MatchingSearch, posterior: arviz.InferenceData, run: RunWeights | None
-    ) -> arviz.InferenceData:
-        """Returns draws of the mixture for a step whose length is drawn too, by its probability.
-
-        As many draws of a chain as there are to push to a shorter step, at most.
-        """
-        most = MOST_DRAWS if len(state.domains.names) <= MANY else DRAWS_OF_MANY
-        posterior = posterior.sel(draw=slice(0, most // posterior["posterior"].sizes["chain"] - 1))
-        weights, scale = _values(posterior)
-        random = np.random.default_rng(SEED)
-        chosen = random.choice(len(self.lengths), size=len(weights), p=self.probabilities)
-        for place, length in enumerate(self.lengths):
-            own = torch.from_numpy(chosen == place)
-            if own.any():
-                weights[own] = shorter_step(
-                    state.matching.gram, weights[own], scale[own], length, _effective(run)
-                )
-        found = posterior.copy()
-        found["posterior"]["w"] = found["posterior"]["w"].copy(
-            data=weights.numpy().reshape(found["posterior"]["w"].shape)
-        )
-        drawn = np.array(self.lengths)[chosen].reshape(found["posterior"]["w"].shape[:2])
-        found["posterior"]["length"] = (("chain", "draw"), drawn)
-        return found
-
     def note(self) -> str:
         """Returns what the trials found, in words."""
         rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
@@ -201,17 +187,51 @@ class Trials:
         }
 
 
-def _values(posterior: arviz.InferenceData) -> tuple[Tensor, Tensor]:
-    """Returns the draws' weights ``(D, K)`` and scales ``(D,)``, which are 1 where they are not."""
-    draws = posterior["posterior"]
-    weights = torch.from_numpy(draws["w"].values.reshape(-1, draws.sizes["domain"]).copy())
-    if "s" not in draws:
-        return weights, torch.ones(len(weights), dtype=torch.float64)
-    return weights, torch.from_numpy(draws["s"].values.reshape(-1).copy())
+def weights_of(posterior: arviz.InferenceData) -> Tensor:
+    """Returns the weights of all draws ``(D, K)``."""
+    drawn = posterior["posterior"]["w"]
+    return torch.from_numpy(drawn.values.reshape(-1, drawn.sizes["domain"]).copy())
 
 
-def _effective(run: RunWeights | None) -> Any:
-    return run.effective if run is not None and run.repeats else None
+def for_run(
+    posterior: arviz.InferenceData, gram: Tensor, run: RunLength | None, trials: Trials | None
+) -> arviz.InferenceData:
+    """Returns draws of the mixture for a run, out of draws of what the target is made of.
+
+    Each is of a step whose length is drawn too, by the trials' probabilities. As many draws as
+    there are, where none has to be changed; otherwise a thousand at most.
+
+    Args:
+        posterior: Draws of a search.
+        gram: ``A (K, K)`` of its evidence.
+        run: None where no text is read again.
+        trials: None for a whole step.
+    """
+    if run is not None and not run.repeats(weights_of(posterior)):
+        run = None
+    if run is None and trials is None:
+        return posterior
+    sizes = posterior["posterior"].sizes
+    most = MOST_DRAWS if sizes["domain"] <= MANY else DRAWS_OF_MANY
+    posterior = posterior.sel(draw=slice(0, most // sizes["chain"] - 1))
+    weights, lengths = weights_of(posterior), np.ones(1)
+    if trials is not None:
+        lengths = np.array(trials.lengths)
+        chosen = np.random.default_rng(SEED).choice(
+            len(lengths), size=len(weights), p=trials.probabilities
+        )
+    else:
+        chosen = np.zeros(len(weights), int)
+    for place, length in enumerate(lengths.tolist()):
+        own = torch.from_numpy(chosen == place)
+        if own.any():
+            effective = None if run is None else run.effective
+            weights[own] = shorter_step(gram, weights[own], length, effective)
+    found = posterior.copy()
+    shape = found["posterior"]["w"].shape
+    found["posterior"]["w"] = found["posterior"]["w"].copy(data=weights.numpy().reshape(shape))
+    found["posterior"]["length"] = (("chain", "draw"), lengths[chosen].reshape(shape[:2]))
+    return found
 
 
 def next_length(lengths: list[float], losses: list[float]) -> float:

@@ -6,8 +6,8 @@ from .linear import LinearSearch as LinearSearch
 from .matching import MatchingSearch as MatchingSearch
 from .matching_learners import MatchingPosterior as MatchingPosterior
 from .point_learners import exponentiated_step as exponentiated_step
-from .run_weights import RunWeights as RunWeights
-from .run_weights import weights_for_run as weights_for_run
+from .run_length import RunLength as RunLength
+from .run_length import run_of_length as run_of_length
 from .search import init_search as init_search
 from .search import run_search as run_search
 from .search import search_step as search_step

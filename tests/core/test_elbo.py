@@ -16,7 +16,6 @@ from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
 from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
-from bydore_pyro.mixture.repetition import effective_shares
 
 G = torch.tensor([0.03, -0.01, 0.0, 0.02])
 SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])
@@ -275,27 +274,3 @@ def test_another_prior_than_a_dirichlet_is_refused() -> None:
 
     with pytest.raises(ValueError, match="Expected a Dirichlet prior"):
         HypergradientELBO().loss(model, MixtureGuide.for_domains(4), SIGNALS, G, LAM)
-
-
-def test_the_gradient_in_effective_shares_is_stock_pyros() -> None:
-    """The same model, guide and shares; stock Pyro samples all of the evidence."""
-    rates = torch.tensor([9.0, 2.0, 0.5, 4.0])
-    arguments = (H.float(), 1.0, PRECISION.float(), lambda w: effective_shares(w, rates, 1.0))
-
-    def gradients(elbo: pyro.infer.ELBO, repeats: int) -> Tensor:
-        rows = []
-        for _ in range(repeats):
-            with pyro.poutine.trace(param_only=True) as captured:
-                elbo.loss_and_grads(
-                    mixture_model, lambda s, h, *_: dirichlet_guide(s, h, 1.0), SIGNALS, *arguments
-                )
-            (site,) = captured.trace.nodes.values()
-            rows.append(site["value"].unconstrained().grad.clone())
-            pyro.infer.util.zero_grads([site["value"].unconstrained()])
-        return torch.stack(rows)
-
-    ours = gradients(HypergradientELBO(num_samples=50), 60)
-    stock = gradients(stock_elbo(50), 60)
-    error = (stock.var(0) + ours.var(0)).sqrt() / math.sqrt(60)
-    assert ((stock.mean(0) - ours.mean(0)).abs() < 5 * error).all()
-    assert (ours.std(0) < stock.std(0)).all(), "draws carry less than the whole evidence"

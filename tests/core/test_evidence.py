@@ -8,11 +8,9 @@ import pyro
 import pytest
 import torch
 from gaussian_evidence import gaussian_evidence
-from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.evidence import expected_evidence
-from bydore_pyro.mixture.repetition import effective_shares
 
 H, PRECISION = gaussian_evidence(4, 0.2, alike=1)
 
@@ -36,29 +34,3 @@ def test_expected_evidence_equals_its_mean_over_samples() -> None:
         assert with_curvature < 0
     with pytest.raises(ValueError, match="covariance_matrix"):
         expected_evidence(torch.distributions.Exponential(a), H, PRECISION)
-
-
-def test_evidence_in_effective_shares_is_exact_while_no_text_is_read_twice() -> None:
-    """Then no draw matters; where text is read again the draws are unbiased."""
-    a, b = torch.tensor([4.0, 3.0, 6.0, 2.0]).double(), torch.full((4,), 0.5).double()
-    for q in (GammaDirichlet(a, b), torch.distributions.Dirichlet(5 * a)):
-        for precision in (PRECISION, None):
-            fresh = expected_evidence(q, H, precision)
-            same = expected_evidence(
-                q, H, precision, effective=lambda w: effective_shares(w, 1.0, 1.0), num_samples=1
-            )
-            assert same.item() == pytest.approx(fresh.item(), rel=1e-12)
-            rates = torch.tensor([9.0, 2.0, 0.5, 4.0]).double()
-
-            def effective(w: Tensor, rates: Tensor = rates) -> Tensor:
-                return effective_shares(w, rates, 1.0)
-
-            shares = effective(q.sample((400_000,)))
-            values = shares @ H
-            if precision is not None:
-                values = values - ((shares @ precision) * shares).sum(-1) / 2
-            error = float(values.std() / math.sqrt(len(values)))
-            found = expected_evidence(q, H, precision, effective=effective, num_samples=100_000)
-            assert found.item() == pytest.approx(values.mean().item(), abs=8 * error)
-    with pytest.raises(ValueError, match="no scale with effective shares"):
-        expected_evidence(q, H, PRECISION, pyro.distributions.LogNormal(0.0, 1.0), effective)

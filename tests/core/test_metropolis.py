@@ -48,25 +48,19 @@ def test_without_evidence_it_is_the_prior() -> None:
 
 
 @pytest.mark.parametrize("p", [0.5, 0.98, 1.0])
-@pytest.mark.parametrize("effective", [False, True])
-def test_two_domains_against_quadrature(p: float, effective: bool) -> None:
+def test_two_domains_against_quadrature(p: float) -> None:
     """Quantiles of the first weight, by a sum over a grid of weight and scale."""
     precision = torch.tensor([[60.0, 20.0], [20.0, 40.0]], dtype=torch.float64)
     linear = precision @ torch.tensor([p, 1 - p], dtype=torch.float64)
 
-    def halved(w: Tensor) -> Tensor:
-        return w - 0.2 * w.square()
-
-    shares = halved if effective else None
     alpha = torch.tensor(SPARSE, dtype=torch.float64)
     parts = Dirichlet(alpha[:, None].expand(-1, 2))
     prior = MixtureSameFamily(Categorical(torch.ones_like(alpha)), parts)
-    given = {"effective": shares, "concentrations": SPARSE, "draws": 40}
-    found = exact_draws(linear[None], precision[None], starts(1, 2), **given)
+    found = exact_draws(linear[None], precision[None], starts(1, 2), draws=40)
     logit = torch.linspace(-60, 60, 4001, dtype=torch.float64)
     w = torch.stack([logit.sigmoid(), (-logit).sigmoid()], -1).clamp(min=1e-30)  # (G, 2)
     log_scale = torch.linspace(-4, 3, 401, dtype=torch.float64)[:, None]
-    u = log_scale.exp()[..., None] * w if shares is None else halved(w)
+    u = log_scale.exp()[..., None] * w
     height = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
     height = height + prior.log_prob(w / w.sum(-1, keepdim=True))
     height = height + w.log().sum(-1) - log_scale.square() / 2  # d w / d logit = w (1 - w)

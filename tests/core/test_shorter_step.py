@@ -1,4 +1,4 @@
-"""The mixture for a shorter step, against a general optimiser and its two ends."""
+"""The mixture for a run, against a general optimiser, a grid and its two ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 from bydore_pyro.core.shorter_step import shorter_step
 from bydore_pyro.mixture.repetition import effective_shares
 
-SCALE = torch.tensor([0.8], dtype=torch.float64)
 PLANTED = torch.tensor([[0.5, 0.0, 0.3, 0.2]], dtype=torch.float64)
 
 
@@ -31,62 +30,58 @@ def short_of(gram: Tensor, goal: Tensor, got: Tensor) -> float:
 
 @pytest.mark.parametrize("length", [0.7, 0.5, 0.25])
 def test_no_other_optimiser_finds_a_better_mixture(gram: Tensor, length: float) -> None:
-    goal, step = SCALE * PLANTED[0], length * float(SCALE)
-
     def loss(x: np.ndarray) -> float:
-        return short_of(gram, goal, step * torch.from_numpy(x))
+        return short_of(gram, PLANTED[0], length * torch.from_numpy(x))
 
     one = {"type": "eq", "fun": lambda x: x.sum() - 1}
     other = minimize(
         loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=one, method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 1000},
     )  # fmt: skip
-    mine = shorter_step(gram, PLANTED, SCALE, length)[0]
+    mine = shorter_step(gram, PLANTED, length)[0]
     assert float(mine.sum()) == pytest.approx(1)
     np.testing.assert_allclose(mine.numpy(), other.x, atol=1e-4)
 
 
 def test_a_whole_step_is_the_match_and_a_tiny_one_the_best_domain(gram: Tensor) -> None:
-    torch.testing.assert_close(shorter_step(gram, PLANTED, SCALE, 1.0), PLANTED)
-    almost = shorter_step(gram, PLANTED, SCALE, 1 - 1e-9)
+    torch.testing.assert_close(shorter_step(gram, PLANTED, 1.0), PLANTED)
+    almost = shorter_step(gram, PLANTED, 1 - 1e-9)
     torch.testing.assert_close(almost, PLANTED, atol=1e-6, rtol=0)
     best = int((gram @ PLANTED[0]).argmax())
-    tiny = shorter_step(gram, PLANTED, SCALE, 1e-3)[0]
+    tiny = shorter_step(gram, PLANTED, 1e-3)[0]
     torch.testing.assert_close(tiny, torch.eye(4).double()[best], atol=1e-6, rtol=0)
 
 
 def test_each_draw_has_its_own(gram: Tensor) -> None:
-    """And the scale does not matter, as long as nothing is repeated."""
     draws = torch.cat([PLANTED, PLANTED.flip(1)])
-    scales = torch.tensor([0.8, 3.0], dtype=torch.float64)
-    both = shorter_step(gram, draws, scales, 0.5)
+    both = shorter_step(gram, draws, 0.5)
     for row, one in zip(both, draws, strict=True):
-        alone = shorter_step(gram, one[None], SCALE, 0.5)[0]
+        alone = shorter_step(gram, one[None], 0.5)[0]
         torch.testing.assert_close(row, alone, atol=1e-8, rtol=0)
 
 
 def test_effective_shares_of_text_that_is_not_repeated_change_nothing(gram: Tensor) -> None:
     rates = torch.full((4,), 0.5, dtype=torch.float64)  # half an epoch of each at most
-    found = shorter_step(gram, PLANTED, SCALE, 0.5, lambda w: SCALE * effective_shares(w, rates, 1))
-    torch.testing.assert_close(found, shorter_step(gram, PLANTED, SCALE, 0.5), atol=1e-9, rtol=0)
+    found = shorter_step(gram, PLANTED, 0.5, lambda w: effective_shares(w, rates, 1))
+    torch.testing.assert_close(found, shorter_step(gram, PLANTED, 0.5), atol=1e-9, rtol=0)
 
 
 def test_effective_shares_against_a_grid(gram: Tensor) -> None:
     rates = torch.tensor([8.0, 0.1, 0.1, 0.1], dtype=torch.float64)  # the first is short
 
     def effective(weights: Tensor) -> Tensor:
-        return SCALE * effective_shares(weights, rates, 0.5)
+        return effective_shares(weights, rates, 0.5)
 
-    goal = effective(PLANTED[0])
-    mine = shorter_step(gram, PLANTED, SCALE, 0.6, effective)[0]
+    mine = shorter_step(gram, PLANTED, 0.6, effective)[0]
     ticks = np.stack(np.meshgrid(*[np.linspace(0, 1, 21)] * 3), -1).reshape(-1, 3)
     grid = np.c_[ticks, 1 - ticks.sum(1)]
-    found = short_of(gram, goal, 0.6 * effective(mine))
+    found = short_of(gram, PLANTED[0], 0.6 * effective(mine))
     others = min(
-        short_of(gram, goal, 0.6 * effective(torch.from_numpy(x))) for x in grid[grid[:, 3] >= 0]
+        short_of(gram, PLANTED[0], 0.6 * effective(torch.from_numpy(x)))
+        for x in grid[grid[:, 3] >= 0]
     )
     assert others - 0.05 < found <= others + 1e-9
-    assert float(mine[0]) < float(shorter_step(gram, PLANTED, SCALE, 0.6)[0, 0])
+    assert float(mine[0]) < float(shorter_step(gram, PLANTED, 0.6)[0, 0])
 
 
 def test_a_gram_of_few_noisy_gradients_counts_as_positive(gram: Tensor) -> None:
@@ -95,11 +90,11 @@ def test_a_gram_of_few_noisy_gradients_counts_as_positive(gram: Tensor) -> None:
     found = []
     for least in (0.0, -0.05 * float(values[-1])):
         values[0] = least
-        found.append(shorter_step((vectors * values) @ vectors.T, PLANTED, SCALE, 0.5))
+        found.append(shorter_step((vectors * values) @ vectors.T, PLANTED, 0.5))
     torch.testing.assert_close(*found, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("length", [0.0, -0.5, 1.5, float("nan")])
 def test_a_length_out_of_its_range_is_refused(gram: Tensor, length: float) -> None:
     with pytest.raises(ValueError, match=r"Expected a length in \(0, 1\], actual"):
-        shorter_step(gram, PLANTED, SCALE, length)
+        shorter_step(gram, PLANTED, length)

@@ -64,7 +64,7 @@ def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path
     assert "lengths" not in search_metrics(options_of(), plain)
     first = json.loads(json.dumps(metrics, allow_nan=False))["lengths"][0]
     epochs = metrics["run_epochs"]
-    assert first == json.loads(json.dumps(length_metrics(*found.lengths[0], epochs)))
+    assert first == json.loads(json.dumps(length_metrics(*found.lengths[0], finished, epochs)))
     assert first["guide_fit"] == fit_of(found.posterior) == metrics["guide_fit"]
     assert first["weights"] == long.as_dict()
     assert max(first["epochs"].values()) > 4

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.inputs import load_domains
-from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.options import SMOKE, Options
 from bydore_pyro.runs.trials import FIRST, NOISE, TrialPlan, Trials, next_length, trial_plan
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.tensor_tree import read_tree
@@ -47,12 +47,12 @@ def test_there_are_none_without_a_posterior_or_with_too_little_text(
 ) -> None:
     def plan(*given: str) -> TrialPlan | None:
         usual = ["--smoke", "--data", str(store), "--validation", "a", *given]
-        options = parse_options(usual, "x", "", Options)
+        options = parse_options(usual, "x", "", Options, presets={"--smoke": SMOKE})
         return trial_plan(options, load_domains(options), tmp_path)
 
     usual = plan("--steps", "100")
     assert usual is not None
-    assert (usual.count, usual.steps) == (3, 60)
+    assert (usual.count, usual.steps) == (2, 60)
     for given in (["--trials", "0"], ["--evidence", "linear"], ["--learner", "point"]):
         assert plan(*given) is None
     assert plan("--target_tokens", "9e9") is None
