@@ -32,4 +32,4 @@ from .prior_net import FreeConcentrations as FreeConcentrations
 from .prior_net import PriorNetwork as PriorNetwork
 from .prior_net import PriorNetworkConfig as PriorNetworkConfig
 from .repeated import most_likely_weights as most_likely_weights
-from .shorter_step import shorter_step as shorter_step
+from .run_mixture import run_mixture as run_mixture

@@ -217,6 +217,21 @@ class Matching:
         return min(1.0, max(0.0, 1 - explained / self.target))
 
     @property
+    def residual(self) -> Tensor:
+        """What the target pulls at the domains beyond the optimum and beyond noise ``(K,)``.
+
+        ``r = kappa (c - A u)``, in the unit of `cross`, with ``kappa = max(0, 1 - K / chi^2)`` and
+        ``chi^2 = (c - A u)' B^-1 (c - A u)``: 0 where a mixture of the domains explains the target.
+
+        References:
+            James and Stein (1961), Estimation with quadratic loss, Berkeley Symposium 4; Baranchik
+            (1964) for the positive part.
+        """
+        left = self.cross - self.gram @ self.optimum
+        size = float(left @ torch.linalg.solve(self.covariance, left))
+        return max(0.0, 1 - len(left) / size) * left if size > 0 else 0 * left
+
+    @property
     def unexplained(self) -> float:
         """Share of the target's gradient that no mixture of the domains explains, in [0, 1]."""
         return self.unexplained_by(self.optimum)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bydore_pyro.analysis import mixture_of, posterior_of
-from bydore_pyro.core import shorter_step
+from bydore_pyro.core import run_mixture
 from bydore_pyro.mixture import PROXY_CONSTANT, Mixture
 from bydore_pyro.runs.inputs import largest_weights
 from bydore_pyro.runs.options import Options
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import arviz
 
 __all__ = ["Answer", "answers_of", "fit_of", "length_metrics"]
+
+SMALLEST_SCALE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,14 @@ def _answer(
     corpus = state.domains.corpus
     if posterior is not None and isinstance(state, MatchingSearch):
         with state.proxy.cost.part("guide"):
-            posterior = for_run(posterior, state.matching.gram, run, trials)
+            posterior = for_run(posterior, state.matching, run, trials)
     mixture = mixture_of(
         state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
     )
     weights = torch.tensor(mixture.weights, dtype=torch.float64)
     if posterior is None and run is not None and isinstance(state, MatchingSearch):
-        weights = shorter_step(state.matching.gram, weights[None], 1.0, run.effective)[0]
+        scale = torch.tensor([state.matching.scale]).clamp(min=SMALLEST_SCALE)
+        weights = run_mixture(state.matching, weights[None], scale, 1.0, run.effective)[0]
         mixture = dataclasses.replace(mixture, weights=tuple(weights.tolist()))
     notes = [_note(run)] if run is not None and run.repeats(weights) else []
     notes += [] if trials is None else [trials.note()]

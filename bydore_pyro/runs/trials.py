@@ -1,6 +1,6 @@
 """Trial runs after a search: how long a step its answer should be for.
 
-Which length is best is not in the gradients; see `bydore_pyro.core.shorter_step`. A proxy is
+Which length is best is not in the gradients; see `bydore_pyro.core.run_mixture`. A proxy is
 trained on the mixture for each length, and its loss on the target is evidence of the length.
 """
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.baselines import Problem, train_mixtures
-from bydore_pyro.core import central_weights, shorter_step
+from bydore_pyro.core import Matching, central_weights, run_mixture
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = [
     "TrialPlan",
     "Trials",
+    "composition_of",
     "for_run",
     "next_length",
     "plain_problem",
     "trial_plan",
-    "weights_of",
 ]
 
 FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
@@ -123,15 +123,16 @@ class TrialPlan:
             NonFiniteError: When a loss is NaN or infinite.
         """
         problem = dataclasses.replace(self.problem, cost=Cost())
-        centre = central_weights(weights_of(posterior))[None]
-        gram, effective = state.matching.gram, None if run is None else run.effective
+        weights, scale = composition_of(posterior)
+        centre = central_weights(weights)[None], scale.median()[None]
+        effective = None if run is None else run.effective
         lengths: list[float] = []
         mixtures: list[Mixture] = []
         losses: list[float] = []
         while len(lengths) < self.count:
             new = list(FIRST[: self.count]) if not lengths else [next_length(lengths, losses)]
             for length in new:
-                found = shorter_step(gram, centre, length, effective)[0]
+                found = run_mixture(state.matching, *centre, length, effective)[0]
                 mixture = problem.mixture(found.numpy().round(DIGITS))
                 mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
             rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
@@ -187,46 +188,47 @@ class Trials:
         }
 
 
-def weights_of(posterior: arviz.InferenceData) -> Tensor:
-    """Returns the weights of all draws ``(D, K)``."""
-    drawn = posterior["posterior"]["w"]
-    return torch.from_numpy(drawn.values.reshape(-1, drawn.sizes["domain"]).copy())
+def composition_of(posterior: arviz.InferenceData) -> tuple[Tensor, Tensor]:
+    """Returns the weights ``(D, K)`` and the scale ``(D,)`` of all draws of a search."""
+    drawn = posterior["posterior"]
+    w, s = (drawn[name].values for name in ("w", "s"))
+    return torch.from_numpy(w.reshape(-1, w.shape[-1]).copy()), torch.from_numpy(s.ravel().copy())
 
 
 def for_run(
-    posterior: arviz.InferenceData, gram: Tensor, run: RunLength | None, trials: Trials | None
+    posterior: arviz.InferenceData,
+    matching: Matching,
+    run: RunLength | None,
+    trials: Trials | None,
 ) -> arviz.InferenceData:
-    """Returns draws of the mixture for a run, out of draws of what the target is made of.
+    """Returns draws of the mixture to train on, out of draws of what the target is made of.
 
-    Each is of a step whose length is drawn too, by the trials' probabilities. As many draws as
-    there are, where none has to be changed; otherwise a thousand at most.
+    Each is of a step whose length is drawn too, by the trials' probabilities. Where none has to be
+    changed they are the same; otherwise they are a thousand at most.
 
     Args:
         posterior: Draws of a search.
-        gram: ``A (K, K)`` of its evidence.
+        matching: Its evidence.
         run: None where no text is read again.
         trials: None for a whole step.
     """
-    if run is not None and not run.repeats(weights_of(posterior)):
+    if run is not None and not run.repeats(composition_of(posterior)[0]):
         run = None
-    if run is None and trials is None:
+    if run is None and trials is None and not matching.residual.any():
         return posterior
     sizes = posterior["posterior"].sizes
     most = MOST_DRAWS if sizes["domain"] <= MANY else DRAWS_OF_MANY
     posterior = posterior.sel(draw=slice(0, most // sizes["chain"] - 1))
-    weights, lengths = weights_of(posterior), np.ones(1)
+    weights, scale = composition_of(posterior)
+    lengths, chances = np.ones(1), np.ones(1)
     if trials is not None:
-        lengths = np.array(trials.lengths)
-        chosen = np.random.default_rng(SEED).choice(
-            len(lengths), size=len(weights), p=trials.probabilities
-        )
-    else:
-        chosen = np.zeros(len(weights), int)
+        lengths, chances = np.array(trials.lengths), np.array(trials.probabilities)
+    chosen = np.random.default_rng(SEED).choice(len(lengths), size=len(weights), p=chances)
+    effective = None if run is None else run.effective
     for place, length in enumerate(lengths.tolist()):
         own = torch.from_numpy(chosen == place)
         if own.any():
-            effective = None if run is None else run.effective
-            weights[own] = shorter_step(gram, weights[own], length, effective)
+            weights[own] = run_mixture(matching, weights[own], scale[own], length, effective)
     found = posterior.copy()
     shape = found["posterior"]["w"].shape
     found["posterior"]["w"] = found["posterior"]["w"].copy(data=weights.numpy().reshape(shape))

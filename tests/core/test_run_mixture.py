@@ -8,7 +8,9 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from bydore_pyro.core.shorter_step import shorter_step
+from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.repeated import Effective
+from bydore_pyro.core.run_mixture import run_mixture
 from bydore_pyro.mixture.repetition import effective_shares
 
 PLANTED = torch.tensor([[0.5, 0.0, 0.3, 0.2]], dtype=torch.float64)
@@ -21,6 +23,25 @@ def gram() -> Tensor:
     lengths = torch.tensor([1.0, 3.0, 0.5, 2.0], dtype=torch.float64)[:, None]
     means = lengths * torch.randn(4, 30, generator=rng, dtype=torch.float64) + 1.0
     return means @ means.T
+
+
+def matching_of(gram: Tensor, left: Tensor | None = None, noise: float = 1.0) -> Matching:
+    """Evidence whose optimum is the planted mixture, at a scale of 0.8."""
+    optimum, covariance = 0.8 * PLANTED[0], noise * torch.eye(4, dtype=torch.float64)
+    cross = gram @ optimum + (0 if left is None else left)
+    precision = gram @ gram / noise
+    return Matching(
+        gram=gram, cross=cross, covariance=covariance, covariance_by_sequence=covariance,
+        linear=gram @ cross / noise, precision=precision, optimum=optimum, target=1.0,
+    )  # fmt: skip
+
+
+def shorter_step(
+    gram: Tensor, weights: Tensor, length: float, effective: Effective | None = None
+) -> Tensor:
+    """Where the domains cover the target, whatever the scale."""
+    scale = torch.full((len(weights),), 0.8, dtype=torch.float64)
+    return run_mixture(matching_of(gram), weights, scale, length, effective)
 
 
 def short_of(gram: Tensor, goal: Tensor, got: Tensor) -> float:
@@ -98,3 +119,30 @@ def test_a_gram_of_few_noisy_gradients_counts_as_positive(gram: Tensor) -> None:
 def test_a_length_out_of_its_range_is_refused(gram: Tensor, length: float) -> None:
     with pytest.raises(ValueError, match=r"Expected a length in \(0, 1\], actual"):
         shorter_step(gram, PLANTED, length)
+
+
+def test_what_no_mixture_explains_counts_as_far_as_it_is_not_noise(gram: Tensor) -> None:
+    """Without noise the loss's own optimum is found, whatever the metric of the evidence; of noise
+    alone nothing is left, and the weights stay those of the composition."""
+    left = torch.tensor([3.0, -2.0, 1.0, -4.0], dtype=torch.float64)
+    scale = torch.tensor([0.8], dtype=torch.float64)
+    sure = matching_of(gram, left, noise=1e-9)
+    torch.testing.assert_close(sure.residual, left, rtol=1e-6, atol=0)
+
+    def loss(x: np.ndarray) -> float:
+        u = 0.8 * torch.from_numpy(x)
+        return float(u @ gram @ u / 2 - sure.cross @ u)
+
+    one = {"type": "eq", "fun": lambda x: x.sum() - 1}
+    other = minimize(
+        loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=one, method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    found = run_mixture(sure, PLANTED, scale)[0]
+    np.testing.assert_allclose(found.numpy(), other.x, atol=1e-4)
+    assert float((found - PLANTED[0]).abs().max()) > 0.02
+    noise = matching_of(gram, left, noise=float(left @ left) / 3.9)  # chi^2 of 3.9 of 4 domains
+    assert not noise.residual.any()
+    assert torch.equal(run_mixture(noise, PLANTED, scale), PLANTED)
+    half = matching_of(gram, left, noise=float(left @ left) / 8)
+    torch.testing.assert_close(half.residual, left / 2)
