@@ -5,9 +5,11 @@ from .diagnostics import mixture_of as mixture_of
 from .diagnostics import posterior_of as posterior_of
 from .diagnostics import rounds_of as rounds_of
 from .diagnostics import search_guide_fit as search_guide_fit
+from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
 from .plots import plot_lengths as plot_lengths
 from .plots import plot_posterior as plot_posterior
 from .plots import plot_repetition as plot_repetition
 from .plots import plot_trajectory as plot_trajectory
 from .seeds import agreement as agreement
+from .target_map import plot_map as plot_map

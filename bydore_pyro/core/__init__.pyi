@@ -1,3 +1,6 @@
+from .compromise import best_for_mean as best_for_mean
+from .compromise import best_for_worst as best_for_worst
+from .compromise import given_away as given_away
 from .distribution import GammaDirichlet as GammaDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
 from .forward_divergence import infer_at_last as infer_at_last

@@ -1,3 +1,8 @@
+from .asking import AskConfig as AskConfig
+from .asking import Asked as Asked
+from .asking import ask as ask
+from .asking import compromise as compromise
+from .asking import shortfall as shortfall
 from .inputs import domains_of as domains_of
 from .inputs import language_model as language_model
 from .inputs import load_corpus as load_corpus

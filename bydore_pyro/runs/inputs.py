@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,6 +22,7 @@ from bydore_pyro.runs.options import Options
 from bydore_pyro.utils import DataError, device_named, progress_bar, require, tell
 
 __all__ = [
+    "belongs_of",
     "domains_of",
     "language_model",
     "largest_weights",
@@ -128,6 +130,20 @@ def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int
         seed=seed,
         device=options.device,
     )
+
+
+def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
+    """Returns what the measurements of a search belong to, beside its folder."""
+    return {
+        "tokenizer": domains.corpus.tokenizer_sha256,
+        "domains": {
+            name: domains.corpus.index["domains"][name]["train"]["sha256"] for name in domains.names
+        },
+        "proxy": options.run.proxy,
+        "sequence_length": options.run.sequence_length,
+        "sketch_size": options.search.sketch_size,
+        "seed": options.run.seed,
+    }
 
 
 def largest_weights(

@@ -12,7 +12,7 @@ from typing import Any
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs.inputs import language_model, processes, search_domains
+from bydore_pyro.runs.inputs import belongs_of, language_model, processes, search_domains
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.results import (
     Found,
@@ -24,9 +24,11 @@ from bydore_pyro.runs.results import (
 from bydore_pyro.runs.trials import TrialPlan, trial_plan
 from bydore_pyro.search import (
     MatchingSearch,
+    Measurement,
     SearchState,
     StepRecord,
     init_search,
+    keep_measurement,
     load_checkpoint,
     run_search,
     save_checkpoint,
@@ -86,11 +88,14 @@ def search(
     folder: RunFolder,
     name: str,
     plan: TrialPlan | None = None,
+    *,
+    keep: bool = True,
 ) -> Found:
     """Runs the search behind a progress bar, with checkpoints, and writes what it found.
 
     Where it breaks off, the steps until then are written, no mixture, and the run can be continued.
-    The trials after it are those of the plan; without one, those that the options ask for.
+    The trials after it are those of the plan; without one, those that the options ask for. With
+    `keep` the folder keeps what the rounds measured, for `bydore ask`.
 
     Raises:
         DataError: When the tokens change while they are read.
@@ -108,6 +113,13 @@ def search(
     model = language_model(options, domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, parallel=processes(options))
     state = init_search(domains, proxy, options.search, options.network, seed=seed)
+    if isinstance(state, MatchingSearch) and keep and folder.writes:
+        belongs = belongs_of(options, domains)
+
+        def kept(number: int, measurement: Measurement) -> None:
+            keep_measurement(folder.path, number, measurement, belongs)
+
+        state.keep = kept
     checkpoints = folder.path / CHECKPOINTS
     if folder.resumed:
         found = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)
@@ -265,7 +277,7 @@ def search_in(
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there
     domains = search_domains(options, corpus, options.run.seed)
-    found = search(options, domains, folder, name, plan)
+    found = search(options, domains, folder, name, plan, keep=False)
     folder.write_json("metrics.json", search_metrics(options, found))
     parallel.wait()  # until everybody can read it
     return found

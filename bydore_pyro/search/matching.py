@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ from bydore_pyro.proxy import GradientSketch, Proxy, schedule
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.learner import Weights
 from bydore_pyro.search.matching_learners import MatchingLearner, matching_learner
+from bydore_pyro.search.measurement import Measurement
 from bydore_pyro.search.residual_check import ResidualCheck, check_residual
 from bydore_pyro.search.state import SearchState, StepRecord, check_finite
 
@@ -83,6 +84,7 @@ class MatchingSearch(SearchState):
         belief: The posterior's mean and spread, and what the proxy trains on.
         signals: The domains' losses of the last round ``(K,)``, nats per token.
         check: The independent check at the end, None before it and where none is asked for.
+        keep: Is given each round's number and what it measured.
     """
 
     learner: MatchingLearner
@@ -92,6 +94,7 @@ class MatchingSearch(SearchState):
     rounds: list[RoundRecord] = field(default_factory=list)
     signals: Tensor | None = None
     check: ResidualCheck | None = None
+    keep: Callable[[int, Measurement], None] | None = None
 
     @classmethod
     def begin(
@@ -200,12 +203,20 @@ class MatchingSearch(SearchState):
             held_out, validation_loss = self._sample(
                 domains.validation, domains.validation_documents, step, "validation"
             )
+        self.signals = torch.tensor(losses)
+        if self.keep is not None:
+            measurement = Measurement(
+                step=step,
+                parameters=self.proxy.parameters,
+                samples=tuple(samples),
+                losses=self.signals,
+            )
+            self.keep(len(self.measured) + 1, measurement)
         with cost.part("matching"):
             metric = Metric(samples)
             samples, held_out = [metric.of(sample) for sample in samples], metric.of(held_out)
             self.measured.append(measured_round(samples, held_out))
             found, alone = self.matching, match(self.measured[-1:])
-        self.signals = torch.tensor(losses)
         with cost.part("guide"):
             last = step == self.config.measured_steps[-1]
             settled = self.learner.learn(self.signals, found, last=last)

@@ -1,0 +1,177 @@
+"""``bydore ask``: questions to a search that has been made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bydore_pyro.runs import AskConfig
+from bydore_pyro.utils import asks_for_help, one_line_errors, option, parse_options, require_fields
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bydore_pyro.runs import Asked
+
+__all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
+
+# What `--help` lists.
+COMMON = (
+    *("validation", "each", "objective", "drop", "mixture", "target_tokens"),
+    *("validation_sequences", "data", "out"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerConfig:
+    """Where the answer goes."""
+
+    out: str | None = option(None, "Folder of the answer. Default: runs/ask-<time>.")
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions:
+    """All options of `bydore ask`."""
+
+    ask: AskConfig
+    answer: AnswerConfig
+
+
+@one_line_errors("bydore ask")
+def ask_command(arguments: Sequence[str]) -> None:
+    """Answers from what a search has measured: other targets, fewer domains, how good a mixture is.
+    RUN is the folder of a search by matching. Only the targets' own gradients are computed."""
+    given = list(arguments)
+    if not asks_for_help(given) and (not given or given[0].startswith("-")):
+        raise ValueError(f"Expected RUN and a question, found {' '.join(given) or 'nothing'}")
+    run = given.pop(0) if not given[0].startswith("-") else ""
+    about, name = ask_command.__doc__ or "", "bydore ask"
+    options = parse_options(given, name, about, AskOptions, common=COMMON, called=f"{name} RUN")
+    _ask(Path(run), options)
+
+
+def _ask(run: Path, options: AskOptions) -> None:
+    import dataclasses
+    import time
+
+    from bydore_pyro.mixture import mixture_from
+    from bydore_pyro.runs import ask, compromise
+    from bydore_pyro.utils import RunFolder, tell
+
+    given = None if options.ask.mixture is None else mixture_from(options.ask.mixture)
+    out = options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = RunFolder(Path(out))
+    asked = ask(run, options.ask)
+    folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
+    shared = None
+    if len(asked.targets) > 1:
+        shared = compromise(asked.targets, options.ask.objective)
+    judged = None
+    if given is not None:
+        given.check(asked.domains.names, asked.domains.corpus.tokenizer_sha256, str(given))
+        judged = [given.as_dict().get(name, 0.0) for name in asked.domains.names]
+    _write(folder, asked, shared, judged, options)
+
+
+def _write(
+    folder: Any,
+    asked: Asked,
+    shared: Tensor | None,
+    judged: Sequence[float] | None,
+    options: AskOptions,
+) -> None:
+    """Writes the answers and prints them."""
+    import torch
+
+    from bydore_pyro.analysis import plot_map, to_the_bounds
+    from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+    from bydore_pyro.runs import shortfall
+    from bydore_pyro.utils import hdi
+
+    names, corpus = asked.domains.names, asked.domains.corpus
+    origin: dict[str, Any] = {"tokenizer": corpus.tokenizer_sha256, "data_sha256": corpus.sha256}
+    columns: dict[str, list[float]] = {}
+    content: dict[str, Any] = {"targets": {}}
+    mixtures = []
+    for one in asked.targets:
+        draws = one.posterior["posterior"]["w"].values.reshape(-1, len(names))
+        ends = to_the_bounds(hdi(one.posterior, "w", HDI_PROBABILITY).values, draws)
+        mixture = Mixture(
+            names=names,
+            weights=tuple(one.weights.tolist()),
+            standard_deviation=tuple(draws.std(0).tolist()),
+            hdi=tuple((low, high) for low, high in ends.tolist()),
+            hdi_probability=HDI_PROBABILITY,
+            **origin,
+        )
+        mixtures.append(mixture)
+        columns[one.name] = list(mixture.weights)
+        content["targets"][one.name] = {
+            "weights": mixture.as_dict(),
+            "low": dict(zip(names, ends[:, 0].tolist(), strict=True)),
+            "high": dict(zip(names, ends[:, 1].tolist(), strict=True)),
+            "next_to_nothing": dict(zip(names, (draws < 0.01).mean(0).tolist(), strict=True)),
+            "unexplained": one.matching.unexplained,
+            "settled": one.settled,
+        }
+        if judged is not None:
+            lost = shortfall(one, torch.tensor(judged)).tolist()
+            content["targets"][one.name]["mixture_leaves"] = dict(
+                zip(("median", "low", "high"), lost, strict=True)
+            )
+    mixture = mixtures[0]
+    if shared is not None:
+        title = f"for the {options.ask.objective}"
+        mixture = Mixture(names=names, weights=tuple(shared.tolist()), **origin)
+        columns[title] = list(mixture.weights)
+        content["compromise"] = {
+            "objective": options.ask.objective,
+            "weights": mixture.as_dict(),
+            "leaves": {one.name: float(shortfall(one, shared)[0]) for one in asked.targets},
+        }
+        folder.write_figure("map.png", plot_map(names, columns))
+    else:
+        folder.write_posterior("posterior.nc", asked.targets[0].posterior)
+    folder.write_json("answers.json", content)
+    folder.write_text("mixture.json", mixture.to_json() + "\n")
+    print(_told(names, columns, content))
+    print(f"In {folder.path}: answers.json, mixture.json, "
+          f"{'posterior.nc' if shared is None else 'map.png'}.")  # fmt: skip
+
+
+def _told(names: Sequence[str], columns: dict[str, list[float]], content: dict[str, Any]) -> str:
+    """Returns the weights as a table, the largest first, and what is left unexplained."""
+    order = sorted(range(len(names)), key=lambda k: -max(of[k] for of in columns.values()))
+    heads, width = list(columns), max(map(len, names))
+    if len(heads) == 1:
+        of = content["targets"][heads[0]]
+        lines = [f"{'domain':<{width}}  weight  94 % interval  below 0.01"]
+        lines += [
+            f"{names[k]:<{width}}  {columns[heads[0]][k]:.3f}   {of['low'][names[k]]:.3f} to "
+            f"{of['high'][names[k]]:.3f}  {of['next_to_nothing'][names[k]]:.0%}"
+            for k in order
+        ]
+    else:
+        lines = ["  ".join([f"{'domain':<{width}}", *heads])]
+        lines += [
+            "  ".join(
+                [f"{names[k]:<{width}}", *(f"{columns[h][k]:.3f}".rjust(len(h)) for h in heads)]
+            )
+            for k in order
+        ]
+    for name, of in content["targets"].items():
+        lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
+        if lost := of.get("mixture_leaves"):
+            lines.append(
+                f"{name}: the mixture that was given leaves another {lost['median']:.0%} "
+                f"({lost['low']:.0%} to {lost['high']:.0%})"
+            )
+    if "compromise" in content:
+        told = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
+        lines.append(f"The compromise leaves, beyond each target's own mixture: {told}")
+    return "\n".join(lines)
