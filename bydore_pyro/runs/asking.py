@@ -195,8 +195,7 @@ def _evidence(
     total = len(kept) * sum(len(one.validation) for one in asked.values())
     with tqdm(total=total, desc="targets", unit="sequence", mininterval=0.5) as bar:
         for one in kept:
-            for name, value in proxy.parameters.items():
-                value.copy_(one.parameters[name])
+            _set(proxy, one)
             samples = [one.samples[place] for place in places]
             metric = Metric(samples)
             samples = [metric.of(sample) for sample in samples]
@@ -207,6 +206,18 @@ def _evidence(
                 rounds[name].append(measured_round(samples, held_out))
                 bar.update(len(sketches))
     return {name: match(found) for name, found in rounds.items()}
+
+
+def _set(proxy: Proxy, measured: Measurement) -> None:
+    """Gives a proxy the parameters that it had at a round."""
+    for name, value in proxy.parameters.items():
+        kept = measured.parameters.get(name)
+        if kept is None or kept.shape != value.shape:
+            raise DataError(
+                f"Expected the proxy that was measured, found another: its {name} is "
+                f"{tuple(value.shape)}"
+            )
+        value.copy_(kept)
 
 
 def _answer(name: str, found: Matching, domains: Domains, config: AskConfig) -> TargetAnswer:

@@ -1,0 +1,124 @@
+"""Questions to a search: the same target, another, fewer domains, a mixture, several targets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from quick import PROXY
+
+from bydore_pyro.cli.main import main
+from bydore_pyro.mixture.mixture import Mixture, total_variation
+from bydore_pyro.utils.arviz_import import import_arviz
+
+
+@pytest.fixture(scope="module")
+def asked_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search without trials, on `a`."""
+    out = tmp_path_factory.mktemp("asked") / "run"
+    given = ["--smoke", "--data", str(store), "--validation", "a", "--round_sequences", "32"]
+    more = ["--trials", "0", "--steps", "40", "--proxy", str(PROXY)]
+    main(["search", *given, *more, "--out", str(out)])
+    return out
+
+
+def answers(out: Path) -> dict:
+    return json.loads((out / "answers.json").read_text())
+
+
+def test_the_same_question_has_the_searchs_answer(
+    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sketches in float16 and other chains change little."""
+    out = tmp_path / "same"
+    main(["ask", str(asked_run), "--validation_sequences", "32", "--out", str(out)])
+    found, own = (Mixture.from_json(folder / "mixture.json") for folder in (out, asked_run))
+    assert found.names == own.names
+    assert total_variation(found.as_dict(), own.as_dict()) < 0.05
+    told = json.loads((asked_run / "metrics.json").read_text())["matching"]["unexplained"]
+    assert answers(out)["targets"]["a"]["unexplained"] == pytest.approx(told, abs=1e-3)
+    posterior = import_arviz().from_netcdf(out / "posterior.nc")["posterior"]
+    np.testing.assert_allclose(posterior["w"].sum("domain"), 1)
+    shown = capsys.readouterr().out
+    assert "94 % interval" in shown
+    assert "a: no mixture explains" in shown
+
+
+def test_several_targets_have_a_map_and_a_compromise(asked_run: Path, tmp_path: Path) -> None:
+    found = {}
+    for objective in ("mean", "worst"):
+        out = tmp_path / objective
+        given = ["--validation", "a", "b", "--each", "--objective", objective]
+        main(["ask", str(asked_run), *given, "--out", str(out)])
+        found[objective] = answers(out)
+        assert (out / "map.png").is_file()
+        assert not (out / "posterior.nc").exists()
+        mixture = Mixture.from_json(out / "mixture.json").as_dict()
+        assert mixture == found[objective]["compromise"]["weights"]
+    assert set(found["mean"]["targets"]) == {"a", "b"}
+    assert found["mean"]["targets"]["a"]["weights"]["a"] > 0.4
+    assert found["mean"]["targets"]["b"]["weights"]["b"] > 0.4
+    worst, mean = (max(found[o]["compromise"]["leaves"].values()) for o in ("worst", "mean"))
+    assert worst <= mean + 0.02
+
+
+def test_a_mixture_is_judged_and_domains_can_be_dropped(
+    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = {}
+    for name, weights in (("good", {"a": 1.0}), ("bad", {"c": 1.0})):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(weights))
+        main(["ask", str(asked_run), "--mixture", str(file), "--out", str(tmp_path / name)])
+        left[name] = answers(tmp_path / name)["targets"]["a"]["mixture_leaves"]
+        assert left[name]["low"] <= left[name]["median"] <= left[name]["high"]
+    assert left["good"]["high"] < left["bad"]["low"]
+    assert "the mixture that was given leaves another" in capsys.readouterr().out
+    main(["ask", str(asked_run), "--drop", "a", "--out", str(tmp_path / "without")])
+    found = Mixture.from_json(tmp_path / "without" / "mixture.json")
+    assert found.names == ("b", "c")
+    both = (answers(tmp_path / name)["targets"]["a"]["unexplained"] for name in ("without", "good"))
+    without, whole = both
+    assert without > whole + 0.2, "its own kind is gone"
+
+
+def test_mistakes_are_one_line(
+    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, nowhere = str(asked_run), str(tmp_path / "nowhere")
+    for given, message in (
+        (["--each"], "Expected RUN and a question, found --each"),
+        ([nowhere], "Expected a search's folder, found"),
+        ([run, "--validation", "zebra"], "zebra"),
+        ([run, "--drop", "zebra"], "Expected a domain of the run (a, b, c), found 'zebra'"),
+        ([run, "--drop", "a", "b"], "Expected at least two domains after --drop, found 1"),
+        ([run, "--mixture", nowhere], "nowhere"),
+        ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
+        ([run, "--objective", "best"], "objective"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(["ask", *given, "--out", str(tmp_path / "none")])
+        assert stopped.value.code == 2, given
+        said = capsys.readouterr().err.strip().splitlines()[-1]
+        assert message in said, given
+    assert not (tmp_path / "none").exists(), "nothing is left behind"
+
+
+def test_measurements_that_are_gone_or_changed_are_refused(
+    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(asked_run, copy)
+    tensors = copy / "measured-2" / "tensors.safetensors"
+    content = bytearray(tensors.read_bytes())
+    content[-1] ^= 1
+    tensors.write_bytes(content)
+    for message in ("Expected what a round measured in", "Expected a finished search by matching"):
+        with pytest.raises(SystemExit):
+            main(["ask", str(copy), "--out", str(tmp_path / "none")])
+        assert message in capsys.readouterr().err
+        for number in (1, 2):
+            shutil.rmtree(copy / f"measured-{number}", ignore_errors=True)
