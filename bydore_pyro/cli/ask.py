@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.runs import AskConfig
+from bydore_pyro.runs import AskConfig, shortfall
 from bydore_pyro.utils import asks_for_help, one_line_errors, option, parse_options, require_fields
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bydore_pyro.runs import Asked
+    from bydore_pyro.mixture import Mixture
+    from bydore_pyro.runs import Asked, TargetAnswer
+    from bydore_pyro.utils import RunFolder
 
 __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 
@@ -79,69 +81,81 @@ def _ask(run: Path, options: AskOptions) -> None:
 
 
 def _write(
-    folder: Any,
+    folder: RunFolder,
     asked: Asked,
     shared: Tensor | None,
     judged: Sequence[float] | None,
     options: AskOptions,
 ) -> None:
     """Writes the answers and prints them."""
-    import torch
-
-    from bydore_pyro.analysis import plot_map, to_the_bounds
-    from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-    from bydore_pyro.runs import shortfall
-    from bydore_pyro.utils import hdi
+    from bydore_pyro.analysis import plot_map
+    from bydore_pyro.mixture import Mixture
 
     names, corpus = asked.domains.names, asked.domains.corpus
-    origin: dict[str, Any] = {"tokenizer": corpus.tokenizer_sha256, "data_sha256": corpus.sha256}
-    columns: dict[str, list[float]] = {}
+    mixtures: dict[str, Mixture] = {}
     content: dict[str, Any] = {"targets": {}}
-    mixtures = []
     for one in asked.targets:
-        draws = one.posterior["posterior"]["w"].values.reshape(-1, len(names))
-        ends = to_the_bounds(hdi(one.posterior, "w", HDI_PROBABILITY).values, draws)
+        mixtures[one.name], content["targets"][one.name] = _of_target(asked, one, judged)
+    mixture = next(iter(mixtures.values()))
+    if shared is not None:
         mixture = Mixture(
             names=names,
-            weights=tuple(one.weights.tolist()),
-            standard_deviation=tuple(draws.std(0).tolist()),
-            hdi=tuple((low, high) for low, high in ends.tolist()),
-            hdi_probability=HDI_PROBABILITY,
-            **origin,
+            weights=tuple(shared.tolist()),
+            tokenizer=corpus.tokenizer_sha256,
+            data_sha256=corpus.sha256,
         )
-        mixtures.append(mixture)
-        columns[one.name] = list(mixture.weights)
-        content["targets"][one.name] = {
-            "weights": mixture.as_dict(),
-            "low": dict(zip(names, ends[:, 0].tolist(), strict=True)),
-            "high": dict(zip(names, ends[:, 1].tolist(), strict=True)),
-            "next_to_nothing": dict(zip(names, (draws < 0.01).mean(0).tolist(), strict=True)),
-            "unexplained": one.matching.unexplained,
-            "settled": one.settled,
-        }
-        if judged is not None:
-            lost = shortfall(one, torch.tensor(judged)).tolist()
-            content["targets"][one.name]["mixture_leaves"] = dict(
-                zip(("median", "low", "high"), lost, strict=True)
-            )
-    mixture = mixtures[0]
-    if shared is not None:
-        title = f"for the {options.ask.objective}"
-        mixture = Mixture(names=names, weights=tuple(shared.tolist()), **origin)
-        columns[title] = list(mixture.weights)
+        mixtures[f"for the {options.ask.objective}"] = mixture
         content["compromise"] = {
             "objective": options.ask.objective,
             "weights": mixture.as_dict(),
             "leaves": {one.name: float(shortfall(one, shared)[0]) for one in asked.targets},
         }
+    columns = {name: list(found.weights) for name, found in mixtures.items()}
+    if shared is not None:
         folder.write_figure("map.png", plot_map(names, columns))
     else:
         folder.write_posterior("posterior.nc", asked.targets[0].posterior)
     folder.write_json("answers.json", content)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     print(_told(names, columns, content))
-    print(f"In {folder.path}: answers.json, mixture.json, "
-          f"{'posterior.nc' if shared is None else 'map.png'}.")  # fmt: skip
+    picture = "posterior.nc" if shared is None else "map.png"
+    print(f"In {folder.path}: answers.json, mixture.json, {picture}.")
+
+
+def _of_target(
+    asked: Asked, one: TargetAnswer, judged: Sequence[float] | None
+) -> tuple[Mixture, dict[str, Any]]:
+    """Returns the mixture for a target, and its entry in `answers.json`."""
+    import torch
+
+    from bydore_pyro.analysis import to_the_bounds
+    from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+    from bydore_pyro.utils import hdi
+
+    names, corpus = asked.domains.names, asked.domains.corpus
+    draws = one.posterior["posterior"]["w"].values.reshape(-1, len(names))
+    ends = to_the_bounds(hdi(one.posterior, "w", HDI_PROBABILITY).values, draws)
+    mixture = Mixture(
+        names=names,
+        weights=tuple(one.weights.tolist()),
+        standard_deviation=tuple(draws.std(0).tolist()),
+        hdi=tuple((low, high) for low, high in ends.tolist()),
+        hdi_probability=HDI_PROBABILITY,
+        tokenizer=corpus.tokenizer_sha256,
+        data_sha256=corpus.sha256,
+    )
+    content = {
+        "weights": mixture.as_dict(),
+        "low": dict(zip(names, ends[:, 0].tolist(), strict=True)),
+        "high": dict(zip(names, ends[:, 1].tolist(), strict=True)),
+        "next_to_nothing": dict(zip(names, (draws < 0.01).mean(0).tolist(), strict=True)),
+        "unexplained": one.matching.unexplained,
+        "settled": one.settled,
+    }
+    if judged is not None:
+        lost = shortfall(one, torch.tensor(judged)).tolist()
+        content["mixture_leaves"] = dict(zip(("median", "low", "high"), lost, strict=True))
+    return mixture, content
 
 
 def _told(names: Sequence[str], columns: dict[str, list[float]], content: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 from .asking import AskConfig as AskConfig
 from .asking import Asked as Asked
+from .asking import TargetAnswer as TargetAnswer
 from .asking import ask as ask
 from .asking import compromise as compromise
 from .asking import shortfall as shortfall

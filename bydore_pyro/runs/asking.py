@@ -49,7 +49,11 @@ END = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class AskConfig:
-    """What is asked of a search."""
+    """What is asked of a search.
+
+    Raises:
+        ValueError: When an option is out of its range, or a target stands twice.
+    """
 
     validation: list[str] = option(
         [],

@@ -161,7 +161,7 @@ class Trials:
 
     @cached_property
     def probabilities(self) -> tuple[float, ...]:
-        """How probable it is that each length is the best; mixtures that are equal share theirs."""
+        """The probability in [0, 1] that each length is the best, summing to 1."""
         noise = np.random.default_rng(SEED).standard_normal((CHOICES, len(self.losses)))
         best = (np.array(self.losses) + NOISE * noise).argmin(1)
         return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
@@ -237,9 +237,10 @@ def for_run(
 
 
 def next_length(lengths: list[float], losses: list[float]) -> float:
-    """Returns the next length to try: between the best and the better one beside it.
+    """Returns the next length to try, a share of the match's in (0, 1].
 
-    Half of the smallest, where that is the best.
+    It lies between the best and the better one beside it; half of the smallest is next where that
+    is the best.
     """
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     at = min(range(len(order)), key=lambda place: losses[order[place]])

@@ -7,14 +7,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import xarray
 from scipy.stats import norm
 
 from bydore_pyro.cli.main import main
+from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.run_mixture import run_mixture
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.inputs import belongs_of, load_domains
 from bydore_pyro.runs.options import SMOKE, Options
-from bydore_pyro.runs.trials import FIRST, NOISE, TrialPlan, Trials, next_length, trial_plan
+from bydore_pyro.runs.trials import (
+    FIRST,
+    NOISE,
+    TrialPlan,
+    Trials,
+    composition_of,
+    for_run,
+    next_length,
+    plain_problem,
+    trial_plan,
+)
+from bydore_pyro.search.run_length import RunLength
+from bydore_pyro.utils.arviz_import import inference_data
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.tensor_tree import read_tree
 
@@ -86,3 +101,51 @@ def test_a_search_with_trials_leaves_their_losses_and_goes_on_with_them(
     main(["search", "--resume", str(out)])
     assert (out / "mixture.json").read_bytes() == mixture
     assert [path.stat().st_mtime_ns for path in finished] == stamps
+
+
+def matched() -> Matching:
+    """Evidence of three domains that cover the target."""
+    gram, optimum = torch.diag(torch.tensor([1.0, 2.0, 3.0])).double(), torch.tensor([0.6, 0.4, 0])
+    eye = torch.eye(3, dtype=torch.float64)
+    return Matching(
+        gram=gram, cross=gram @ optimum.double(), covariance=eye, covariance_by_sequence=eye,
+        linear=gram @ gram @ optimum.double(), precision=gram @ gram, optimum=optimum.double(),
+        target=1.0,
+    )  # fmt: skip
+
+
+def test_each_draw_takes_its_length_by_chance_and_else_stays() -> None:
+    draws = np.random.default_rng(0).dirichlet([6, 4, 1], (4, 500))
+    posterior = inference_data(
+        {"w": draws, "s": np.ones((4, 500))}, {"w": ["domain"]}, {"domain": ["a", "b", "c"]}
+    )
+    weights, scale = composition_of(posterior)
+    np.testing.assert_array_equal(weights, draws.reshape(-1, 3))
+    assert scale.tolist() == [1.0] * 2000
+    assert for_run(posterior, matched(), None, None) is posterior
+    never = RunLength(tokens=1.0, repetition_constant=1.0, rates=torch.full((3,), 0.5))
+    assert for_run(posterior, matched(), never, None) is posterior
+    found = for_run(posterior, matched(), None, trials_of(5.0, 5.01, 5.5))
+    lengths, pushed = (found["posterior"][name].values for name in ("length", "w"))
+    assert pushed.shape == (4, 250, 3)
+    first = lengths == 1
+    assert 0.5 < first.mean() < 0.8
+    np.testing.assert_array_equal(pushed[first], draws[:, :250][first])
+    expected = run_mixture(
+        matched(), torch.from_numpy(draws[:, :250][~first]), torch.ones(int((~first).sum())), 0.5
+    )
+    np.testing.assert_allclose(pushed[~first], expected, atol=1e-12)
+
+
+def test_a_plain_problem_is_the_searchs_and_measurements_belong_to_its_text(
+    store: Path, tmp_path: Path
+) -> None:
+    usual = ["--smoke", "--data", str(store), "--validation", "a"]
+    options = parse_options(usual, "x", "", Options, presets={"--smoke": SMOKE})
+    domains = load_domains(options)
+    problem = plain_problem(options, domains, tmp_path)
+    assert (problem.names, problem.steps, problem.run_tokens) == (domains.names, 6, None)
+    belongs = belongs_of(options, domains)
+    assert list(belongs["domains"]) == list(domains.names)
+    other = parse_options([*usual, "--seed", "1"], "x", "", Options, presets={"--smoke": SMOKE})
+    assert belongs_of(other, domains) != belongs
