@@ -182,10 +182,10 @@ def _told(names: Sequence[str], columns: dict[str, list[float]], content: dict[s
         lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
         if lost := of.get("mixture_leaves"):
             lines.append(
-                f"{name}: the mixture that was given leaves another {lost['median']:.0%} "
+                f"{name}: the mixture that was given leaves {lost['median']:.0%} of the rest "
                 f"({lost['low']:.0%} to {lost['high']:.0%})"
             )
     if "compromise" in content:
         told = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
-        lines.append(f"The compromise leaves, beyond each target's own mixture: {told}")
+        lines.append(f"The compromise leaves, of what each target's own mixture explains: {told}")
     return "\n".join(lines)

@@ -1,8 +1,11 @@
 """One mixture for several targets, and what a mixture gives away on one of them.
 
-For a target made of ``u = s w`` the loss of a virtual step, to second order, is above its lowest by
-``1/2 (u - v)' A (u - v)``, where ``v`` is what the step is made of. All targets that one set of
-gradients was asked for share the unit of ``A``.
+A target's gradient is that of ``u``, as far as the domains explain it. Of its length the gradient
+of a mixture ``w`` explains the cosine of the angle between the two, in the metric ``A``::
+
+    cos(u, w) = u'A w / (|u| |w|),   |u|^2 = u'A u
+
+So targets of long gradients count no more than others, and no scale matters.
 """
 
 from __future__ import annotations
@@ -11,71 +14,66 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.quadratic import least_on_simplex
+from bydore_pyro.core.quadratic import least
 
 __all__ = ["best_for_mean", "best_for_worst", "given_away"]
 
 
 def given_away(gram: Tensor, u: Tensor, weights: Tensor) -> Tensor:
-    """Returns ``(u - s w)' A (u - s w)`` at the best scale s, in the unit of ``A``, ``(...)``.
+    """Returns ``1 - cos^2``: the share in [0, 1] of a gradient that a mixture leaves, ``(...)``.
+
+    It is ``|u - s w|^2 / |u|^2`` at the best scale ``s >= 0``.
 
     Args:
         gram: ``A (K, K)``.
-        u: What the target is made of, ``(..., K)``.
+        u: What targets are made of, ``(..., K)``.
         weights: Of a mixture ``(K,)``.
     """
     along, own = (u @ gram) @ weights, weights @ gram @ weights
-    return ((u @ gram) * u).sum(-1) - along.clamp(min=0).square() / own
+    length = ((u @ gram) * u).sum(-1)
+    return (1 - along.clamp(min=0).square() / (own * length)).clamp(0, 1)
 
 
 def best_for_mean(gram: Tensor, u: Tensor) -> Tensor:
-    """Returns the weights ``(K,)`` that give away least on several targets ``(T, K)`` in the mean.
+    """Returns the weights ``(K,)`` of the largest mean cosine with several targets ``(T, K)``.
 
-    Each target's step keeps its own scale, ``sum(u)``.
+    The largest ``g.x / |x|`` over ``x >= 0`` lies where ``x`` is nearest to ``g``, the sum of the
+    targets at unit length.
     """
-    scale = u.sum(-1)
-    return least_on_simplex(scale.square().sum() * gram, gram @ (scale[:, None] * u).sum(0))
+    pull = gram @ _at_unit_length(gram, u).sum(0)
+    found = least(gram, pull)
+    return found / found.sum()
 
 
 def best_for_worst(gram: Tensor, u: Tensor) -> Tensor:
-    """Returns the weights ``(K,)`` that give away least on the target that loses most.
+    """Returns the weights ``(K,)`` of the largest least cosine with several targets ``(T, K)``.
 
-    A convex problem: the largest of several quadratics, on the simplex.
+    The shortest ``x >= 0`` whose product with every target at unit length is at least 1: a convex
+    quadratic problem. Where there is none, the mixture for the mean.
     """
     from scipy.optimize import minimize
 
-    a, goals = gram.double().numpy(), u.double().numpy()
-    scale = goals.sum(-1)
-    unit = max(float(np.einsum("tj,jk,tk->t", goals, a, goals).max()), 1e-300)
-
-    def losses(x: np.ndarray) -> np.ndarray:
-        apart = scale[:, None] * x[:-1] - goals
-        return np.einsum("tj,jk,tk->t", apart, a, apart) / unit
-
-    def slopes(x: np.ndarray) -> np.ndarray:
-        apart = scale[:, None] * x[:-1] - goals
-        return np.c_[2 * scale[:, None] * (apart @ a) / unit, np.zeros(len(goals))]
-
-    start = best_for_mean(gram.double(), u.double()).numpy()
-    start = np.append(start, losses(np.append(start, 0)).max())
-    last = np.zeros(len(start))
-    last[-1] = 1
+    start = best_for_mean(gram, u)
+    unit = _at_unit_length(gram, u)
+    pull = (unit @ gram).numpy()  # (T, K)
+    metric = gram.double().numpy()
+    begun = start.numpy() / max(float((pull @ start.numpy()).min()), 1e-3)
+    size = float(begun @ metric @ begun)
     found = minimize(
-        lambda x: x[-1],
-        start,
-        jac=lambda _: last,
+        lambda x: x @ metric @ x / size,
+        begun,
+        jac=lambda x: 2 * metric @ x / size,
         method="SLSQP",
-        bounds=[(0, 1)] * (len(start) - 1) + [(0, None)],
-        constraints=[
-            {"type": "eq", "fun": lambda x: x[:-1].sum() - 1, "jac": lambda _: 1 - last},
-            {
-                "type": "ineq",
-                "fun": lambda x: x[-1] - losses(x),
-                "jac": lambda x: last - slopes(x),
-            },
-        ],
+        bounds=[(0, None)] * len(begun),
+        constraints={"type": "ineq", "fun": lambda x: pull @ x - 1, "jac": lambda _: pull},
         options={"maxiter": 1000, "ftol": 1e-12},
     )
-    best = found.x if losses(found.x).max() <= start[-1] else start
-    weights = torch.from_numpy(best[:-1].clip(min=0))
-    return weights / weights.sum()
+    x = np.clip(found.x, 0, None)
+    weights = torch.from_numpy(x / x.sum()) if x.sum() > 0 else start
+    worst = [float(given_away(gram, u, w).max()) for w in (weights, start)]
+    return weights if worst[0] <= worst[1] else start
+
+
+def _at_unit_length(gram: Tensor, u: Tensor) -> Tensor:
+    u = u.double()
+    return u / ((u @ gram) * u).sum(-1, keepdim=True).clamp(min=1e-300).sqrt()

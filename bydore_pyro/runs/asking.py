@@ -64,7 +64,7 @@ class AskConfig:
         False, "Take each of --validation for a target of its own, and find a compromise."
     )
     objective: Literal["mean", "worst"] = option(
-        "mean", "With --each: least loss in the mean of the targets, or on the worst of them."
+        "mean", "With --each: nearest to the targets in the mean, or to the worst of them."
     )
     drop: list[str] = option([], "Domains of the run that are not to be trained on.")
     mixture: str | None = option(
@@ -245,15 +245,13 @@ def _answer(name: str, found: Matching, domains: Domains, config: AskConfig) -> 
 
 def compromise(targets: Sequence[TargetAnswer], objective: str) -> Tensor:
     """Returns one mixture ``(K,)`` for several targets: for their mean, or for the worst."""
-    u = torch.stack(
-        [central_weights(_shares(one)) * one.composition.sum(1).median() for one in targets]
-    )
+    u = torch.stack([central_weights(_shares(one)) for one in targets])
     found = best_for_mean if objective == "mean" else best_for_worst
     return found(targets[0].matching.gram, u)
 
 
 def shortfall(target: TargetAnswer, weights: Tensor) -> np.ndarray:
-    """Returns what share of a target's gradient a mixture leaves that the best one would explain.
+    """Returns which share in [0, 1] a mixture leaves of what the best one explains of a target.
 
     Args:
         target: The answer.
@@ -263,7 +261,7 @@ def shortfall(target: TargetAnswer, weights: Tensor) -> np.ndarray:
         The median, and the ends of a 94 % interval, ``(3,)``, of draws of the posterior.
     """
     lost = given_away(target.matching.gram, target.composition, weights.double())
-    return np.quantile((lost / target.matching.target).clamp(0, 1).numpy(), [0.5, 0.03, 0.97])
+    return np.quantile(lost.numpy(), [0.5, 0.03, 0.97])
 
 
 def _shares(target: TargetAnswer) -> Tensor:
