@@ -131,13 +131,15 @@ def _matching_posterior(
         raise DataError("Expected a search with at least one measured round, found none")
     found, size = state.matching, state.domains.num_domains
     guide = learner.guide
-    arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision)
+    prior = found.concentrations
+    arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision, prior)
     shape = (chains, draws, size)
     if size <= MOST_EXACT:
         fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
         start = guide_draws(guide, state.signals.double(), None, seed)
         exact = exact_draws(
             *(found.linear[None], found.precision[None], start[None]),
+            concentrations=prior,
             draws=-(-chains * draws // len(start)),
             seed=seed,
         )

@@ -45,9 +45,9 @@ class HypergradientELBO(ELBO):
 
     For a guide whose KL has a closed form it is the expectation of the loss of
     `pyro.infer.Trace_ELBO` for `bydore_pyro.core.mixture_model`, times `lam`. Model and guide are
-    called with ``(signals, linear, kl_weight, precision)``, the last two as far as given. They
-    share one sample site on the simplex, of any name; where both have a site "scale", it scales the
-    weights within the evidence.
+    called with ``(signals, linear, kl_weight, precision, ...)``, the last ones as far as given.
+    They share one sample site on the simplex, of any name; where both have a site "scale", it
+    scales the weights within the evidence.
 
     Args:
         moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation,
@@ -92,6 +92,7 @@ class HypergradientELBO(ELBO):
         linear: Tensor,
         kl_weight: float = 1.0,
         precision: Tensor | None = None,
+        *more: object,
     ) -> Tensor:
         """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant.
 
@@ -106,9 +107,8 @@ class HypergradientELBO(ELBO):
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
         if self.moment == "ratio" and precision is not None:
             raise ValueError("Expected moment 'exact' with a precision, actual 'ratio'")
-        arguments = (signals, linear, kl_weight, precision)
-        given = 3 if precision is None else 4
-        weights, scale = self._get_trace(model, guide, arguments[:given], {})
+        arguments = (signals, linear, kl_weight, *(() if precision is None else (precision, *more)))
+        weights, scale = self._get_trace(model, guide, arguments, {})
         q, linear = weights[0], linear.detach()
         mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else None
         evidence = expected_evidence(q, linear, precision, scale and scale[0], mean)

@@ -16,6 +16,7 @@ from bydore_pyro.core.density import log_density
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.inference import FREE, Inference, InferenceConfig, infer, isolated
 from bydore_pyro.core.metropolis import MOST_EXACT, exact_draws, guide_draws
+from bydore_pyro.core.prior import CONCENTRATIONS
 
 __all__ = ["fit_to_draws", "infer_at_last"]
 
@@ -30,6 +31,7 @@ def infer_at_last(
     linear: Tensor,
     precision: Tensor,
     *,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
     config: InferenceConfig,
 ) -> Inference:
     """Fits a guide by SVI, then to exact draws; with many domains by SVI with smaller steps alone.
@@ -38,9 +40,10 @@ def infer_at_last(
     """
     exactly = len(linear) <= MOST_EXACT
     steps = dataclasses.replace(config, decays=0) if exactly else config
-    found = infer(guide, signals, linear, precision, config=steps)
+    evidence = (signals, linear, precision)
+    found = infer(guide, *evidence, concentrations=concentrations, config=steps)
     if exactly:
-        fit_to_draws(guide, signals, linear, precision, seed=config.seed)
+        fit_to_draws(guide, *evidence, concentrations=concentrations, seed=config.seed)
     return found
 
 
@@ -50,6 +53,7 @@ def fit_to_draws(
     linear: Tensor,
     precision: Tensor,
     *,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
     seed: int = 0,
 ) -> None:
     """Fits a guide to draws of `bydore_pyro.core.mixture_model`, by maximum likelihood.
@@ -62,6 +66,7 @@ def fit_to_draws(
         signals: ``(K,)``, nats per token.
         linear: ``h (K,)``.
         precision: ``Lambda (K, K)``.
+        concentrations: Of the prior; see `mixture_model`.
         seed: Of chains and batches.
 
     References:
@@ -69,7 +74,9 @@ def fit_to_draws(
         KL(p||q), arXiv 2003.10374.
     """
     start = guide_draws(guide, signals, None, seed)
-    found = exact_draws(linear[None], precision[None], start[None], seed=seed)
+    found = exact_draws(
+        linear[None], precision[None], start[None], concentrations=concentrations, seed=seed
+    )
     log_w, scale = found.weights[0].clamp(min=SMALLEST).log(), found.scale[0]
     free = [p for name, p in guide.named_parameters() if name.rpartition(".")[2] in FREE]
     with isolated(seed):

@@ -11,7 +11,7 @@ from pyro.nn import PyroModule
 from torch import Tensor, nn
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.prior import SparseDirichlet
+from bydore_pyro.core.prior import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.core.prior_net import PriorNetwork
 
 __all__ = ["MixtureGuide", "mixture_model"]
@@ -26,6 +26,7 @@ def mixture_model(
     linear: Tensor,
     kl_weight: float = 1.0,
     precision: Tensor | None = None,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
 ) -> Tensor:
     """The Pyro model: a prior on the simplex and the evidence of the validation set.
 
@@ -51,6 +52,7 @@ def mixture_model(
         kl_weight: The temperature ``lam > 0``, in the unit of `linear`: the weight of the KL term
             when the objective is stated in that unit. 1 for an evidence in nats.
         precision: ``Lambda (K, K)``, symmetric and positive semi-definite, in the unit of `linear`.
+        concentrations: Of the prior beside a `precision`; see `SparseDirichlet`.
 
     Returns:
         The weights ``(K,)``, at the sample site "weights"; the scale, where there is one, is at the
@@ -59,8 +61,9 @@ def mixture_model(
     Raises:
         ValueError: When `precision` is not ``(K, K)``.
     """
-    flat = precision is None
-    prior = Dirichlet(torch.ones_like(linear)) if flat else SparseDirichlet.like(linear)
+    prior = Dirichlet(torch.ones_like(linear))
+    if precision is not None:
+        prior = SparseDirichlet.like(linear, concentrations)
     weights = pyro.sample(WEIGHTS, prior)
     if precision is None:
         pyro.factor("validation", (linear * weights).sum(-1) / kl_weight)

@@ -17,7 +17,7 @@ from torch.distributions import Dirichlet, LogNormal, kl_divergence
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.evidence import expected_evidence
 from bydore_pyro.core.guide import MixtureGuide, mixture_model
-from bydore_pyro.core.prior import SparseDirichlet
+from bydore_pyro.core.prior import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]
@@ -81,6 +81,7 @@ def infer(
     precision: Tensor | None = None,
     *,
     kl_weight: float = 1.0,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
     config: InferenceConfig | None = None,
 ) -> Inference:
     """Fits a guide to `mixture_model` by SVI with `HypergradientELBO`, until the loss has settled.
@@ -99,6 +100,7 @@ def infer(
         linear: First order of the evidence ``(K,)``.
         precision: Second order ``(K, K)``; see `mixture_model`.
         kl_weight: ``lam > 0``, in the unit of `linear`.
+        concentrations: Of the prior; see `mixture_model`.
         config: Steps, and when to stop.
 
     Raises:
@@ -108,8 +110,8 @@ def infer(
     config = config or InferenceConfig()
     if not all(x.isfinite().all() for x in (linear, precision) if x is not None):
         raise ValueError("Expected finite evidence, found NaN or infinity")
-    arguments: tuple[Any, ...] = (signals, linear, kl_weight, precision)
-    arguments = arguments[: 3 if precision is None else 4]
+    arguments: tuple[Any, ...] = (signals, linear, kl_weight, precision, concentrations)
+    arguments = arguments[: 3 if precision is None else 5]
     draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
     with isolated(config.seed):
         fresh = _start(guide, arguments, config)
@@ -205,6 +207,7 @@ def _dirichlet_fit(
     linear: Tensor,
     kl_weight: float,
     precision: Tensor | None = None,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the Dirichlet's concentrations ``(K,)`` and the scale's two parameters, in float64.
 
@@ -214,9 +217,9 @@ def _dirichlet_fit(
     precision = None if precision is None else precision.detach().double()
     log_alpha = torch.zeros_like(linear, requires_grad=True)
     loc, log_deviation = (linear.new_tensor(x, requires_grad=True) for x in (0.0, math.log(0.1)))
-    prior = (
-        Dirichlet(torch.ones_like(linear)) if precision is None else SparseDirichlet.like(linear)
-    )
+    prior = Dirichlet(torch.ones_like(linear))
+    if precision is not None:
+        prior = SparseDirichlet.like(linear, concentrations)
     scale_prior = LogNormal(torch.zeros_like(loc), torch.ones_like(loc))
     first, last = DIRICHLET_RATES
     adam = torch.optim.Adam([log_alpha, loc, log_deviation], first)

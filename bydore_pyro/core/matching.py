@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.prior import CONCENTRATIONS, UNCOVERED
 from bydore_pyro.core.quadratic import least
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "scatter_of_means",
 ]
 
+COVERED = 0.25  # share of a target that may stay unexplained where it is made of the domains
 RIDGE = 3.0  # of the metric, in means of the eigenvalues
 
 
@@ -235,6 +237,14 @@ class Matching:
     def unexplained(self) -> float:
         """Share of the target's gradient that no mixture of the domains explains, in [0, 1]."""
         return self.unexplained_by(self.optimum)
+
+    @property
+    def concentrations(self) -> tuple[float, ...]:
+        """Of the prior of the weights: without the sparsest where the domains cover little.
+
+        That few domains have a share is what one believes of a target that is made of them.
+        """
+        return CONCENTRATIONS if self.unexplained < COVERED else UNCOVERED
 
     @property
     def scale(self) -> float:

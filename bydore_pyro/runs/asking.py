@@ -230,7 +230,11 @@ def _answer(name: str, found: Matching, domains: Domains, config: AskConfig) -> 
     generator = torch.Generator().manual_seed(0)
     flat = torch._sample_dirichlet(torch.ones(CHAINS, size).double(), generator)
     begun = max(found.scale, END) * ((1 - APART) * found.weights + APART * flat) + END
-    drawn = exact_draws(found.linear[None], found.precision[None], begun[None], draws=DRAWS)
+    drawn = exact_draws(
+        *(found.linear[None], found.precision[None], begun[None]),
+        concentrations=found.concentrations,
+        draws=DRAWS,
+    )
     w, s = drawn.weights[0], drawn.scale[0]
     posterior = inference_data(
         {"w": w.numpy().reshape(4, -1, size), "s": s.numpy().reshape(4, -1)},

@@ -108,11 +108,12 @@ class MatchingPosterior:
         """Fits the guide, from where it is or from a Dirichlet's fit; at last to exact draws."""
         signals = signals.double()
         evidence = (signals, matching.linear, matching.precision)
+        prior = matching.concentrations
         if last:
-            done = infer_at_last(self.guide, *evidence, config=self.config)
+            done = infer_at_last(self.guide, *evidence, concentrations=prior, config=self.config)
         else:
             config = dataclasses.replace(self.config, decays=0)
-            done = infer(self.guide, *evidence, config=config)
+            done = infer(self.guide, *evidence, concentrations=prior, config=config)
         with torch.no_grad():
             q: GammaDirichlet = self.guide.posterior(signals)
             mean = q.mean

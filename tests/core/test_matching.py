@@ -21,6 +21,7 @@ from bydore_pyro.core.matching import (
     measured_round,
     scatter_of_means,
 )
+from bydore_pyro.core.prior import CONCENTRATIONS, UNCOVERED
 
 SIZE = 24
 SHARES = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
@@ -313,3 +314,16 @@ def test_a_domain_of_one_sequence_gets_rather_too_little() -> None:
     weights = torch.stack([one.weights for one in found])
     assert weights.isfinite().all()
     assert 0.02 < float(weights.mean(0)[2]) < 0.2
+
+
+def test_the_prior_of_a_target_that_is_not_made_of_the_domains_is_less_sparse() -> None:
+    eye = torch.eye(2, dtype=torch.float64)
+    for explained, expected in ((0.8, CONCENTRATIONS), (0.7, UNCOVERED)):
+        optimum = torch.tensor([explained**0.5, 0.0], dtype=torch.float64)
+        found = Matching(
+            gram=eye, cross=optimum, covariance=eye, covariance_by_sequence=eye, linear=optimum,
+            precision=eye, optimum=optimum, target=1.0,
+        )  # fmt: skip
+        assert found.unexplained == pytest.approx(1 - explained)
+        assert found.concentrations == expected
+    assert set(UNCOVERED) < set(CONCENTRATIONS)
