@@ -204,7 +204,8 @@ def keep_run(run: Path, folder: RunFolder) -> None:
     import xarray
 
     posterior = import_arviz().from_netcdf(run / "posterior.nc")
-    draws = posterior["posterior"][["w"]].isel(draw=slice(DRAWS)).astype("float32")
+    kinds = [name for name in ("w", "composition") if name in posterior["posterior"]]
+    draws = posterior["posterior"][kinds].isel(draw=slice(DRAWS)).astype("float32")
     kept = import_arviz().InferenceData(posterior=draws)
     folder.write_posterior("posterior.nc", kept)
     with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:

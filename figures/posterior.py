@@ -46,12 +46,13 @@ def draw(run: Path) -> Any:
     left.set_ylabel("weight (share of training tokens)")
     panel(left, "a", "E[w] under the guide, one standard deviation")
 
-    draws = posterior["posterior"]["w"]
+    name = "composition" if "composition" in posterior["posterior"] else "w"
+    draws = posterior["posterior"][name]
     found = Mixture.from_json(run / "mixture.json").as_dict()
     weight = np.array([found[name] for name in names])
     median = draws.median(("chain", "draw")).values
     quarters = draws.quantile((0.25, 0.75), ("chain", "draw")).values
-    interval = hdi(posterior, "w", HDI_PROBABILITY).values
+    interval = hdi(posterior, name, HDI_PROBABILITY).values
     order = np.argsort(weight)
     for row, place in enumerate(order):
         colour = lines[names[place]]["color"]

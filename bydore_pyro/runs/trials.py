@@ -204,7 +204,8 @@ def for_run(
     """Returns draws of the mixture to train on, out of draws of what the target is made of.
 
     Each is of a step whose length is drawn too, by the trials' probabilities. Where none has to be
-    changed they are the same; otherwise they are a thousand at most.
+    changed they are the same; otherwise they are a thousand at most, beside the `length` of each
+    and the `composition` that it came from.
 
     Args:
         posterior: Draws of a search.
@@ -230,6 +231,7 @@ def for_run(
         if own.any():
             weights[own] = run_mixture(matching, weights[own], scale[own], length, effective)
     found = posterior.copy()
+    found["posterior"]["composition"] = found["posterior"]["w"]
     shape = found["posterior"]["w"].shape
     found["posterior"]["w"] = found["posterior"]["w"].copy(data=weights.numpy().reshape(shape))
     found["posterior"]["length"] = (("chain", "draw"), lengths[chosen].reshape(shape[:2]))

@@ -135,6 +135,7 @@ def test_each_draw_takes_its_length_by_chance_and_else_stays() -> None:
         matched(), torch.from_numpy(draws[:, :250][~first]), torch.ones(int((~first).sum())), 0.5
     )
     np.testing.assert_allclose(pushed[~first], expected, atol=1e-12)
+    np.testing.assert_array_equal(found["posterior"]["composition"], draws[:, :250])
 
 
 def test_a_plain_problem_is_the_searchs_and_measurements_belong_to_its_text(
