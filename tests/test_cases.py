@@ -41,6 +41,7 @@ RUN_FILES = {
 def check_run(folder: Path, seed: int) -> None:
     beside = {"verification.json", *(f"fresh-{seed}.json" for seed in range(3))}
     beside |= {"linear", "side_by_side.md"}  # of a case: the paper's Algorithm 1
+    beside |= {"trials", "measured-1", "measured-2"}
     assert {p.name for p in folder.iterdir()} - beside == {*RUN_FILES, "rounds.nc"}
     mixture = Mixture.from_json(folder / "mixture.json")
     metrics = json.loads((folder / "metrics.json").read_text())
@@ -51,7 +52,8 @@ def check_run(folder: Path, seed: int) -> None:
     search = SearchConfig(**config["search"])
     assert metrics["steps"] == search.trained_steps
     parts = metrics["search"]["parts"]
-    assert {"gradients", "train", "matching", "check", "guide"} == set(parts)
+    trials = {"trial_train", "trial_evaluate"}
+    assert {"gradients", "train", "matching", "check", "guide"} == set(parts) - trials
     batch_tokens = search.batch_sequences * config["run"]["sequence_length"]
     assert parts["train"]["tokens"] == metrics["steps"] * batch_tokens
     if folder.name == "run":  # a case

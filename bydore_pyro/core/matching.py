@@ -11,7 +11,7 @@ optimum. Its precision is measured: with ``B`` the covariance over documents of 
 ``c - A u``, the evidence is Gaussian in ``u`` with precision ``A B^-1 A`` (the sandwich of the
 generalised method of moments).
 
-Arrays in, arrays out: no language model and no Pyro here.
+Arrays in, arrays out: no language model here.
 
 References:
     Killamsetty et al., GRAD-MATCH, arXiv 2103.00123, for single examples;
@@ -42,7 +42,7 @@ __all__ = [
     "scatter_of_means",
 ]
 
-COVERED = 0.25  # share of a target that may stay unexplained where it is made of the domains
+COVERED = 0.25  # share that may stay unexplained of a target that is made of the domains
 RIDGE = 3.0  # of the metric, in means of the eigenvalues
 
 
@@ -222,16 +222,13 @@ class Matching:
     def residual(self) -> Tensor:
         """What the target pulls at the domains beyond the optimum and beyond noise ``(K,)``.
 
-        ``r = kappa (c - A u)``, in the unit of `cross`, with ``kappa = max(0, 1 - K / chi^2)`` and
+        ``r = max(0, 1 - K / chi^2) (c - A u)``, in the unit of `cross`, with
         ``chi^2 = (c - A u)' B^-1 (c - A u)``: 0 where a mixture of the domains explains the target.
-
-        References:
-            James and Stein (1961), Estimation with quadratic loss, Berkeley Symposium 4; Baranchik
-            (1964) for the positive part.
+        The factor is James and Stein's (1961, Berkeley Symposium 4).
         """
         left = self.cross - self.gram @ self.optimum
-        size = float(left @ torch.linalg.solve(self.covariance, left))
-        return max(0.0, 1 - len(left) / size) * left if size > 0 else 0 * left
+        size = max(float(left @ torch.linalg.solve(self.covariance, left)), 1e-300)
+        return max(0.0, 1 - len(left) / size) * left
 
     @property
     def unexplained(self) -> float:
@@ -240,10 +237,7 @@ class Matching:
 
     @property
     def concentrations(self) -> tuple[float, ...]:
-        """Of the prior of the weights: without the sparsest where the domains cover little.
-
-        That few domains have a share is what one believes of a target that is made of them.
-        """
+        """Of the prior, no unit; without the sparsest where no mixture is like the target."""
         return CONCENTRATIONS if self.unexplained < COVERED else UNCOVERED
 
     @property
