@@ -46,8 +46,9 @@ class AskOptions:
 
 @one_line_errors("bydore ask")
 def ask_command(arguments: Sequence[str]) -> None:
-    """Answers from what a search has measured: other targets, fewer domains, a mixture judged.
-    RUN is the folder of a search by matching. Only the targets' own gradients are computed."""
+    """Answers other questions from what a search has measured. These are other targets, fewer
+    domains, or how good a mixture is. RUN is the folder of a search by matching. Only the targets'
+    own gradients are computed."""
     given = list(arguments)
     if not asks_for_help(given) and (not given or given[0].startswith("-")):
         raise ValueError(f"Expected RUN and a question, found {' '.join(given) or 'nothing'}")

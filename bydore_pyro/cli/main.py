@@ -15,7 +15,7 @@ COMMANDS = {
     "prepare": "Turns domains of text into a token store",
     "repetition": "Measures how fast repeated text loses its value for a proxy",
     "search": "Finds the domain weights that suit a validation set, and writes a run folder",
-    "ask": "Answers from what a search has measured: other targets, fewer domains, a mixture judged",
+    "ask": "Answers other questions from what a search has measured",
     "fit": "Finds a mixture by any method, within a budget of FLOPs",
     "report": "Prints the results of runs and writes an HTML page",
     "export": "Writes a mixture in a trainer's format",
