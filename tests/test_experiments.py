@@ -159,10 +159,9 @@ def test_calibration_in_smoke_size(
     for cell in results["cells"]:
         at = [cell["coverage"][str(level)]["published"] for level in results["levels"]]
         assert 0 <= at[0] <= at[-1] <= 1, "a wider interval holds more"
-        assert at[-1] >= cell["coverage"]["0.94"]["unstretched"]
         assert cell["targets"] == 3
         assert cell["moments"] > 0
-        for other in ("sparse_prior", "whole_step"):
+        for other in ("flat_prior",):
             assert (other in cell) == (cell["counting"] == "by document")
             if other in cell:
                 held = [one["published"] for one in cell[other]["coverage"].values()]

@@ -305,4 +305,4 @@ def test_text_that_was_read_over_and_over_gains_no_weight() -> None:
         float(state.sketch(batch, "gradients")[0].mean(0).norm())
         for batch in (domains.train_batch({"a": 48}), fresh)
     ]
-    assert lengths[0] < 0.9 * lengths[1], "what was read is known by heart"
+    assert lengths[0] < 0.95 * lengths[1], "what was read is known by heart"
