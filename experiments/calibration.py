@@ -265,7 +265,7 @@ def by_guide(options: Options, targets: Sequence[Target], count: int) -> dict[st
         size = len(target.shares)
         learner = MatchingPosterior(size, options.network, options.run.seed)
         signals = torch.ones(size, dtype=torch.float64)
-        learner.learn(signals, found, last=True)
+        learner.learn(signals, found)
         start = guide_draws(learner.guide, signals, 4 * CHAINS, options.run.seed)
         drawn = exact_draws(found.linear[None], found.precision[None], start[None], draws=DRAWS)
         guides, exact = drawn.weights, posteriors_of([found])[0]

@@ -21,12 +21,12 @@ TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)
 
 
 def draw(run: Path) -> Any:
-    """Draws the path of the mean, one standard deviation about it, and the result's intervals."""
+    """Draws the path of the weights over the steps, and the result's intervals."""
     import matplotlib.pyplot as plt
 
     try:
         with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
-            path, deviation = trajectory["mean"].values, trajectory["standard_deviation"].values
+            path, deviation = trajectory["mean"].values, trajectory.get("standard_deviation")
             names = [str(name) for name in trajectory["domain"].values]
         posterior = import_arviz().from_netcdf(run / "posterior.nc")
     except OSError as error:
@@ -35,8 +35,9 @@ def draw(run: Path) -> Any:
         1, 2, figsize=(PAGE, 3.1), layout="constrained", width_ratios=(1.25, 1)
     )
     lines = domain_lines(names)
-    for place in np.argsort(path[-1])[-BANDS:]:
-        low, high = path[:, place] - deviation[:, place], path[:, place] + deviation[:, place]
+    for place in np.argsort(path[-1])[-BANDS:] if deviation is not None else ():
+        spread = deviation.values[:, place]
+        low, high = path[:, place] - spread, path[:, place] + spread
         left.fill_between(
             np.arange(len(path)), np.maximum(low, 0), np.minimum(high, 1),
             color=lines[names[place]]["color"], alpha=0.15, linewidth=0,
@@ -44,7 +45,8 @@ def draw(run: Path) -> Any:
     left.set_ylim(0, 1)
     draw_weights(left, path, names)
     left.set_ylabel("weight (share of training tokens)")
-    panel(left, "a", "E[w] under the guide, one standard deviation")
+    told = "most likely weights by the rounds so far"
+    panel(left, "a", told if deviation is None else "E[w] under the guide, one standard deviation")
 
     name = "composition" if "composition" in posterior["posterior"] else "w"
     draws = posterior["posterior"][name]

@@ -190,8 +190,6 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
                 "scale": 1.06,
                 "weights": dict(zip(names, weights.tolist(), strict=True)),
                 "alone": dict(zip(names, alone.tolist(), strict=True)),
-                "inference_steps": 350,
-                "settled": True,
             }
         )
     check = {
@@ -205,6 +203,7 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
         "by_document_over_by_sequence": 1.63,
         "jitter_between_rounds": 0.07,
         "rounds": rounds,
+        "inference": {"steps": 350, "settled": True},
         "check": check,
         **changed,
     }

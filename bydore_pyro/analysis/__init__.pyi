@@ -2,6 +2,7 @@ from .colours import domain_colours as domain_colours
 from .diagnostics import domain_summary as domain_summary
 from .diagnostics import jitter as jitter
 from .diagnostics import mixture_of as mixture_of
+from .diagnostics import mixture_of_draws as mixture_of_draws
 from .diagnostics import posterior_of as posterior_of
 from .diagnostics import rounds_of as rounds_of
 from .diagnostics import search_guide_fit as search_guide_fit

@@ -23,7 +23,6 @@ from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search import (
     BayesianLearner,
     LinearSearch,
-    MatchingPosterior,
     MatchingSearch,
     SearchState,
     StepRecord,
@@ -41,6 +40,7 @@ __all__ = [
     "guide_fit",
     "jitter",
     "mixture_of",
+    "mixture_of_draws",
     "outweighs",
     "posterior_of",
     "rounds_of",
@@ -101,10 +101,10 @@ def posterior_of(
         DataError: When the search has no step, or did not learn a posterior.
     """
     window = _window(state)
-    if state.config.learner != "bayesian":
-        raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     if isinstance(state, MatchingSearch):
         return _matching_posterior(state, chains, draws, seed)
+    if state.config.learner != "bayesian":
+        raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     rng = np.random.default_rng(seed)
     steps = rng.integers(len(window), size=chains * draws)
     concentration = torch.from_numpy(np.stack([window[t].concentration for t in steps]))
@@ -126,11 +126,10 @@ def posterior_of(
 def _matching_posterior(
     state: MatchingSearch, chains: int, draws: int, seed: int
 ) -> arviz.InferenceData:
-    learner = state.learner
-    if not isinstance(learner, MatchingPosterior) or state.signals is None:
-        raise DataError("Expected a search with at least one measured round, found none")
+    if state.inference is None or state.signals is None:
+        raise DataError("Expected a search that has measured its last round, found one before it")
     found, size = state.matching, state.domains.num_domains
-    guide = learner.guide
+    guide = state.learner.guide
     prior = found.concentrations
     arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision, prior)
     shape = (chains, draws, size)
@@ -178,28 +177,52 @@ def mixture_of(
 
     Without a posterior (the ablation's learners have none) it is the mean alone.
     """
+    if isinstance(state, MatchingSearch) and posterior is not None:
+        return mixture_of_draws(posterior, tokenizer=tokenizer, data_sha256=data_sha256)
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
-    weights = mean / mean.sum()
     spread: dict[str, Any] = {}
     if posterior is not None:
-        samples = posterior["posterior"]["w"]
         interval = hdi(posterior, "w", HDI_PROBABILITY).values
-        if isinstance(state, MatchingSearch):
-            draws = samples.values.reshape(-1, len(interval))
-            weights = central_weights(torch.from_numpy(draws)).numpy()
-            interval = to_the_bounds(interval, draws)
-        spread = {
-            "standard_deviation": tuple(samples.std(("chain", "draw")).values.tolist()),
-            "hdi": tuple((low, high) for low, high in interval.tolist()),
-            "hdi_probability": HDI_PROBABILITY,
-        }
+        spread = _spread(posterior, interval)
     return Mixture(
         names=state.domains.names,
-        weights=tuple(weights.tolist()),
+        weights=tuple((mean / mean.sum()).tolist()),
         tokenizer=tokenizer,
         data_sha256=data_sha256,
         **spread,
     )
+
+
+def mixture_of_draws(
+    posterior: arviz.InferenceData, *, tokenizer: str, data_sha256: str
+) -> Mixture:
+    """Returns the weights at the centre of draws (`bydore_pyro.core.central_weights`), with their
+    spread and HDI, which begins with 0 or ends with 1 where it ends with the outermost draw.
+
+    Args:
+        posterior: Draws ``w`` (chain, draw, domain).
+        tokenizer: Hash of the tokenizer that counts the shares.
+        data_sha256: Hash of the text.
+    """
+    samples = posterior["posterior"]["w"]
+    draws = samples.values.reshape(-1, samples.shape[-1])
+    interval = to_the_bounds(hdi(posterior, "w", HDI_PROBABILITY).values, draws)
+    return Mixture(
+        names=tuple(str(name) for name in samples["domain"].values),
+        weights=tuple(central_weights(torch.from_numpy(draws)).tolist()),
+        tokenizer=tokenizer,
+        data_sha256=data_sha256,
+        **_spread(posterior, interval),
+    )
+
+
+def _spread(posterior: arviz.InferenceData, interval: np.ndarray) -> dict[str, Any]:
+    deviation = posterior["posterior"]["w"].std(("chain", "draw"))
+    return {
+        "standard_deviation": tuple(deviation.values.tolist()),
+        "hdi": tuple((low, high) for low, high in interval.tolist()),
+        "hdi_probability": HDI_PROBABILITY,
+    }
 
 
 def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -227,7 +250,7 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
     records = state.records
     by_domain, by_step = BY_DOMAIN, BY_STEP
     if isinstance(state, MatchingSearch):
-        by_domain = tuple(name for name in BY_DOMAIN if name != "g")
+        by_domain = ("weights", "mean", "losses")
         by_step = ("train_loss", "validation_loss")
     columns: dict[str, tuple[Sequence[str], np.ndarray, dict[str, str]]] = {}
     for name in by_domain:
@@ -255,10 +278,8 @@ def rounds_of(state: MatchingSearch) -> xarray.Dataset:
     columns: dict[str, Any] = {}
     for name in ("sequences", "losses", "alone", "weights"):
         columns[name] = (("round", "domain"), np.stack([getattr(one, name) for one in rounds]))
-    numbers = ("step", "validation_loss", "scale", "unexplained", "inference_loss")
-    for name in (*numbers, "inference_steps"):
+    for name in ("step", "validation_loss", "scale", "unexplained"):
         columns[name] = (("round",), np.array([getattr(one, name) for one in rounds]))
-    columns["settled"] = (("round",), np.array([int(one.settled) for one in rounds]))
     traces = [float(one.gram.diagonal().clamp(min=0).sum()) for one in state.measured]
     both = zip(state.measured, traces, strict=True)
     grams, crosses = zip(*((one.gram / t, one.cross / t) for one, t in both), strict=True)

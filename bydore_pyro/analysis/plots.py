@@ -121,8 +121,8 @@ def plot_trajectory(
     Args:
         trajectory: Of `bydore_pyro.analysis.diagnostics.trajectory_of`.
         average_from: First step of the average that the search returns; marked where given.
-        rounds: Of a search by matching, the steps after which it measured. Weights stay between
-            them, and a point marks each.
+        rounds: Of a search by matching, the steps after which it measured. The most likely weights
+            by the rounds so far stay between them, and a point marks each.
     """
     import matplotlib.pyplot as plt
 
@@ -133,10 +133,9 @@ def plot_trajectory(
         tail = trajectory["mean"].values[-1]
     figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
     steps = trajectory["step"].values
-    known = slice(rounds[0] if rounds else 0, None)  # before the first round all bands are alike
+    spread = trajectory.get("standard_deviation")  # none by matching
     for index in np.argsort(-tail):
         mean = trajectory["mean"].values[:, index]
-        deviation = trajectory["standard_deviation"].values[:, index]
         colour = colours[names[index]]
         axes.plot(
             steps,
@@ -146,13 +145,11 @@ def plot_trajectory(
             label=f"{plain(names[index])} {tail[index]:.3f}",
             drawstyle="steps-post" if rounds else "default",
         )
-        low, high = np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1)
-        axes.fill_between(
-            steps[known], low[known], high[known], step="post" if rounds else None,
-            color=colour, alpha=0.1, linewidth=0,
-        )  # fmt: skip
+        if spread is not None:
+            deviation = spread.values[:, index]
+            low, high = np.maximum(mean - deviation, 0), np.minimum(mean + deviation, 1)
+            axes.fill_between(steps, low, high, color=colour, alpha=0.1, linewidth=0)
         for place in rounds or ():
-            axes.plot([steps[place]] * 2, [low[place], high[place]], color=colour, linewidth=1)
             axes.plot(steps[place], mean[place], "o", color=colour, markersize=4)
     marks = [(steps[place], f"round {i}") for i, place in enumerate(rounds or (), start=1)]
     if average_from is not None and not rounds and len(steps):
@@ -168,8 +165,11 @@ def plot_trajectory(
     axes.set_ylabel("weight (share of training tokens)")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.01)
-    axes.set_title("Weights: E_q[w] and one standard deviation of q", fontsize=11)
-    title = "mean, last round" if rounds else "averaged weight"
+    told = "E_q[w] and one standard deviation of q"
+    if spread is None:
+        told = "The most likely weights by the rounds so far"
+    axes.set_title(told, fontsize=11)
+    title = "last round" if rounds else "averaged weight"
     figure.legend(loc="outside right upper", frameon=False, fontsize=9, title=title)
     return figure
 

@@ -21,8 +21,8 @@ __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 
 # What `--help` lists.
 COMMON = (
-    *("validation", "each", "objective", "drop", "mixture", "target_tokens"),
-    *("validation_sequences", "data", "out"),
+    *("validation", "each", "objective", "drop", "add", "merge", "mixture", "target_tokens"),
+    *("trials", "out"),
 )
 
 
@@ -46,9 +46,9 @@ class AskOptions:
 
 @one_line_errors("bydore ask")
 def ask_command(arguments: Sequence[str]) -> None:
-    """Answers other questions from what a search has measured. These are other targets, fewer
-    domains, or how good a mixture is. RUN is the folder of a search by matching. Only the targets'
-    own gradients are computed."""
+    """Answers other questions from what a search has measured. These are other targets, other
+    domains, or how good a mixture is. RUN is the folder of a search by matching. Only the gradients
+    of the targets, and of domains that are new, are computed."""
     given = list(arguments)
     if not asks_for_help(given) and (not given or given[0].startswith("-")):
         raise ValueError(f"Expected RUN and a question, found {' '.join(given) or 'nothing'}")
@@ -69,11 +69,11 @@ def _ask(run: Path, options: AskOptions) -> None:
     given = None if options.ask.mixture is None else mixture_from(options.ask.mixture)
     out = options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"
     folder = RunFolder(Path(out))
-    asked = ask(run, options.ask)
+    asked = ask(run, options.ask, folder.path)
     folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
     shared = None
     if len(asked.targets) > 1:
-        shared = compromise(asked.targets, options.ask.objective)
+        shared = compromise(asked, options.ask.objective)
     judged = None
     if given is not None:
         given.check(asked.domains.names, asked.domains.corpus.tokenizer_sha256, str(given))
@@ -94,14 +94,15 @@ def _write(
 
     names, corpus = asked.domains.names, asked.domains.corpus
     mixtures: dict[str, Mixture] = {}
-    content: dict[str, Any] = {"targets": {}}
+    content: dict[str, Any] = {"measured_anew": list(asked.anew), "targets": {}}
     for one in asked.targets:
-        mixtures[one.name], content["targets"][one.name] = _of_target(asked, one, judged)
-    mixture = next(iter(mixtures.values()))
+        mixtures[one.name] = one.mixture
+        content["targets"][one.name] = _of_target(one, judged)
+    mixture = asked.targets[0].mixture
     if shared is not None:
         mixture = Mixture(
             names=names,
-            weights=tuple(shared.tolist()),
+            weights=tuple((shared @ asked.members).tolist()),
             tokenizer=corpus.tokenizer_sha256,
             data_sha256=corpus.sha256,
         )
@@ -118,45 +119,34 @@ def _write(
         folder.write_posterior("posterior.nc", asked.targets[0].posterior)
     folder.write_json("answers.json", content)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
+    if asked.anew:
+        print(f"Measured anew, because the search did not know their text: {', '.join(asked.anew)}")
     print(_told(names, columns, content))
     picture = "posterior.nc" if shared is None else "map.png"
     print(f"In {folder.path}: answers.json, mixture.json, {picture}.")
 
 
-def _of_target(
-    asked: Asked, one: TargetAnswer, judged: Sequence[float] | None
-) -> tuple[Mixture, dict[str, Any]]:
-    """Returns the mixture for a target, and its entry in `answers.json`."""
+def _of_target(one: TargetAnswer, judged: Sequence[float] | None) -> dict[str, Any]:
+    """Returns a target's entry in `answers.json`."""
     import torch
 
-    from bydore_pyro.analysis import to_the_bounds
-    from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-    from bydore_pyro.utils import hdi
-
-    names, corpus = asked.domains.names, asked.domains.corpus
+    names = one.mixture.names
     draws = one.posterior["posterior"]["w"].values.reshape(-1, len(names))
-    ends = to_the_bounds(hdi(one.posterior, "w", HDI_PROBABILITY).values, draws)
-    mixture = Mixture(
-        names=names,
-        weights=tuple(one.weights.tolist()),
-        standard_deviation=tuple(draws.std(0).tolist()),
-        hdi=tuple((low, high) for low, high in ends.tolist()),
-        hdi_probability=HDI_PROBABILITY,
-        tokenizer=corpus.tokenizer_sha256,
-        data_sha256=corpus.sha256,
-    )
-    content = {
-        "weights": mixture.as_dict(),
-        "low": dict(zip(names, ends[:, 0].tolist(), strict=True)),
-        "high": dict(zip(names, ends[:, 1].tolist(), strict=True)),
+    low, high = zip(*(one.mixture.hdi or ()), strict=True)
+    content: dict[str, Any] = {
+        "weights": one.mixture.as_dict(),
+        "low": dict(zip(names, low, strict=True)),
+        "high": dict(zip(names, high, strict=True)),
         "next_to_nothing": dict(zip(names, (draws < 0.01).mean(0).tolist(), strict=True)),
         "unexplained": one.matching.unexplained,
         "settled": one.settled,
     }
+    if one.trials is not None:
+        content["trials"] = one.trials.as_plain()
     if judged is not None:
         lost = shortfall(one, torch.tensor(judged)).tolist()
         content["mixture_leaves"] = dict(zip(("median", "low", "high"), lost, strict=True))
-    return mixture, content
+    return content
 
 
 def _told(names: Sequence[str], columns: dict[str, list[float]], content: dict[str, Any]) -> str:

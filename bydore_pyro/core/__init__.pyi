@@ -14,6 +14,7 @@ from .hypergradient import step_size as step_size
 from .importance import GuideFit as GuideFit
 from .importance import corrected_draws as corrected_draws
 from .importance import guide_fit as guide_fit
+from .inference import Inference as Inference
 from .inference import InferenceConfig as InferenceConfig
 from .inference import has_settled as has_settled
 from .inference import infer as infer
@@ -29,6 +30,8 @@ from .metropolis import MOST_EXACT as MOST_EXACT
 from .metropolis import exact_draws as exact_draws
 from .metropolis import guide_draws as guide_draws
 from .point import central_weights as central_weights
+from .pooled import members_of as members_of
+from .pooled import pooled as pooled
 from .prior import CONCENTRATIONS as CONCENTRATIONS
 from .prior import SparseDirichlet as SparseDirichlet
 from .prior_net import FreeConcentrations as FreeConcentrations

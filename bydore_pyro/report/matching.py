@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bydore_pyro.mixture import total_variation
-from bydore_pyro.report.run_files import Round
+from bydore_pyro.report.run_files import Inferred, Round
 from bydore_pyro.report.run_record import RunRecord
 from bydore_pyro.report.table import Table
 from bydore_pyro.report.thresholds import CHECKED, COVERED, FITS, ROUNDS_AGREE, Verdict
@@ -45,12 +45,8 @@ def judge_rounds(record: RunRecord) -> Verdict | None:
     rounds = record.metrics.matching.rounds
     if not rounds:
         return None
-    late = ", ".join(str(place) for place, one in enumerate(rounds, start=1) if not one.settled)
-    inferred = (
-        f"Inference ran out of steps in round{'s' if ',' in late else ''} {late}."
-        if late
-        else "Inference settled in every round."
-    )
+    inference = record.metrics.matching.inference
+    inferred = f"Inference {_ended(inference)}."
     apart = total_variation(rounds[-1].alone, rounds[-1].weights)
     told = (
         f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
@@ -60,11 +56,16 @@ def judge_rounds(record: RunRecord) -> Verdict | None:
     if len(rounds) == 1:
         told = "There was only one round: nothing to compare."
     told = f"{told} {inferred}"
-    if not rounds[-1].settled:
+    if not inference.settled:
         return ROUNDS_AGREE.judge(apart, told, level="bad", answer="No, inference ran out of steps")
     if len(rounds) == 1:
         return ROUNDS_AGREE.judge(apart, told, level="unknown", answer="One round cannot tell")
     return ROUNDS_AGREE.judge(apart, told)
+
+
+def _ended(inference: Inferred) -> str:
+    steps = number(inference.steps, 0)
+    return f"settled after {steps} steps" if inference.settled else f"ran out of {steps} steps"
 
 
 def judge_check(record: RunRecord) -> Verdict | None:
@@ -149,8 +150,7 @@ def round_tables(rounds: Sequence[Round]) -> list[Table]:
         caption="The largest weights, by the evidence of each round alone and of all rounds so far",
     )
     figures = Table(
-        header=("round", "after step", "sequences", "validation loss", "unexplained", "scale",
-                "inference"),
+        header=("round", "after step", "sequences", "validation loss", "unexplained", "scale"),
         rows=[
             (
                 str(place),
@@ -159,8 +159,6 @@ def round_tables(rounds: Sequence[Round]) -> list[Table]:
                 number(one.validation_loss),
                 percent(one.unexplained),
                 number(one.scale, 2),
-                f"{'settled' if one.settled else 'not settled'} after "
-                f"{number(one.inference_steps, 0)} steps",
             )
             for place, one in enumerate(rounds, start=1)
         ],

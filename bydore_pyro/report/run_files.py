@@ -46,7 +46,13 @@ class Round:
     scale: float | None
     weights: Mapping[str, float]
     alone: Mapping[str, float]
-    inference_steps: float | None
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """How inference by SVI ended."""
+
+    steps: float | None
     settled: bool
 
 
@@ -66,6 +72,7 @@ class Matching:
     scale: float | None
     by_document_over_by_sequence: float | None
     rounds: tuple[Round, ...]
+    inference: Inferred
     check: Check
 
 

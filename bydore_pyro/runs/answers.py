@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bydore_pyro.analysis import mixture_of, posterior_of
-from bydore_pyro.core import run_mixture
 from bydore_pyro.mixture import PROXY_CONSTANT, Mixture
 from bydore_pyro.runs.inputs import largest_weights
 from bydore_pyro.runs.options import Options
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     import arviz
 
 __all__ = ["Answer", "answers_of", "fit_of", "length_metrics"]
-
-SMALLEST_SCALE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -49,11 +46,11 @@ def answers_of(
         constant = options.run.repetition_constant
         runs = [run_of_length(state.domains, n, constant) for n in options.run.target_tokens]
     trials, posterior = None, None
-    if state.config.learner == "bayesian":
+    if isinstance(state, MatchingSearch) or state.config.learner == "bayesian":
         with state.proxy.cost.part("guide"):
             posterior = posterior_of(state)
         if plan is not None and isinstance(state, MatchingSearch):
-            trials = plan.tried(state, posterior, runs[0])
+            trials = plan.tried(state.matching, posterior, runs[0], state.proxy.cost)
     return [_answer(state, options, posterior, run, trials) for run in runs], trials
 
 
@@ -72,10 +69,6 @@ def _answer(
         state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
     )
     weights = torch.tensor(mixture.weights, dtype=torch.float64)
-    if posterior is None and run is not None and isinstance(state, MatchingSearch):
-        scale = torch.tensor([state.matching.scale]).clamp(min=SMALLEST_SCALE)
-        weights = run_mixture(state.matching, weights[None], scale, 1.0, run.effective)[0]
-        mixture = dataclasses.replace(mixture, weights=tuple(weights.tolist()))
     notes = [_note(run)] if run is not None and run.repeats(weights) else []
     notes += [] if trials is None else [trials.note()]
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from bydore_pyro.data import (
     CorpusConfig,
     Domains,
     TokenStore,
+    check_needed,
     is_store,
+    joined_stores,
     load_tokens,
+    open_store,
     with_validation_file,
 )
 from bydore_pyro.mixture import Mixture
@@ -24,6 +28,7 @@ from bydore_pyro.utils import DataError, device_named, progress_bar, require, te
 __all__ = [
     "belongs_of",
     "domains_of",
+    "hashes_of",
     "language_model",
     "largest_weights",
     "load_corpus",
@@ -34,8 +39,12 @@ __all__ = [
 ]
 
 
-def load_domains(options: Options) -> Domains:
+def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     """Checks everything that can be checked before anything long starts, and loads the data.
+
+    Args:
+        options: Of the run.
+        added: Token stores whose domains are trained on too, in place of those of the same name.
 
     Raises:
         DataError: When data, domains, validation set or proxy are not what the run needs, or a
@@ -47,7 +56,16 @@ def load_domains(options: Options) -> Domains:
         if not path.exists():
             raise DataError(f"Expected a file of rows for --validation, found none: {path}")
     validation = [name for name in options.run.validation_shares() if name not in files]
-    corpus = load_corpus(options, (*validation, *(options.run.domains or ())))
+    needed = (*validation, *(options.run.domains or ()))
+    corpus = load_corpus(options, () if added else needed)
+    for path in map(Path, added):
+        store = open_store(path)
+        corpus = joined_stores(corpus, store)
+        if options.run.domains is not None:
+            names = list(dict.fromkeys([*options.run.domains, *store.names]))
+            own = dataclasses.replace(options.run, domains=names)
+            options = dataclasses.replace(options, run=own)
+    check_needed(needed, corpus.names)
     for path in files.values():
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
@@ -132,13 +150,17 @@ def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int
     )
 
 
+def hashes_of(domains: Domains) -> dict[str, str]:
+    """Returns the hash of each domain's training text: equal hashes, equal measurements."""
+    entries = domains.corpus.index["domains"]
+    return {name: entries[name]["train"]["sha256"] for name in domains.names}
+
+
 def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
     """Returns what the measurements of a search belong to, beside its folder."""
     return {
         "tokenizer": domains.corpus.tokenizer_sha256,
-        "domains": {
-            name: domains.corpus.index["domains"][name]["train"]["sha256"] for name in domains.names
-        },
+        "domains": hashes_of(domains),
         "proxy": options.run.proxy,
         "sequence_length": options.run.sequence_length,
         "sketch_size": options.search.sketch_size,

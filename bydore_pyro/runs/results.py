@@ -280,12 +280,15 @@ def _rounds(state: MatchingSearch) -> dict[str, Any]:
                 "scale": one.scale,
                 "weights": by_name(one.weights),
                 "alone": by_name(one.alone),
-                "inference_steps": one.inference_steps,
-                "settled": one.settled,
             }
             for one in rounds
         ],
     }
+    if state.inference is not None:
+        metrics["inference"] = {
+            "steps": state.inference.steps,
+            "settled": state.inference.settled,
+        }
     if state.check is not None:
         failing = [name for name, bad in zip(names, state.check.failing, strict=True) if bad]
         metrics["check"] = {

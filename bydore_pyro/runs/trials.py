@@ -24,7 +24,7 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.inputs import language_model, largest_weights
 from bydore_pyro.runs.options import Options
-from bydore_pyro.search import MatchingSearch, RunLength
+from bydore_pyro.search import RunLength
 from bydore_pyro.utils import DataError, tell
 
 if TYPE_CHECKING:
@@ -109,14 +109,19 @@ class TrialPlan:
     steps: int
 
     def tried(
-        self, state: MatchingSearch, posterior: arviz.InferenceData, run: RunLength | None
+        self,
+        matching: Matching,
+        posterior: arviz.InferenceData,
+        run: RunLength | None,
+        cost: Cost,
     ) -> Trials:
-        """Trains the proxies, and charges the search's counter.
+        """Trains the proxies, and charges a counter.
 
         Args:
-            state: The search.
-            posterior: Its draws.
+            matching: The evidence.
+            posterior: Draws from its posterior.
             run: That the weights are for; None where no text is read again.
+            cost: The counter.
 
         Raises:
             Interrupted: When a signal asked for the end; those that are finished are kept.
@@ -132,14 +137,14 @@ class TrialPlan:
         while len(lengths) < self.count:
             new = list(FIRST[: self.count]) if not lengths else [next_length(lengths, losses)]
             for length in new:
-                found = run_mixture(state.matching, *centre, length, effective)[0]
+                found = run_mixture(matching, *centre, length, effective)[0]
                 mixture = problem.mixture(found.numpy().round(DIGITS))
                 mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
             rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
             done = train_mixtures(problem, rows, self.steps, "trials")
             losses += [one.target_loss(problem.target) for one in done]
             lengths += new
-        state.proxy.cost.add(problem.cost.report()["parts"], "trial_")
+        cost.add(problem.cost.report()["parts"], "trial_")
         return Trials(self.steps, tuple(lengths), tuple(mixtures), tuple(losses))
 
 

@@ -4,10 +4,11 @@ from .config import SearchConfig as SearchConfig
 from .learner import BayesianLearner as BayesianLearner
 from .linear import LinearSearch as LinearSearch
 from .matching import MatchingSearch as MatchingSearch
-from .matching_learners import MatchingPosterior as MatchingPosterior
+from .matching_posterior import MatchingPosterior as MatchingPosterior
 from .measurement import Measurement as Measurement
 from .measurement import keep_measurement as keep_measurement
 from .measurement import read_measurements as read_measurements
+from .measurement import sample_of as sample_of
 from .point_learners import exponentiated_step as exponentiated_step
 from .run_length import RunLength as RunLength
 from .run_length import run_of_length as run_of_length

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +20,7 @@ OF_LINEAR = (
     *("signal_sequences", "signal_domains", "update_every", "hypergradient"),
     *("guide_learning_rate", "network_learning_rate", "guide_learning_rate_decay"),
     *("kl_scale", "kl_weight", "kl", "moment", "epsilon_rule", "signal_average", "average_from"),
-    *("tolerance", "tolerance_window"),
+    *("tolerance", "tolerance_window", "learner"),
 )
 Learner = Literal["bayesian", "point", "exponentiated"]
 
@@ -38,10 +37,11 @@ class SearchConfig:
 
     evidence: Literal["matching", "linear"] = option(
         "matching",
-        "Evidence from which the weights are learned. 'matching' measures the gradients of all "
-        "domains in a few rounds and finds the mixture whose gradient matches that of the "
-        "validation set. 'linear' is the paper's Algorithm 1: one hypergradient per step. "
-        "Options whose help begins with 'Matching' or 'Linear' apply only to that evidence.",
+        "Evidence from which the weights are learned. 'matching' trains the proxy on equal "
+        "weights, measures the gradients of all domains in a few rounds and finds the mixture "
+        "whose gradient matches that of the validation set. 'linear' is the paper's Algorithm 1: "
+        "one hypergradient per step. Options whose help begins with 'Matching' or 'Linear' apply "
+        "only to that evidence.",
     )
     steps: int = option(
         400,
@@ -60,9 +60,8 @@ class SearchConfig:
     )
     round_sequences: int = option(
         128,
-        "Matching: average number of sequences of each domain that a round measures. It is "
-        "reduced, but not below 16, if all domains together would have more than 8,192. From "
-        "the second round on, half of the sequences are allocated by the weights.",
+        "Matching: number of sequences of each domain that a round measures. It is reduced, but "
+        "not below 16, if all domains together would have more than 8,192.",
         least=2,
     )
     sketch_size: int = option(
@@ -70,8 +69,8 @@ class SearchConfig:
     )
     inference_steps: int | None = option(
         None,
-        "Matching: maximum number of steps of inference (SVI) in a round, which stops earlier "
-        "if its loss has settled. Default: the limit of InferenceConfig.",
+        "Matching: maximum number of steps of inference (SVI), which stops earlier if its loss "
+        "has settled. Default: the limit of InferenceConfig.",
         least=1,
     )
     check_sequences: int = option(
@@ -112,7 +111,7 @@ class SearchConfig:
     )
     learner: Learner = option(
         "bayesian",
-        "What is learned: the posterior ('bayesian') or, for comparison, a point on the "
+        "Linear: what is learned, the posterior ('bayesian') or, for comparison, a point on the "
         "simplex, by the same network ('point') or by DoReMi's multiplicative update "
         "('exponentiated').",
     )
@@ -215,8 +214,8 @@ class SearchConfig:
 
     @property
     def has_trials(self) -> bool:
-        """Whether trial runs follow the search: they weigh draws of a posterior by matching."""
-        return self.trials > 0 and self.evidence == "matching" and self.learner == "bayesian"
+        """Whether trial runs follow the search."""
+        return self.trials > 0 and self.evidence == "matching"
 
     @property
     def trial_steps(self) -> int:
@@ -237,18 +236,13 @@ class SearchConfig:
         )
 
     def sequences_of_round(self, num_domains: int) -> int:
-        """Returns how many sequences a round measures of each domain, on average."""
+        """Returns how many sequences a round measures of each domain."""
         few = max(FEWEST_SEQUENCES, MOST_SEQUENCES // num_domains)
         return min(self.round_sequences, few)
 
     def measured_sequences(self, num_domains: int) -> int:
-        """Returns how many sequences of each domain a search may measure; 0 by linear evidence.
-
-        A later round gives a domain at most half of all its sequences beside its equal share of the
-        other half; the check at the end takes fresh ones.
-        """
+        """Returns how many sequences of each domain a search measures, and checks at its end; 0 by
+        linear evidence."""
         if self.evidence == "linear":
             return 0
-        each = self.sequences_of_round(num_domains)
-        largest = math.ceil(each * (num_domains + 1) / 2)
-        return each + (self.rounds - 1) * largest + self.check_sequences
+        return self.rounds * self.sequences_of_round(num_domains) + self.check_sequences

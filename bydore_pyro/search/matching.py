@@ -1,16 +1,18 @@
-"""A search by gradient matching: a few rounds of training, measuring and inference.
+"""A search by gradient matching: measure in a few rounds, then infer.
 
-1. train the proxy on the weights, uniform ones at first
-2. at fixed theta: sketches of the gradients of fresh sequences of every domain, and of the
-   validation set (`bydore_pyro.proxy.gradients`)
-3. add the round's evidence to the evidence of earlier rounds (`bydore_pyro.core.matching`)
-4. infer the posterior of the weights (`bydore_pyro.core.inference`), and train on with its mean
+1. train the proxy on equal weights
+2. in a few rounds, at fixed theta: sketches of the gradients of fresh sequences of every domain,
+   and of the validation set (`bydore_pyro.proxy.gradients`)
+3. add up the rounds' evidence (`bydore_pyro.core.matching`)
+4. infer the posterior of the weights (`bydore_pyro.core.inference`)
+
+The proxy knows nothing of the target, so what was measured of the domains serves any other target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core import (
+    Inference,
     Matching,
     MeasuredRound,
     Metric,
@@ -30,11 +33,10 @@ from bydore_pyro.core import (
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch, Proxy, schedule
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.learner import Weights
-from bydore_pyro.search.matching_learners import MatchingLearner, matching_learner
-from bydore_pyro.search.measurement import Measurement
+from bydore_pyro.search.matching_posterior import MatchingPosterior
+from bydore_pyro.search.measurement import Measurement, sample_of
 from bydore_pyro.search.residual_check import ResidualCheck, check_residual
-from bydore_pyro.search.state import SearchState, StepRecord, check_finite
+from bydore_pyro.search.state import SearchState, StepRecord
 
 __all__ = ["MatchingSearch", "RoundRecord"]
 
@@ -52,10 +54,6 @@ class RoundRecord:
         weights: The most likely weights by all evidence so far.
         scale: ``s`` there.
         unexplained: Share of the target's gradient that no mixture explains.
-        inference_loss: What inference minimised, nats (not per token): the negative ELBO, for a
-            point the negative evidence.
-        inference_steps: Of SVI.
-        settled: Whether the loss settled before these ran out.
     """
 
     step: int
@@ -66,9 +64,6 @@ class RoundRecord:
     weights: np.ndarray
     scale: float
     unexplained: float
-    inference_loss: float
-    inference_steps: int
-    settled: bool
 
 
 @dataclass(kw_only=True)
@@ -76,22 +71,21 @@ class MatchingSearch(SearchState):
     """A search whose evidence is the match of gradients.
 
     Attributes:
-        learner: Learns the weights from the evidence.
+        learner: Infers the posterior from the evidence.
         sketch: Reduces gradients.
-        seed: Of the sketches.
         measured: The rounds' inner products.
         rounds: What each found.
-        belief: The posterior's mean and spread, and what the proxy trains on.
+        inference: How the inference ended; None before.
         signals: The domains' losses of the last round ``(K,)``, nats per token.
         check: The independent check at the end, None before it and where none is asked for.
         keep: Is given each round's number and what it measured.
     """
 
-    learner: MatchingLearner
+    learner: MatchingPosterior
     sketch: GradientSketch
-    belief: Weights
     measured: list[MeasuredRound] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
+    inference: Inference | None = None
     signals: Tensor | None = None
     check: ResidualCheck | None = None
     keep: Callable[[int, Measurement], None] | None = None
@@ -111,17 +105,13 @@ class MatchingSearch(SearchState):
             ValueError: When the domains keep no sequences for measuring.
         """
         count = len(domains.measurable())
-        uniform = torch.full((count,), 1 / count, dtype=torch.float64)
-        spread = (uniform * (1 - uniform) / (count + 1)).sqrt()  # of Dirichlet(1), the prior
-        one = torch.ones_like(uniform)
         return cls(
             domains=domains,
             config=config,
             proxy=proxy,
             generator=torch.Generator().manual_seed(seed),
-            learner=matching_learner(config, count, network, seed),
+            learner=MatchingPosterior(count, network, seed, config.inference_steps),
             sketch=GradientSketch(proxy, config.sketch_size, seed),
-            belief=Weights(uniform, uniform, spread, one, one),
         )
 
     @property
@@ -147,9 +137,9 @@ class MatchingSearch(SearchState):
         """Returns what the next step depends on, beside proxy, data and records."""
         return {
             "learner": self.learner.state(),
-            "belief": asdict(self.belief),
             "measured": [vars(one) for one in self.measured],
             "rounds": [vars(one) for one in self.rounds],
+            "inference": None if self.inference is None else vars(self.inference),
             "signals": self.signals,
             "check": None if self.check is None else vars(self.check),
         }
@@ -157,51 +147,57 @@ class MatchingSearch(SearchState):
     def restore(self, running: Mapping[str, Any]) -> None:
         """Goes on from what `running` returned."""
         self.learner.restore(running["learner"])
-        self.belief = Weights(**running["belief"])
         self.measured = [MeasuredRound(**one) for one in running["measured"]]
         self.rounds = [RoundRecord(**one) for one in running["rounds"]]
+        inference, check = running["inference"], running["check"]
+        if inference is not None:
+            losses = tuple(inference["losses"])
+            self.inference = Inference(**{**inference, "losses": losses})
         self.signals = running["signals"]
-        self.check = None if running["check"] is None else ResidualCheck(**running["check"])
+        self.check = None if check is None else ResidualCheck(**check)
 
     def step(self) -> StepRecord:
-        """Trains a step; where a round is due, measures, infers, and at the end checks."""
-        config, weights = self.config, self.belief.mean
-        counts, factors = schedule(config.strategy, weights, config.batch_sequences, self.generator)
+        """Trains a step on equal weights; where a round is due, measures; at the end infers."""
+        config, size = self.config, self.domains.num_domains
+        equal = torch.full((size,), 1 / size, dtype=torch.float64)
+        counts, factors = schedule(config.strategy, equal, config.batch_sequences, self.generator)
         train_loss = self.train(counts, factors)
         number = len(self.records) + 1
         if number in config.measured_steps:
             self._round(number)
         last = self.rounds[-1] if self.rounds else None
-        nothing = np.full(len(weights), np.nan, np.float32)
-        belief = self.belief
+        nothing, none = np.full(size, np.nan, np.float32), float("nan")
+        uniform = equal.float().numpy()
         record = StepRecord(
-            weights=weights.float().numpy(),
-            mean=belief.mean.float().numpy(),
-            standard_deviation=belief.standard_deviation.float().numpy(),
-            concentration=belief.concentration.float().numpy(),
-            rate=belief.rate.float().numpy(),
+            weights=uniform,
+            mean=uniform if last is None else last.weights.astype(np.float32),
+            standard_deviation=nothing,
+            concentration=nothing,
+            rate=nothing,
             losses=nothing if last is None else last.losses,
             train_loss=train_loss,
-            validation_loss=float("nan") if last is None else last.validation_loss,
+            validation_loss=none if last is None else last.validation_loss,
             g=nothing,
-            kl_weight=float("nan"),
-            loss=float("nan"),
+            kl_weight=none,
+            loss=none,
         )
         self.records.append(record)
         return record
 
     def _round(self, step: int) -> None:
-        """Measures at the present parameters, adds the evidence and infers."""
+        """Measures at the present parameters and adds the evidence; in the last round infers."""
         domains, cost = self.domains, self.proxy.cost
-        counts = self._allocation()
+        each = self.config.sequences_of_round(domains.num_domains)
+        counts = np.minimum(each, domains.measurable())
         with cost.part("gradients"):
             samples, losses = [], []
             for name, count in zip(domains.names, counts.tolist(), strict=True):
-                sample, loss = self._sample(*domains.measure_batch(name, count), step, name)
+                batch, documents = domains.measure_batch(name, count)
+                sample, loss = sample_of(self.sketch, batch, documents, step, name)
                 samples.append(sample)
                 losses.append(loss)
-            held_out, validation_loss = self._sample(
-                domains.validation, domains.validation_documents, step, "validation"
+            held_out, validation_loss = sample_of(
+                self.sketch, domains.validation, domains.validation_documents, step, "validation"
             )
         self.signals = torch.tensor(losses)
         if self.keep is not None:
@@ -217,10 +213,6 @@ class MatchingSearch(SearchState):
             samples, held_out = [metric.of(sample) for sample in samples], metric.of(held_out)
             self.measured.append(measured_round(samples, held_out))
             found, alone = self.matching, match(self.measured[-1:])
-        with cost.part("guide"):
-            last = step == self.config.measured_steps[-1]
-            settled = self.learner.learn(self.signals, found, last=last)
-        self.belief = settled.weights
         self.rounds.append(
             RoundRecord(
                 step=step,
@@ -231,40 +223,15 @@ class MatchingSearch(SearchState):
                 weights=found.weights.numpy(),
                 scale=found.scale,
                 unexplained=found.unexplained,
-                inference_loss=settled.loss,
-                inference_steps=settled.steps,
-                settled=settled.settled,
             )
         )
-        if last and self.config.check_sequences:
+        if step != self.config.measured_steps[-1]:
+            return
+        with cost.part("guide"):
+            self.inference = self.learner.learn(self.signals, found)
+        if self.config.check_sequences:
             with cost.part("check"):
                 self.check = self._checked(samples, held_out, metric, found)
-
-    def _sample(
-        self, batch: Tensor, documents: np.ndarray, step: int, name: str
-    ) -> tuple[Sample, float]:
-        """Sketches the gradients of sequences; returns them and the sequences' mean loss."""
-        sketches, losses = self.sketch(batch, "gradients")
-        check_finite("signal", losses, step, [name] * len(losses))
-        check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
-        return Sample(sketches, torch.from_numpy(documents)), float(losses.mean())
-
-    def _allocation(self) -> np.ndarray:
-        """Returns how many sequences of each domain the next round measures ``(K,)``.
-
-        Equally many in the first. Then half of them are shared out by the weights: the error of a
-        domain's mean gradient enters the evidence times the domain's weight.
-        """
-        count, each = (
-            self.domains.num_domains,
-            self.config.sequences_of_round(self.domains.num_domains),
-        )
-        if not self.rounds:
-            wanted = np.full(count, each)
-        else:
-            shares = 0.5 / count + 0.5 * self.belief.mean.numpy()
-            wanted = np.maximum(2, np.round(shares * count * each)).astype(int)
-        return np.minimum(wanted, self.domains.measurable())
 
     def _checked(
         self, samples: list[Sample], held_out: Sample, metric: Metric, found: Matching

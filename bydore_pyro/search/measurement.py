@@ -7,17 +7,20 @@ domain's gradients in float16, and the documents that they come from. Files are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bydore_pyro.core import Sample
+from bydore_pyro.proxy import GradientSketch
+from bydore_pyro.search.state import check_finite
 from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
 
-__all__ = ["Measurement", "keep_measurement", "read_measurements"]
+__all__ = ["Measurement", "keep_measurement", "read_measurements", "sample_of"]
 
 FORMAT = "bydore_pyro.measurement/1"
 
@@ -31,12 +34,38 @@ class Measurement:
         parameters: Of the proxy, by name.
         samples: A sample of each domain, in the order of the search.
         losses: Of the domains ``(K,)``, nats per token.
+        hashes: Of the domains' text, by name, in the same order; empty before it is kept.
     """
 
     step: int
     parameters: Mapping[str, Tensor]
     samples: tuple[Sample, ...]
     losses: Tensor
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+def sample_of(
+    sketch: GradientSketch, batch: Tensor, documents: np.ndarray, step: int, name: str
+) -> tuple[Sample, float]:
+    """Measures the gradients of sequences at a proxy's parameters.
+
+    Args:
+        sketch: Of that proxy.
+        batch: Sequences ``(n, T)``.
+        documents: The number of each one's document ``(n,)``.
+        step: Of the proxy, for an error's text.
+        name: What the sequences are of, for an error's text.
+
+    Returns:
+        The sample, and the sequences' mean loss, nats per token.
+
+    Raises:
+        NonFiniteError: When a loss or a gradient is NaN or infinite.
+    """
+    sketches, losses = sketch(batch, "gradients")
+    check_finite("signal", losses, step, [name] * len(losses))
+    check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
+    return Sample(sketches, torch.from_numpy(documents)), float(losses.mean())
 
 
 def keep_measurement(
@@ -48,7 +77,7 @@ def keep_measurement(
         folder: The run's.
         number: Of the round, from 1.
         measurement: What it measured.
-        run: What it belongs to: plain values.
+        run: What it belongs to, plain values; `domains` holds the hashes of their text.
     """
     path = folder / f"measured-{number}"
     if path.is_dir():
@@ -74,7 +103,8 @@ def read_measurements(folder: Path, run: Mapping[str, Any]) -> list[Measurement]
 
     Args:
         folder: The run's.
-        run: What they must belong to, as `keep_measurement` was told.
+        run: What they must belong to, as `keep_measurement` was told. The text of domains may
+            have changed since: whoever reads compares `Measurement.hashes`.
 
     Raises:
         DataError: When there are none, one is damaged, or belongs to another run.
@@ -87,7 +117,7 @@ def read_measurements(folder: Path, run: Mapping[str, Any]) -> list[Measurement]
             raise DataError(f"Expected what a round measured in {path}: {error}") from None
         expected = {"format": FORMAT, **run}
         for name, value in expected.items():
-            if header.get(name) != value:
+            if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")
         samples = tuple(
             Sample(sketch.float() * most, documents)
@@ -101,6 +131,7 @@ def read_measurements(folder: Path, run: Mapping[str, Any]) -> list[Measurement]
                 parameters=tree["parameters"],
                 samples=samples,
                 losses=torch.as_tensor(tree["losses"]),
+                hashes=header["domains"],
             )
         )
     if not found:

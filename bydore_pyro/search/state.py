@@ -23,8 +23,8 @@ __all__ = ["SearchState", "StepRecord", "check_finite"]
 class StepRecord:
     """What one step saw and did; arrays are ``(K,)``, losses in nats per token.
 
-    In a search by gradient matching the last three are NaN, and `losses` and `validation_loss` are
-    the last round's, NaN before the first.
+    In a search by gradient matching `mean` holds the most likely weights by the evidence so far,
+    `losses` and `validation_loss` are the last round's, and what has no value is NaN.
     """
 
     weights: np.ndarray  # that the batch was built from

@@ -57,7 +57,7 @@ def test_further_lengths_close_in_on_the_best() -> None:
     assert min(abs(x - best) for x in lengths) < 0.02
 
 
-def test_there_are_none_without_a_posterior_or_with_too_little_text(
+def test_there_are_none_by_linear_evidence_or_with_too_little_text(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def plan(*given: str) -> TrialPlan | None:
@@ -68,7 +68,7 @@ def test_there_are_none_without_a_posterior_or_with_too_little_text(
     usual = plan("--steps", "100")
     assert usual is not None
     assert (usual.count, usual.steps) == (2, 60)
-    for given in (["--trials", "0"], ["--evidence", "linear"], ["--learner", "point"]):
+    for given in (["--trials", "0"], ["--evidence", "linear"]):
         assert plan(*given) is None
     assert plan("--target_tokens", "9e9") is None
     assert "no trial runs: Expected at least one sequence of" in capsys.readouterr().err

@@ -91,13 +91,9 @@ def test_resumed_at_any_step_the_end_is_the_same(
         assert_same(whole, resumed)
 
 
-@pytest.mark.parametrize("learner", ["bayesian", "point", "exponentiated"])
-def test_matching_goes_on_after_any_step(
-    corpus: TokenStore, tmp_path: Path, learner: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_matching_goes_on_after_any_step(corpus: TokenStore, tmp_path: Path) -> None:
     """Before, between and right after the rounds, and when all is done."""
-    monkeypatch.setattr("bydore_pyro.search.matching_learners.POINT_STEPS", 8)
-    config = dataclasses.replace(MATCHING, learner=learner)
+    config = MATCHING
     assert config.measured_steps == (2, 4, 6)
     whole = state_of(corpus, config)
     saved = run_and_save(whole, tmp_path)

@@ -41,8 +41,7 @@ def test_many_domains_are_measured_on_fewer_sequences() -> None:
         assert config.sequences_of_round(domains) == expected
     assert SearchConfig(round_sequences=4).sequences_of_round(10_000) == 4
     assert SearchConfig(evidence="linear").measured_sequences(10) == 0
-    # An equal share at first, then what a domain with all the weight gets, and the check.
-    assert config.measured_sequences(4) == 128 + 2 * 320 + 32
+    assert config.measured_sequences(4) == 3 * 128 + 32
 
 
 def test_the_defaults_warn_of_nothing() -> None:

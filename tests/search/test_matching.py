@@ -97,29 +97,35 @@ def test_rounds_are_measured_where_they_are_due() -> None:
     assert all(type(one) is RoundRecord for one in state.rounds)
 
 
-def test_weights_stay_uniform_before_the_first_round_and_are_trained_on_after() -> None:
+def test_the_proxy_trains_on_equal_weights_and_the_most_likely_are_noted() -> None:
     state = finished(dataclasses.replace(CONFIG, steps=20))
     uniform = np.full(4, 0.25, np.float32)
-    first, second = state.config.measured_steps
+    first, _ = state.config.measured_steps
     for number, record in enumerate(state.records, 1):
-        assert (record.weights == uniform).all() == (number <= first), number
+        assert (record.weights == uniform).all(), number
         assert (record.mean == uniform).all() == (number < first), number
-    np.testing.assert_array_equal(state.records[first].weights, state.records[first - 1].mean)
-    assert not np.array_equal(means(state)[-1], means(state)[second - 2])
+    np.testing.assert_allclose(means(state)[-1], state.matching.weights, atol=1e-6)
 
 
-def test_half_of_a_later_round_follows_the_weights() -> None:
+def test_a_measurement_knows_no_target() -> None:
+    """The evidence of the domains is the same, to the last bit, whatever the target."""
+    found = [search_of(), search_of()]
+    found[1].domains.validation = found[1].domains.validation.flip(0)[:50]
+    found[1].domains.validation_documents = found[1].domains.validation_documents[::-1][:50].copy()
+    for state in found:
+        list(run_search(state))
+    for one, other in zip(found[0].measured, found[1].measured, strict=True):
+        assert not torch.equal(one.cross, other.cross)
+    for name, value in found[0].proxy.parameters.items():
+        assert torch.equal(value, found[1].proxy.parameters[name])
+    np.testing.assert_array_equal(found[0].rounds[-1].losses, found[1].rounds[-1].losses)
+
+
+def test_every_round_measures_as_many_sequences_of_each_domain() -> None:
     state = finished(dataclasses.replace(CONFIG, rounds=3))
-    first, *later = [one.sequences for one in state.rounds]
-    assert first.tolist() == [40] * 4
-    for number, one in enumerate(later):
-        assert abs(int(one.sum()) - 160) <= 4
-        belief = state.records[state.config.measured_steps[number]].weights
-        expected = 160 * (0.5 / 4 + 0.5 * belief)
-        np.testing.assert_allclose(one, expected, atol=1)
+    assert [one.sequences.tolist() for one in state.rounds] == [[40] * 4] * 3
     for one in state.measured:
-        assert [len(p) for p in one.products] == [len(d) for d in one.documents]
-    assert [len(p) for p in state.measured[0].products] == [40] * 4
+        assert [len(p) for p in one.products] == [len(d) for d in one.documents] == [40] * 4
 
 
 def test_no_domain_gives_more_than_it_has() -> None:
@@ -199,21 +205,6 @@ def test_every_strategy_finds_it(strategy: Strategy) -> None:
     assert distance(state.matching.weights) < 0.1
 
 
-def test_the_learners_agree() -> None:
-    """The points are where the evidence is largest; the posterior's mean is not far."""
-    found = {
-        learner: finished(dataclasses.replace(CONFIG, learner=learner, rounds=1))
-        for learner in ("bayesian", "point", "exponentiated")
-    }
-    best = found["bayesian"].matching.weights.numpy()
-    for learner in ("point", "exponentiated"):
-        state = found[learner]
-        np.testing.assert_allclose(state.matching.weights, best, atol=1e-9)
-        np.testing.assert_allclose(means(state)[-1], best, atol=0.02)
-        assert not state.records[-1].standard_deviation.any()
-    assert 0.5 * np.abs(means(found["bayesian"])[-1] - best).sum() < 0.15
-
-
 def test_no_check_is_made_where_none_is_asked_for() -> None:
     state = finished(dataclasses.replace(CONFIG, check_sequences=0))
     assert state.check is None
@@ -284,7 +275,7 @@ def test_text_that_was_read_over_and_over_gains_no_weight() -> None:
         train={**whole.train, "a": whole.train["a"][: 150 * 32]},  # of 1,200 sequences
         train_documents={**whole.train_documents, "a": whole.train_documents["a"][:37]},
     )
-    config = dataclasses.replace(CONFIG, steps=250, train_share=1.0, round_sequences=48)
+    config = dataclasses.replace(CONFIG, steps=320, train_share=1.0, round_sequences=48)
     domains = Domains(
         corpus,
         {"a": 0.5, "b": 0.5},
