@@ -33,14 +33,14 @@ def draw_rounds(axes: Any) -> None:
     """Draws a round of a search by gradient matching."""
     upper, lower = 3.3, 0.6
     words = {
-        (0.1, upper, 2.5, NET): "proxy model trains\non uniform weights,\nthen on E$_q[w]$",
+        (0.1, upper, 2.5, NET): "proxy model trains\non equal weights,\nknowing no target",
         (3.5, upper, 2.7, DATA): "gradients at fixed $\\theta$:\n$m_k$ of each domain,\n"
         "$m$ of the validation",
         (7.1, upper, 2.7, BOX): "the match, $u = s\\,w$:\n"
         "min$_{u \\geq 0}\\,\\|\\,m - \\sum_k u_k m_k\\|^2$",
         (10.7, upper, 2.9, BOX): "how surely? scatter\nof the documents:\n$\\Lambda = A\\,B^{-1}A$",
-        (7.1, lower, 2.7, BOX): "SVI until settled:\n$w \\sim$ GammaDirichlet\n$s \\sim$ LogNormal",
-        (3.5, lower, 2.7, NET): "draws put right\nby the model; check\non fresh text",
+        (7.1, lower, 2.7, BOX): "SVI, exact draws:\n$w \\sim$ GammaDirichlet\n$s \\sim$ LogNormal",
+        (3.5, lower, 2.7, NET): "trial runs choose\nthe step's length;\ncheck on fresh text",
     }
     for (x, y, width, colour), text in words.items():
         box(axes, x, y, width, HEIGHT, text, colour)
@@ -51,11 +51,11 @@ def draw_rounds(axes: Any) -> None:
     corner(axes, (12.15, upper), (12.15, bottom), (9.8, bottom))
     axes.text(12.3, 2.2, "the evidence of all\nrounds is added", va="center", color="0.25")
     arrow(axes, (7.1, bottom), (6.2, bottom), "end")
-    corner(axes, (7.6, lower + HEIGHT), (7.6, 2.7), (1.35, 2.7), (1.35, upper), colour=BACK)
-    axes.text(4.6, 2.8, "next round: train on the mean", va="bottom", ha="center", color=BACK)
+    corner(axes, (4.85, upper), (4.85, 2.7), (1.35, 2.7), (1.35, upper), colour=BACK)
+    axes.text(3.1, 2.8, "next round: train on", va="bottom", ha="center", color=BACK)
     arrow(axes, (3.5, bottom), (2.75, bottom))
     axes.text(
-        0.1, bottom, "out: likeliest weights,\nintervals, share of the\ntarget unexplained",
+        0.1, bottom, "out: weights with\nintervals, share of the\ntarget unexplained",
         va="center",
     )  # fmt: skip
     axes.text(0.1, 5.35, "(a) gradient matching, in a few rounds", va="center", style="italic")

@@ -20,7 +20,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # a test that reaches for a hub must fail at
 import pytest
 from experiment_results import check_origin
 from processes import Run
-from quick import QUICK
+from quick import PROXY, QUICK
 from tiny import (
     ALPHABETS,
     Bigram,
@@ -56,6 +56,16 @@ def store(text: Path) -> Path:
     out = text.parent / "store"
     main(["prepare", "--data", str(text), "--out", str(out), "--vocabulary", "280",
           "--processes", "0"])  # fmt: skip
+    return out
+
+
+@pytest.fixture(scope="module")
+def measured_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search without trials, on `a`, that kept what it measured."""
+    out = tmp_path_factory.mktemp("measured") / "run"
+    given = ["--smoke", "--data", str(store), "--validation", "a", "--round_sequences", "32"]
+    more = ["--trials", "0", "--steps", "40", "--proxy", str(PROXY)]
+    main(["search", *given, *more, "--out", str(out)])
     return out
 
 

@@ -1,6 +1,5 @@
 from .asking import AskConfig as AskConfig
 from .asking import Asked as Asked
-from .asking import TargetAnswer as TargetAnswer
 from .asking import ask as ask
 from .asking import compromise as compromise
 from .asking import shortfall as shortfall
@@ -19,6 +18,7 @@ from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
 from .options import validation_of as validation_of
+from .question import TargetAnswer as TargetAnswer
 from .results import Found as Found
 from .results import peak_memory_megabytes as peak_memory_megabytes
 from .results import results_of as results_of

@@ -10,7 +10,6 @@ from typing import get_type_hints
 
 import numpy as np
 import pytest
-from quick import PROXY
 
 from bydore_pyro.cli.ask import COMMON, AnswerConfig, AskOptions, ask_command
 from bydore_pyro.cli.main import main
@@ -18,28 +17,18 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.utils.arviz_import import import_arviz
 
 
-@pytest.fixture(scope="module")
-def asked_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A search without trials, on `a`."""
-    out = tmp_path_factory.mktemp("asked") / "run"
-    given = ["--smoke", "--data", str(store), "--validation", "a", "--round_sequences", "32"]
-    more = ["--trials", "0", "--steps", "40", "--proxy", str(PROXY)]
-    main(["search", *given, *more, "--out", str(out)])
-    return out
-
-
 def answers(out: Path) -> dict:
     return json.loads((out / "answers.json").read_text())
 
 
 def test_an_answer_is_printed_and_written(
-    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "same"
-    ask_command([str(asked_run), "--validation_sequences", "32", "--out", str(out)])
+    ask_command([str(measured_run), "--validation_sequences", "32", "--out", str(out)])
     mixture = Mixture.from_json(out / "mixture.json")
     assert answers(out)["targets"]["a"]["weights"] == mixture.as_dict()
-    told = json.loads((asked_run / "metrics.json").read_text())["matching"]["unexplained"]
+    told = json.loads((measured_run / "metrics.json").read_text())["matching"]["unexplained"]
     assert answers(out)["targets"]["a"]["unexplained"] == pytest.approx(told, abs=1e-3)
     posterior = import_arviz().from_netcdf(out / "posterior.nc")["posterior"]
     np.testing.assert_allclose(posterior["w"].sum("domain"), 1)
@@ -51,12 +40,12 @@ def test_an_answer_is_printed_and_written(
     assert AnswerConfig().out is None
 
 
-def test_several_targets_have_a_map_and_a_compromise(asked_run: Path, tmp_path: Path) -> None:
+def test_several_targets_have_a_map_and_a_compromise(measured_run: Path, tmp_path: Path) -> None:
     found = {}
     for objective in ("mean", "worst"):
         out = tmp_path / objective
         given = ["--validation", "a", "b", "--each", "--objective", objective]
-        main(["ask", str(asked_run), *given, "--out", str(out)])
+        main(["ask", str(measured_run), *given, "--out", str(out)])
         found[objective] = answers(out)
         assert (out / "map.png").is_file()
         assert not (out / "posterior.nc").exists()
@@ -70,18 +59,18 @@ def test_several_targets_have_a_map_and_a_compromise(asked_run: Path, tmp_path: 
 
 
 def test_a_mixture_is_judged_and_domains_can_be_dropped(
-    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = {}
     for name, weights in (("good", {"a": 1.0}), ("bad", {"c": 1.0})):
         file = tmp_path / f"{name}.json"
         file.write_text(json.dumps(weights))
-        main(["ask", str(asked_run), "--mixture", str(file), "--out", str(tmp_path / name)])
+        main(["ask", str(measured_run), "--mixture", str(file), "--out", str(tmp_path / name)])
         left[name] = answers(tmp_path / name)["targets"]["a"]["mixture_leaves"]
         assert left[name]["low"] <= left[name]["median"] <= left[name]["high"]
     assert left["good"]["high"] < left["bad"]["low"]
     assert "the mixture that was given leaves" in capsys.readouterr().out
-    main(["ask", str(asked_run), "--drop", "a", "--out", str(tmp_path / "without")])
+    main(["ask", str(measured_run), "--drop", "a", "--out", str(tmp_path / "without")])
     found = Mixture.from_json(tmp_path / "without" / "mixture.json")
     assert found.names == ("b", "c")
     both = (answers(tmp_path / name)["targets"]["a"]["unexplained"] for name in ("without", "good"))
@@ -90,9 +79,9 @@ def test_a_mixture_is_judged_and_domains_can_be_dropped(
 
 
 def test_mistakes_are_one_line(
-    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, nowhere = str(asked_run), str(tmp_path / "nowhere")
+    run, nowhere = str(measured_run), str(tmp_path / "nowhere")
     for given, message in (
         (["--each"], "Expected RUN and a question, found --each"),
         ([nowhere], "Expected a search's folder, found"),
@@ -112,10 +101,10 @@ def test_mistakes_are_one_line(
 
 
 def test_measurements_that_are_gone_or_changed_are_refused(
-    asked_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(asked_run, copy)
+    shutil.copytree(measured_run, copy)
     tensors = copy / "measured-2" / "tensors.safetensors"
     content = bytearray(tensors.read_bytes())
     content[-1] ^= 1
