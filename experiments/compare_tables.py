@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from common import markdown
 
-from bydore_pyro.mixture import average_score, benchmark_scores
+from bydore_pyro.mixture import average_score, benchmark_scores, total_variation
 
 OWN = "bydore"
 MATCH = "bydore_match"
@@ -19,6 +19,8 @@ FASTER = "fastmix_faster"
 PRUNED = "bydore, pruned"
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
+VARIANTS = ("bydore",)  # beginnings of labels that are no rivals of ours
+SAME = 0.01  # total variation below which two rivals' mixtures count once
 BEYOND = 2.0  # standard errors of a difference that is a win or a loss
 MARKS = {"tie": "= {}", "loss": "**{}**"}  # of a loss that our own does not undercut
 WORST = ", the worst"  # behind a target's name: judged by the worst of its single targets
@@ -44,8 +46,9 @@ class Verdict(NamedTuple):
 def verdict(own: Sequence[float], other: Sequence[float]) -> Verdict | None:
     """Compares the losses of fresh models on two mixtures; None where one alone tells no spread.
 
-    A win or a loss is a difference of the means beyond two standard errors. Losses of as many
-    models are of the same seeds in the same order: their differences are what varies.
+    A win or a loss is a difference of the means beyond two standard errors. Losses are of the same
+    seeds in the same order: their differences are what varies. Where one mixture has more models,
+    those that the other has too are compared.
 
     Args:
         own: Losses on the first mixture, nats per token.
@@ -53,12 +56,9 @@ def verdict(own: Sequence[float], other: Sequence[float]) -> Verdict | None:
     """
     if min(len(own), len(other)) < 2:
         return None
-    difference = statistics.mean(other) - statistics.mean(own)
-    if len(own) == len(other):
-        apart = [theirs - ours for ours, theirs in zip(own, other, strict=True)]
-        error = math.sqrt(statistics.variance(apart) / len(apart))
-    else:
-        error = math.sqrt(sum(statistics.variance(v) / len(v) for v in (own, other)))
+    apart = [theirs - ours for ours, theirs in zip(own, other, strict=False)]
+    difference = statistics.mean(apart)
+    error = math.sqrt(statistics.variance(apart) / len(apart))
     word = "tie"
     if abs(difference) > BEYOND * error:
         word = "win" if difference > 0 else "loss"
@@ -87,8 +87,10 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
         Plain values: `behind` by method, the mean over its targets of its loss above the lowest of
-        the target, nats per token; `verdicts` by method and target; `count` of our own
-        method's wins, ties and losses. `behind` and `count` leave out the worst of several.
+        the target, nats per token; `verdicts` by method and target; `count` of our own method's
+        wins, ties and losses beside its rivals. Rivals whose mixtures for a target are the same
+        count once, and our own variants are none. `behind` and `count` leave out the worst of
+        several.
     """
     losses, own = losses_by_target(targets), OWN
     behind: dict[str, list[float]] = {}
@@ -101,12 +103,32 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             found = verdict(of[own], of[label]) if own in of else None
             if label != own and found is not None:
                 verdicts.setdefault(label, {})[name] = found._asdict()
-    words = [of[name]["word"] for of in verdicts.values() for name in of if name in targets]
+    words = [
+        verdicts[label][name]["word"]
+        for name, result in targets.items()
+        for label in rivals(result["methods"])
+        if name in verdicts.get(label, {})
+    ]
     return {
         "behind": {label: statistics.mean(values) for label, values in behind.items()},
         "verdicts": verdicts,
         "count": count_words(words),
     }
+
+
+def rivals(methods: Mapping[str, Any]) -> list[str]:
+    """Returns the labels of other methods, of those with the same mixture only the first.
+
+    Args:
+        methods: What they found by label; `weights` where they are known.
+    """
+    found: dict[str, Mapping[str, float]] = {}
+    for label, method in methods.items():
+        weights = (method or {}).get("weights", {})
+        same = (total_variation(weights, other) < SAME for other in found.values() if other)
+        if not label.startswith(VARIANTS) and not (weights and any(same)):
+            found[label] = weights
+    return list(found)
 
 
 def count_words(words: Iterable[str]) -> dict[str, int]:
@@ -151,7 +173,8 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         f"## {ours} beside each other method: {count['win']} wins, {count['tie']} ties, "
         f"{count['loss']} losses\n\nHow much lower its loss is, ± the standard error of the "
         f"difference (by seed); a win or a loss lies beyond {BEYOND:g} of them. "
-        "The worst of several targets does not count.\n\n"
+        "Equal mixtures count once; our own variants and the worst of several targets do not "
+        "count.\n\n"
         f"{markdown(['against', *losses, 'wins, ties, losses'], rows)}"
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr, ttest_ind, ttest_rel
+from scipy.stats import spearmanr, ttest_rel
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.options import Options
@@ -25,15 +25,28 @@ from compare_targets import Target, posed
 from scales import of_methods, rank_correlation, ranks
 
 
-def test_the_standard_error_is_that_of_pairs_or_of_two_samples() -> None:
+def test_the_standard_error_is_that_of_the_pairs_that_there_are() -> None:
     rng = np.random.default_rng(0)
     own, other, more = (rng.normal(size=n).tolist() for n in (5, 5, 7))
-    paired, free = tables.verdict(own, other), tables.verdict(own, more)
-    assert paired is not None
-    assert free is not None
-    rel, ind = ttest_rel(other, own), ttest_ind(more, own, equal_var=False)
-    assert paired.difference / paired.standard_error == pytest.approx(rel.statistic)
-    assert free.difference / free.standard_error == pytest.approx(ind.statistic)
+    for second in (other, more):
+        paired = tables.verdict(own, second)
+        assert paired is not None
+        expected = ttest_rel(second[:5], own).statistic
+        assert paired.difference / paired.standard_error == pytest.approx(expected)
+
+
+def test_equal_mixtures_count_once_and_our_variants_are_no_rivals() -> None:
+    methods = {
+        "uniform": {"weights": {"a": 0.5, "b": 0.5}},
+        "unimax": {"weights": {"a": 0.5, "b": 0.5}},
+        "fastmix": {"weights": {"a": 0.505, "b": 0.495}},
+        "mde": {"weights": {"a": 0.6, "b": 0.4}},
+        **{key: {"weights": {"a": 1.0}} for key in ("bydore", "bydore_linear", "bydore, pruned")},
+    }
+    assert tables.rivals(methods) == ["uniform", "mde"]
+    losses = {label: [2.0, 2.1] for label in methods} | {"bydore": [1.0, 1.1]}
+    found = tables.standings({"t": {"methods": methods, "losses": losses}})
+    assert found["count"] == {"win": 2, "tie": 0, "loss": 0}
 
 
 @pytest.mark.parametrize(
