@@ -77,7 +77,6 @@ def test_no_command_opens_a_socket(tmp_path: Path) -> None:
     assert ended == [f"ENDED 2 {missing}", f"ENDED 2 {HUB}"], done.stderr[-3000:]
     assert done.stderr.count("Expected tasks and data that lm-eval can load, found sciq") == 2
     assert (tmp_path / "RUN" / "mixture.json").is_file()
-    assert (tmp_path / "REPETITION" / "repetition.json").is_file()
     assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
     assert (tmp_path / "TARGET" / "model" / "scores.json").is_file()
     asked = (tmp_path / "asked").read_text()

@@ -10,7 +10,6 @@ from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
 from .plots import plot_lengths as plot_lengths
 from .plots import plot_posterior as plot_posterior
-from .plots import plot_repetition as plot_repetition
 from .plots import plot_trajectory as plot_trajectory
 from .seeds import agreement as agreement
 from .target_map import plot_map as plot_map

@@ -13,17 +13,14 @@ from bydore_pyro.utils import plot_forest
 
 if TYPE_CHECKING:
     import arviz
-    import pandas
     import xarray
     from matplotlib.figure import Figure
 
-    from bydore_pyro.baselines import RepetitionLaw
 
 __all__ = [
     "plain",
     "plot_lengths",
     "plot_posterior",
-    "plot_repetition",
     "plot_trajectory",
 ]
 
@@ -74,40 +71,6 @@ def plot_posterior(
     axes.set_title(
         f"Draws of the weights: median, quartiles, {HDI_PROBABILITY:.0%} HDI", fontsize=11
     )
-    return figure
-
-
-def plot_repetition(readings: pandas.DataFrame, law: RepetitionLaw) -> Figure:
-    """Draws losses over tokens read, of text that is all different and of text read again.
-
-    Args:
-        readings: The losses of trainings.
-        law: That was fitted to them; its curves are drawn.
-    """
-    import matplotlib.pyplot as plt
-
-    names = [*dict.fromkeys(readings["domain"])]
-    colours = domain_colours(names)
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for name in names:
-        own = readings[readings["domain"] == name]
-        text, epochs, losses = (own[column].to_numpy() for column in ("text", "epochs", "loss"))
-        unit, read = text.min(), text * epochs
-        again = text < read
-        axes.plot(read[~again], losses[~again], "o", mfc="none", color=colours[name])
-        axes.plot(read[again], losses[again], "x", color=colours[name])
-        longest = np.geomspace(unit, read.max(), 100)
-        fresh = law.loss(name, longest, np.ones(100))
-        repeated = law.loss(name, np.full(100, unit), longest / unit)
-        axes.plot(longest, fresh, color=colours[name], label=plain(name))
-        axes.plot(longest, repeated, "--", color=colours[name])
-    axes.plot([], [], "o-", mfc="none", color="0.4", label="all text different")
-    axes.plot([], [], "x--", color="0.4", label="the first point's text, read again")
-    axes.legend(frameon=False, fontsize=9)
-    axes.set_xscale("log")
-    axes.set_xlabel("tokens read")
-    axes.set_ylabel("loss on held-out text, nats per token")
-    axes.set_title(f"What repeated text teaches: R = {law.constant:.2g} epochs", fontsize=11)
     return figure
 
 

@@ -46,11 +46,6 @@ from .regression import PointRegression as PointRegression
 from .regression import fit_regression as fit_regression
 from .regression import interval_of_run as interval_of_run
 from .regression_input import spearman_x100 as spearman_x100
-from .repetition import ReadingsConfig as ReadingsConfig
-from .repetition import RepetitionLaw as RepetitionLaw
-from .repetition import fit_repetition as fit_repetition
-from .repetition import measure_readings as measure_readings
-from .repetition import up_to as up_to
 from .runs_table import RunsTable as RunsTable
 from .runs_table import next_table as next_table
 from .runs_table import read_runs as read_runs

@@ -13,7 +13,6 @@ __all__ = ["main"]
 # What each command does: its docstring's first sentence, which would take seconds to import.
 COMMANDS = {
     "prepare": "Turns domains of text into a token store",
-    "repetition": "Measures how fast repeated text loses its value for a proxy",
     "search": "Finds the domain weights that suit a validation set, and writes a run folder",
     "ask": "Answers other questions from what a search has measured",
     "fit": "Finds a mixture by any method, within a budget of FLOPs",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import matplotlib
 import numpy as np
-import pandas
 import pytest
 import xarray
 
@@ -22,10 +21,8 @@ from bydore_pyro.analysis.plots import (
     plain,
     plot_lengths,
     plot_posterior,
-    plot_repetition,
     plot_trajectory,
 )
-from bydore_pyro.baselines.repetition import fit_repetition
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.search.search import run_search
 from bydore_pyro.search.state import SearchState
@@ -55,21 +52,6 @@ def test_posterior_lists_the_domains_largest_first(state: SearchState) -> None:
     drawn = dict(zip(marks.get_ydata(), marks.get_xdata(), strict=True))
     for name in labels:
         assert drawn[heights[name]] == pytest.approx(float(means.sel(domain=name)))
-
-
-def test_readings_are_drawn_with_their_law() -> None:
-    epochs, text = np.array([1, 1, 1, 1, 2, 4, 8.0]), np.array([1, 2, 4, 8, 1, 1, 1]) * 100.0
-    worth = np.where(epochs > 1, 1 + 1 - np.exp(1 - epochs), text / 100)
-    columns = {"domain": "a", "text": text, "epochs": epochs, "loss": 2 + 3 / worth}
-    readings = pandas.DataFrame(columns)
-    axes = plot_repetition(readings, fit_repetition(readings)).axes[0]
-    fresh, again, curve, repeated = axes.lines[:4]
-    assert fresh.get_xdata().tolist() == [100, 200, 400, 800]
-    assert again.get_xdata().tolist() == [200, 400, 800]
-    assert curve.get_ydata()[-1] == pytest.approx(2 + 3 / 8, abs=0.02)
-    assert repeated.get_ydata()[-1] == pytest.approx(2 + 3 / 2, abs=0.02)
-    assert "R = 0.99 epochs" in axes.get_title(), "1, to a step of the grid"
-    plt.close("all")
 
 
 def test_trajectory_draws_every_domain_in_its_colour(state: SearchState) -> None:

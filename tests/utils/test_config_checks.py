@@ -103,7 +103,7 @@ def configs() -> Iterator[type]:
 
 CONFIGS = [*configs()]
 NEEDED = {"method": "uniform", "data": "x", "out": "x", "mixture": "x", "to": "datasets"}
-ANY_NUMBER = {"InferenceConfig.seed", "InputConfig.target_tokens", "ReadingsConfig.readings"}
+ANY_NUMBER = {"InferenceConfig.seed", "InputConfig.target_tokens"}
 
 
 def sides(allowed: Range, whole: bool) -> Iterator[tuple[Any, Any]]:
