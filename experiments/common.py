@@ -19,7 +19,7 @@ from tqdm import tqdm
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.data import TokenStore
-from bydore_pyro.mixture import Mixture, normalised
+from bydore_pyro.mixture import normalised
 from bydore_pyro.proxy import (
     Cost,
     Proxy,
@@ -259,16 +259,6 @@ def check_weights(weights: Any, domains: Sequence[str], place: str) -> None:
         raise DataError(
             f"Expected weights of {', '.join(domains)} in {place}, found one of '{min(odd)}'"
         )
-
-
-def pruned(mixture: Mixture) -> dict[str, float] | None:
-    """Returns a search's weights without the domains that its intervals put below equal shares, or
-    None where that is no other mixture: no domain lies below, or all, or the weights are capped."""
-    try:
-        weights = mixture.pruned().as_dict()
-    except DataError:
-        return None
-    return weights if 0 in weights.values() else None
 
 
 def run_variants(

@@ -10,7 +10,7 @@ from typing import Any
 from common import drawn_by, fresh_models, run_main
 from compare_earlier import check_found, found_before
 from compare_mixtures import CompareOptions, fits, problem_on
-from compare_tables import PRUNED, standings, standings_table, target_table
+from compare_tables import standings, standings_table, target_table
 from compare_targets import posed, target_named, text_of_targets
 
 from bydore_pyro.baselines import FinishedRun
@@ -92,9 +92,8 @@ def one_target(
     else:
         same_text = own.run.domains == options.run.domains and target.scarce is None
         found = fits(own, folder, corpus, name, same_text)
-        for label, method in found.items():
-            if label != PRUNED:  # it is free where its search is paid for
-                cost.add(method["cost"]["parts"])
+        for method in found.values():
+            cost.add(method["cost"]["parts"])
     judged = {k: v["weights"] for k, v in found.items()}
     if set(target.validation) <= set(trained) and len(target.validation) > 1:
         judged["the target's own shares"] = dict(target.validation)

@@ -10,7 +10,7 @@ from typing import Any
 
 from common import check_weights, no_results
 from compare_mixtures import CompareOptions, labelled
-from compare_tables import OWN, PRUNED, target_table
+from compare_tables import target_table
 from compare_targets import posed, target_named
 
 from bydore_pyro.data import TokenStore
@@ -75,7 +75,6 @@ def found_before(options: CompareOptions, path: Path) -> dict[str, dict[str, dic
         known = found["targets"][name]["methods"]
         if lacking := [label for label in labels if label not in known]:
             tell(f"{name}: {path} has no {', '.join(lacking)}")
-        labels += [PRUNED] if OWN in labels else []
         chosen[name] = {label: known[label] for label in known if label in labels}
         if not chosen[name]:
             raise DataError(

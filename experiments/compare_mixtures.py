@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import pruned
-from compare_tables import FASTER, LINEAR, MATCH, PRUNED
+from compare_tables import FASTER, LINEAR, MATCH
 from compare_targets import HELD_OUT, TARGETS, Target, require_different, target_named
 
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import Fit, Problem, SingleConfig
 from bydore_pyro.data import TokenStore
-from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs import METHODS, MethodOptions, domains_of, fit, problem_of, processes
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
@@ -97,19 +95,6 @@ def fits(
             tell(f"{name}: {label}")
         found[label] = folder.once(fits, compute)
         processes(own).wait()  # until it is there for all processes
-        if method == "bydore":
-            search = folder.path / f"search-{plain}"
-            weights = pruned(Mixture.from_json(search / "mixture.json"))
-            if weights is not None:
-                # What the whole mixture's uncertainty and path were, the pruned one's are not.
-                unknown = dict.fromkeys(("standard_deviation", "jitter", "jitter_second_half",
-                                         "trajectory"))  # fmt: skip
-                found[PRUNED] = {
-                    "weights": weights,
-                    "cost": found[label]["cost"],
-                    **unknown,
-                    "details": {},
-                }
     return found
 
 

@@ -16,7 +16,6 @@ OWN = "bydore"
 MATCH = "bydore_match"
 LINEAR = "bydore_linear"
 FASTER = "fastmix_faster"
-PRUNED = "bydore, pruned"
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
 VARIANTS = ("bydore",)  # beginnings of labels that are no rivals of ours
@@ -69,7 +68,7 @@ def losses_by_target(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict
     """Returns the losses of every method's fresh models by target, and of the worst of several."""
     found = {}
     for name, result in targets.items():
-        methods = [label for label in result["methods"] if label != PRUNED]
+        methods = list(result["methods"])
         found[name] = {label: result["losses"][label] for label in methods}
         singles = result.get("single_losses")
         if singles is not None:

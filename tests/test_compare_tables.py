@@ -41,7 +41,7 @@ def test_equal_mixtures_count_once_and_our_variants_are_no_rivals() -> None:
         "unimax": {"weights": {"a": 0.5, "b": 0.5}},
         "fastmix": {"weights": {"a": 0.505, "b": 0.495}},
         "mde": {"weights": {"a": 0.6, "b": 0.4}},
-        **{key: {"weights": {"a": 1.0}} for key in ("bydore", "bydore_linear", "bydore, pruned")},
+        **{key: {"weights": {"a": 1.0}} for key in ("bydore", "bydore_linear", "bydore_match")},
     }
     assert tables.rivals(methods) == ["uniform", "mde"]
     losses = {label: [2.0, 2.1] for label in methods} | {"bydore": [1.0, 1.1]}
@@ -72,7 +72,7 @@ def result(losses: dict[str, list[float]], **more: object) -> dict:
 
 def test_losses_and_counts_of_all_targets_and_of_the_worst_of_several() -> None:
     first = result({
-        "bydore": [1.0, 1.1], "bydore, pruned": [0.5, 0.6], "regmix": [2.0, 2.1],
+        "bydore": [1.0, 1.1], "regmix": [2.0, 2.1],
         "uniform": [0.9, 1.0], "the target's own shares": [0.1, 0.1],
     })  # fmt: skip
     singles = {

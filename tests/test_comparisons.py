@@ -44,7 +44,7 @@ def test_compare_in_smoke_size(
     assert [*targets] == ["case2"]
     found = targets["case2"]["methods"]
     labels = {"uniform", "only python", "only licences", *methods[3:]}
-    assert set(found) - {"bydore, pruned"} == labels
+    assert set(found) == labels
     slow, fast = (abs(found[n]["weights"]["python"] - 0.5) for n in methods[5:7])
     assert slow < 0.01 < fast, "a thousand times the step size"
     assert "matching" not in found["bydore_linear"]["details"]

@@ -199,17 +199,29 @@ def mixture_of_draws(
     """Returns the weights at the centre of draws (`bydore_pyro.core.central_weights`), with their
     spread and HDI, which begins with 0 or ends with 1 where it ends with the outermost draw.
 
+    Where draws are of steps of several lengths, it is the mean of the lengths' centres: the loss is
+    convex in the weights, so that their mean does no worse than a choice among them by chance. Of a
+    length that hardly any draw has, the HDI is taken to the mean.
+
     Args:
-        posterior: Draws ``w`` (chain, draw, domain).
+        posterior: Draws ``w`` (chain, draw, domain), and their ``length`` where it differs.
         tokenizer: Hash of the tokenizer that counts the shares.
         data_sha256: Hash of the text.
     """
     samples = posterior["posterior"]["w"]
     draws = samples.values.reshape(-1, samples.shape[-1])
     interval = to_the_bounds(hdi(posterior, "w", HDI_PROBABILITY).values, draws)
+    weights = np.zeros(samples.shape[-1])
+    length = posterior["posterior"].get("length")
+    lengths = np.ones(len(draws)) if length is None else length.values.ravel()
+    for one in np.unique(lengths):
+        own = draws[lengths == one]
+        weights += len(own) / len(draws) * central_weights(torch.from_numpy(own)).numpy()
+    interval[:, 0] = np.minimum(interval[:, 0], weights)
+    interval[:, 1] = np.maximum(interval[:, 1], weights)
     return Mixture(
         names=tuple(str(name) for name in samples["domain"].values),
-        weights=tuple(central_weights(torch.from_numpy(draws)).tolist()),
+        weights=tuple(weights.tolist()),
         tokenizer=tokenizer,
         data_sha256=data_sha256,
         **_spread(posterior, interval),

@@ -71,8 +71,10 @@ class AskConfig:
     trials: int = option(
         0, "Trial runs, as for bydore search, of the answer for one target.", least=0, most=100
     )
-    validation_sequences: int = option(
-        256, "Maximum number of sequences of a target that are measured.", least=16
+    validation_sequences: int | None = option(
+        None,
+        "Maximum number of sequences of a target that are measured. Default: 256, with --each 128.",
+        least=16,
     )
     data: str | None = option(
         None,
@@ -159,7 +161,7 @@ def _options_of_run(run: Path, config: AskConfig) -> Options:
         validation=list(config.validation or options.run.validation),
         target_tokens=None if config.target_tokens is None else [config.target_tokens],
         max_epochs=config.max_epochs,
-        validation_sequences=config.validation_sequences,
+        validation_sequences=config.validation_sequences or (128 if config.each else 256),
         data=config.data or options.run.data,
         log="none",
     )

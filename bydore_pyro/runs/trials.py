@@ -166,8 +166,13 @@ class Trials:
 
     @cached_property
     def probabilities(self) -> tuple[float, ...]:
-        """The probability in [0, 1] that each length is the best, summing to 1."""
+        """The probability in [0, 1] that each length is the best, summing to 1.
+
+        Lengths that lead to the same mixture are one choice; the first of them stands for all.
+        """
         noise = np.random.default_rng(SEED).standard_normal((CHOICES, len(self.losses)))
+        weights = [mixture.weights for mixture in self.mixtures]
+        noise = noise[:, [weights.index(own) for own in weights]]
         best = (np.array(self.losses) + NOISE * noise).argmin(1)
         return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
 

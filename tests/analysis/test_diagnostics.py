@@ -36,7 +36,7 @@ from bydore_pyro.mixture.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search, search_step
 from bydore_pyro.search.state import SearchState, StepRecord
-from bydore_pyro.utils.arviz_import import hdi, import_arviz
+from bydore_pyro.utils.arviz_import import hdi, import_arviz, inference_data
 from bydore_pyro.utils.errors import DataError
 
 az = import_arviz()
@@ -264,6 +264,19 @@ def test_the_mixture_of_matching_is_the_posteriors_own(matched: MatchingSearch) 
     for weight, (low, high) in zip(mixture.weights, mixture.hdi, strict=True):
         assert low <= weight <= high
     assert mixture_of_draws(posterior, tokenizer="t", data_sha256="d") == mixture
+
+
+def test_of_steps_of_two_lengths_the_mean_of_their_centres_is_the_mixture() -> None:
+    """Draws that are certain within a length: a rare one still counts, and its weight is held."""
+    w = np.array([[0.8, 0.2]] * 3 + [[1.0, 0.0]] * 97)[None]
+    posterior = inference_data({"w": w}, {"w": ["domain"]}, {"domain": ["a", "b"]})
+    posterior["posterior"]["length"] = (("chain", "draw"), np.where(w[..., 0] < 1, 1.0, 0.5))
+    mixture = mixture_of_draws(posterior, tokenizer="t", data_sha256="d")
+    assert mixture.weights == pytest.approx((0.994, 0.006))
+    assert mixture.hdi == (pytest.approx((0.994, 1.0)), pytest.approx((0.0, 0.006)))
+    del posterior["posterior"]["length"]
+    chosen = mixture_of_draws(posterior, tokenizer="t", data_sha256="d")
+    assert chosen.weights == pytest.approx((1.0, 0.0))
 
 
 def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None:

@@ -34,9 +34,9 @@ from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.tensor_tree import read_tree
 
 
-def trials_of(*losses: float) -> Trials:
-    mixture = Mixture(names=("a", "b"), weights=(0.5, 0.5))
-    return Trials(10, FIRST[: len(losses)], (mixture,) * len(losses), losses)
+def trials_of(*losses: float, first_weights: tuple[float, ...] = (0.5, 0.4, 0.3)) -> Trials:
+    mixtures = [Mixture(names=("a", "b"), weights=(w, 1 - w)) for w in first_weights]
+    return Trials(10, FIRST[: len(losses)], tuple(mixtures[: len(losses)]), losses)
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
@@ -44,6 +44,12 @@ def test_of_two_lengths_the_better_is_so_by_a_known_probability(gap: float) -> N
     first, second = trials_of(5.0, 5.0 + gap).probabilities
     assert first == pytest.approx(norm.cdf(gap / (NOISE * 2**0.5)), abs=0.01)
     assert first + second == pytest.approx(1)
+
+
+def test_lengths_that_lead_to_the_same_mixture_are_one_choice() -> None:
+    """Beside one other of the same loss they have a half together, not two thirds."""
+    found = trials_of(5.0, 5.0, 5.0, first_weights=(0.5, 0.4, 0.4))
+    assert found.probabilities == pytest.approx((0.5, 0.5, 0.0), abs=0.01)
 
 
 def test_further_lengths_close_in_on_the_best() -> None:
