@@ -147,7 +147,7 @@ def _checked_task(name: str, config: EvaluationConfig) -> Any:
     folder, root = Path(config.data_dir or "DATA", name), Path(tasks.__file__).parent
     expected = f"Expected data of {name} with the hub's columns and values"
     if config.data_dir and folder.is_dir():
-        data = {split: _read(folder / split, expected) for split in {questions, examples}}
+        data = {part: _read(folder / part, expected) for part in sorted({questions, examples})}
         changed["custom_dataset"] = lambda **_: data
     elif not config.hub:
         raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")

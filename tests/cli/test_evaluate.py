@@ -204,7 +204,7 @@ def test_mistakes_are_one_line(
     given = [str(model), "--out", out, "--tasks", "piqa"]
     write_benchmark(tmp_path / "part", "piqa", examples=False)
     (tmp_path / "broken" / "piqa").mkdir(parents=True)
-    (tmp_path / "broken" / "piqa" / "validation.jsonl").write_text("goal,label\n")
+    (tmp_path / "broken" / "piqa" / "train.jsonl").write_text("goal,label\n")
     for arguments, message in (
         ([], "Expected the folder of a model first, found nothing"),
         (["--tasks", "piqa"], "Expected the folder of a model first, found --tasks"),
@@ -216,7 +216,7 @@ def test_mistakes_are_one_line(
         ([*given, "--device", "tpu9"], "Expected a device of this machine, found 'tpu9'"),
         ([*given, "--tasks", "evil"], "Expected tasks one of 'pile13', 'social_iqa'"),
         (given, "Expected a folder DATA/piqa (--data_dir DATA), or --hub, found neither"),
-        ([*given, "--data_dir", str(tmp_path / "broken")], "piqa/validation.jsonl, line 1"),
+        ([*given, "--data_dir", str(tmp_path / "broken")], "piqa/train.jsonl, line 1"),
         ([*given, "--data_dir", str(tmp_path / "part")], "No such file or directory"),
     ):
         with pytest.raises(SystemExit) as exit_:
