@@ -99,7 +99,7 @@ def test_a_trained_model_beats_chance(
     scores = json.loads(out.read_text())
     assert {*scores["tasks"]} == {"ARC-Easy", "SciQ"}
     for name, result in scores["tasks"].items():
-        assert result["questions"] == 15
+        assert (result["questions"], result["seed"]) == (15, 1234)
         assert result["score"] >= 80.0, name  # chance is 25, give or take 11
         assert f"{name}: acc_norm {result['score']:.2f}\n" in captured.err
     average = scores["average"]
