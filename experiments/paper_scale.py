@@ -40,7 +40,7 @@ class ScaleConfig:
         None, "With --scale paper: file of additional options for bydore train."
     )
     evaluate_config: str | None = option(
-        None, "With --scale paper: file of additional options for bydore evaluate."
+        None, "With --scale paper: file of options for bydore evaluate, such as data_dir or hub."
     )
 
     def __post_init__(self) -> None:

@@ -18,25 +18,6 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 
 
-# A task file of a user; its data lies beside it.
-OWN_TASK = """
-task: {name}
-tag: mine
-dataset_path: json
-dataset_kwargs:
-  data_files: {{test: "{data}"}}
-  cache_dir: "{cache}"
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{text}"
-doc_to_choice: "{{{{choices}}}}"
-doc_to_target: "{{{{label}}}}"
-metric_list:
-  - metric: acc
-metadata: {{version: 3}}
-"""
-
-
 @dataclass(frozen=True)
 class Question:
     """A row of a benchmark, and what lm-eval asks of it.
@@ -201,17 +182,6 @@ def write_benchmark(
         write_split(folder, task, schema.examples, questions_of(task, 6, first=500))
     write_split(folder, task, schema.questions, questions)
     return questions
-
-
-def write_task(folder: Path, name: str, text: str = "{{question}}", extra: str = "") -> Path:
-    """Writes a task file of the user and its data."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = [{"question": f"n {i}", "choices": list(WORDS[:2]), "label": i % 2} for i in range(4)]
-    data = folder / f"{name}.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    content = OWN_TASK.format(name=name, data=data, cache=folder / "cache", text=text) + extra
-    (folder / f"{name}.yaml").write_text(content)
-    return data
 
 
 def character_tokenizer() -> PreTrainedTokenizerFast:

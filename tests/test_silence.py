@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmark_data import write_benchmark, write_task
+from benchmark_data import write_benchmark
 from tiny import write_domains
 
 from bydore_pyro.cli.main import COMMANDS
@@ -49,7 +49,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8
 CHAIN = re.search(r"## A chain to try.*?```sh\n(.*?)```", PAGE, re.S)
 MORE = """
 prepare --data TEXT --out OTHER --vocabulary 300 --processes 2
-evaluate TARGET/model --tasks piqa copa own --data_dir DATA --include_path TASKS --num_fewshot 0
+evaluate TARGET/model --tasks piqa copa hellaswag --data_dir DATA --num_fewshot 0 1
 evaluate TARGET/model --tasks sciq arc_easy --out scores.json
 """.strip()
 HUB = "evaluate TARGET/model --tasks sciq --out scores.json --hub"
@@ -61,9 +61,8 @@ def test_no_command_opens_a_socket(tmp_path: Path) -> None:
     chain = CHAIN[1].replace("bydore ", "")
     assert {line.split()[0] for line in chain.splitlines()} == {*COMMANDS} - {"evaluate"}
     write_domains(tmp_path / "TEXT", {"birds": "abcdefgh", "digits": "0123456789"})
-    for task in ("piqa", "copa"):
+    for task in ("piqa", "copa", "hellaswag"):
         write_benchmark(tmp_path / "DATA", task, count=3)
-    write_task(tmp_path / "TASKS", "own")
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(REFUSE)
     paths = [str(tmp_path / "site"), *sys.path]
@@ -75,7 +74,8 @@ def test_no_command_opens_a_socket(tmp_path: Path) -> None:
     *_, missing = MORE.splitlines()
     ended = [line for line in done.stdout.splitlines() if line.startswith("ENDED")]
     assert ended == [f"ENDED 2 {missing}", f"ENDED 2 {HUB}"], done.stderr[-3000:]
-    assert done.stderr.count("Expected tasks and data that lm-eval can load, found sciq") == 2
+    assert "Expected a folder DATA/sciq (--data_dir DATA), or --hub, found neither" in done.stderr
+    assert "Expected data of sciq with the hub's columns and values, found" in done.stderr
     assert (tmp_path / "RUN" / "mixture.json").is_file()
     assert "dataset_weights" in (tmp_path / "nanotron.yaml").read_text(encoding="utf-8")
     assert (tmp_path / "TARGET" / "model" / "scores.json").is_file()

@@ -6,19 +6,13 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import file_sha256
-from bydore_pyro.evaluation import (
-    EvaluationConfig,
-    average_of,
-    evaluate_model,
-    load_model,
-    scores_table,
-)
+from bydore_pyro.evaluation import EvaluationConfig, average_of, evaluate_model, load_model
 from bydore_pyro.utils import (
     FolderLock,
     RunFolderError,
@@ -36,7 +30,7 @@ from bydore_pyro.utils import (
 
 __all__ = ["COMMON", "EvaluateOptions", "ScoresConfig", "evaluate_command"]
 
-# What `--help` lists; `--help-all` adds the others.
+# What `--help` lists.
 COMMON = ("tasks", "num_fewshot", "limit", "data_dir", "hub", "batch_size", "device", "out")
 
 NAME = "bydore evaluate"
@@ -79,22 +73,28 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores
         require_new_file(out)
         tasks = _evaluate(folder, out, options.evaluation)
-    print(f"{scores_table(tasks, options.evaluation.cases)}\n\nIn {out}.")
+    for name, result in {**tasks, f"average of {len(tasks)}": average_of(tasks)}.items():
+        print(f"{name:<14}{result['score']:6.2f} ± {result['standard_error']:.2f}")
+    print(f"\nIn {out}.")
 
 
 def _evaluate(folder: Path, out: Path, config: EvaluationConfig) -> dict[str, Any]:
     """Scores, keeps every task that is done in a file beside the scores', and writes the scores."""
     unfinished = out.with_name(f"{out.stem}.unfinished{out.suffix}")
     made_by = provenance(("lm-eval", "accelerate"))
-    identity = {"model_sha256": _model_sha256(folder), "config": dataclasses.asdict(config)}
+    data = Path(config.data_dir) if config.data_dir else None
+    identity = {
+        "model_sha256": _sha256(p for p in folder.glob("*") if MODEL_FILE.fullmatch(p.name)),
+        "data_sha256": data and _sha256(p for n in config.names for p in data.glob(f"{n}/*")),
+        "config": dataclasses.asdict(config),
+    }
     before = _kept(unfinished, {**identity, "versions": made_by["versions"]})
-    made_by = {"model": str(folder), **identity, **made_by}
     begun = time.perf_counter() - before.get("seconds", 0.0)
 
     def write(path: Path, tasks: Mapping[str, Any]) -> None:
-        found = {"tasks": tasks, "average": average_of(tasks)}
+        content = {"model": str(folder), **identity, **made_by, "tasks": tasks}
+        content |= {"average": average_of(tasks), "seconds": time.perf_counter() - begun}
         with appearing_file(path) as aside:
-            content = {**made_by, **found, "seconds": time.perf_counter() - begun}
             text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
             aside.write_text(text + "\n", encoding="utf-8")
 
@@ -130,11 +130,7 @@ def _kept(unfinished: Path, identity: Mapping[str, Any]) -> dict[str, Any]:
     return before
 
 
-def _model_sha256(folder: Path) -> str:
-    """Hashes a model's configuration, weights and tokenizer; missing files fail at loading."""
-    files = [
-        path
-        for path in sorted(folder.glob("*"))
-        if path.is_file() and MODEL_FILE.fullmatch(path.name)
-    ]
-    return content_hash({path.name: file_sha256(path) for path in files})
+def _sha256(paths: Iterable[Path]) -> str:
+    """Hashes files and their names; what is missing fails at loading."""
+    files = sorted(path for path in paths if path.is_file())
+    return content_hash([(path.name, file_sha256(path)) for path in files])

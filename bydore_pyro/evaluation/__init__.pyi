@@ -1,5 +1,4 @@
+from .evaluate import EvaluationConfig as EvaluationConfig
 from .evaluate import average_of as average_of
 from .evaluate import evaluate_model as evaluate_model
 from .evaluate import load_model as load_model
-from .evaluate import scores_table as scores_table
-from .tasks import EvaluationConfig as EvaluationConfig

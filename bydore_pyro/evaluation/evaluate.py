@@ -1,63 +1,96 @@
-"""Scores of a language model on benchmarks, by lm-eval in this process, beside the paper's."""
+"""Scores of a language model on the paper's 13 benchmarks, by lm-eval in this process."""
 
 from __future__ import annotations
 
+import io
+import json
+import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
-from bydore_pyro.evaluation.guard import guarded, quiet
-from bydore_pyro.evaluation.tasks import PILE13, EvaluationConfig, load_tasks
-from bydore_pyro.mixture import average_score, benchmark_scores
-from bydore_pyro.proxy import number_of_processes
-from bydore_pyro.utils import DataError, device_named, one_line, require
+from bydore_pyro.utils import DataError, device_named, one_line, option, require, require_fields
 
-__all__ = ["average_of", "evaluate_model", "load_model", "scores_table"]
+__all__ = ["PILE13", "EvaluationConfig", "average_of", "evaluate_model", "load_model"]
 
-# Of a task's metrics the first of these is reported: RegMix's rule, accuracy by likelihood per
-# character where lm-eval has it. They are shares, told in percent.
-SHARES = ("acc_norm", "acc", "exact_match")
 SEED = 1234  # chooses the examples: lm-eval's own
 
 
-def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
-    """Loads a language model and its tokenizer from a folder, without running code of it.
+# By lm-eval's name: the paper's, the folder among lm-eval's task files, the splits of questions and
+# examples. lm-eval 0.4.13 takes MultiRC's "no" for right where an answer is labelled correct.
+PILE13 = {
+    "social_iqa": ("Social IQA", "siqa", "validation", "train"),
+    "hellaswag": ("HellaSwag", "hellaswag", "validation", "train"),
+    "piqa": ("PIQA", "piqa", "validation", "train"),
+    "openbookqa": ("OpenBookQA", "openbookqa", "test", "train"),
+    "lambada_standard": ("LAMBADA", "lambada", "test", "validation"),
+    "sciq": ("SciQ", "sciq", "test", "train"),
+    "arc_easy": ("ARC-Easy", "arc", "test", "train"),
+    "copa": ("COPA", "super_glue/copa", "validation", "train"),
+    "race": ("RACE", "race", "test", "test"),
+    "logiqa": ("LogiQA", "logiqa", "test", "train"),
+    "qqp": ("QQP", "glue/qqp", "validation", "train"),
+    "winogrande": ("WinoGrande", "winogrande", "validation", "train"),
+    "multirc": ("MultiRC", "super_glue/multirc", "validation", "train"),
+}
 
-    Args:
-        folder: Holds `config.json`, weights as safetensors and a tokenizer.
-        device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """What a model is scored on, and how."""
+
+    tasks: list[str] = option(
+        ["pile13"], "'pile13' (the paper's 13 benchmarks), or some.", choices=("pile13", *PILE13)
+    )
+    data_dir: str | None = option(
+        None, "Folder with TASK/SPLIT.jsonl or .parquet, with the columns of the hub's data."
+    )
+    hub: bool = option(False, "Fetch from the hub what --data_dir does not hold.")
+    # RegMix's. The paper calls its scores zero-shot, but of COPA's 100 questions all are sixths.
+    num_fewshot: list[int] = option(
+        [*range(6)], "Numbers of examples before the question; a score is their mean.", least=0
+    )
+    limit: int | None = option(None, "Score so many first questions. Default: all.", least=1)
+    batch_size: int = option(16, "Sequences in a batch.", least=1)
+    device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+
+    @property
+    def names(self) -> list[str]:
+        """lm-eval's names of the tasks."""
+        return [name for name in PILE13 if name in self.tasks or "pile13" in self.tasks]
+
+
+def load_model(folder: Path, device: str = "auto") -> tuple[Any, Any]:
+    """Loads `config.json`, safetensors and a tokenizer from a folder, without running code of it.
 
     Raises:
         DataError: When one of the three is missing, cannot be read or does not fit the others.
-        ValueError: When there is no such device.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    place = device_named(device)
-    safely = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
-            model, loaded = AutoModelForCausalLM.from_pretrained(
-                folder, use_safetensors=True, output_loading_info=True, **safely
-            )
+    place, safely = device_named(device), {"local_files_only": True, "trust_remote_code": False}
+    with _expecting("Expected a model's folder (a training leaves it in model)", folder), _quiet():
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, **safely
+        )
         if loaded["missing_keys"]:
             raise ValueError(f"no weights for {sorted(loaded['missing_keys'])[0]}")
         if broken := [n for n, p in model.named_parameters() if not torch.isfinite(p).all()]:
             raise ValueError(f"NaN or infinity in {broken[0]}")
         if len(tokenizer) > (size := model.config.vocab_size):
             raise ValueError(f"{size} tokens, fewer than the tokenizer's {len(tokenizer)}")
-    except Exception as error:
-        raise DataError(
-            f"Expected a model and a tokenizer that transformers reads in {folder} (a training "
-            "leaves them in its sub-folder model), found "
-            f"{type(error).__name__}: {one_line(error, 300)}"
-        ) from error
     return model.to(place), tokenizer
 
 
@@ -68,121 +101,141 @@ def evaluate_model(
     kept: Mapping[str, Mapping[str, Any]] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda tasks: None,
 ) -> dict[str, Any]:
-    """Scores a model on benchmarks, when all tasks and their data have been checked.
+    """Scores a model on benchmarks, when all tasks and their questions have been checked.
 
-    There is a run for each number of examples before the question. A score is ``c``, the mean over
-    the ``n`` questions of ``c_i``, the share of the runs that answer question ``i`` correctly. The
-    runs ask the same questions and are not independent: the standard error is
-    ``sqrt(sum_i (c_i - c)^2 / (n (n - 1)))``. With one run both are lm-eval's own.
+    There is a run for each number of examples. A score is the mean over questions of the share of
+    runs that answer it correctly; its standard error is of this mean, as runs are not independent.
 
     Args:
-        model: A causal language model of transformers, on its device.
-        tokenizer: Of the model.
+        model, tokenizer: Of transformers; the model is causal, and on its device.
         config: What it is scored on.
-        kept: What was returned for tasks by an evaluation that was stopped. These are scored again
-            only where their data have changed.
+        kept: What an evaluation that was stopped has given to `keep`; is not scored again.
         keep: Is given what will be returned, as far as it is done, after every task.
 
     Returns:
-        By the paper's name of a task, or lm-eval's, plain values: `score` and `standard_error`
-        (`acc`, `acc_norm` and `exact_match` in percent, others in lm-eval's own unit, without
-        standard error), `metric`, `questions`, `runs` (all metrics by number of examples, in
-        lm-eval's units) and what `load_tasks` tells.
+        By the paper's name of a task: `task` (lm-eval's name), `score` and `standard_error` in
+        percent, `metric` (`acc_norm` where lm-eval has it, else `acc`: RegMix's rule),
+        `questions`, `seed`, and `runs`, the score in percent by number of examples.
 
     Raises:
-        DataError: When a task or its data is not there or not what it must be.
-        ValueError: When lm-eval is not installed, or there are several processes.
+        DataError: When lm-eval is not installed, or data is not there or not what it must be.
 
     References:
         RegMix (arXiv 2407.01492), and evaluation/eval_lm_eval_harness.sh of its repository.
     """
-    if number_of_processes() > 1:
-        raise ValueError("Expected one process for an evaluation, found several")
-    for module in ("accelerate", "lm_eval"):
-        require(module, "evaluation")
-    from lm_eval.models.huggingface import HFLM
-
-    training = model.training
-    with guarded(hub=config.hub), quiet():
-        ready = load_tasks(config)
-        scored = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=config.batch_size)
-    tasks: dict[str, Any] = {}
-    for label, (task, about) in ready.items():
-        tasks[label] = dict((kept or {}).get(label, {}))
-        if tasks[label].get("data_sha256") != about["data_sha256"]:
-            with guarded(hub=config.hub), quiet():
-                tasks[label] = {**_score(scored, task, about["num_fewshot"], config.limit), **about}
+    lm = require("lm_eval.models.huggingface", "evaluation").HFLM
+    tasks = dict(kept or {})
+    with _quiet():
+        ready = {name: _checked_task(name, config) for name in config.names}
+        scored = lm(pretrained=model, tokenizer=tokenizer, batch_size=config.batch_size)
+    for name, task in ready.items():
+        if (label := PILE13[name][0]) not in tasks:
+            with _expecting("Expected questions that lm-eval can ask", name), _quiet():
+                tasks[label] = _score(scored, name, task, config)
             keep(tasks)
-    model.train(training)
     return tasks
 
 
-def _score(model: Any, task: Any, num_fewshot: list[int], limit: int | None) -> dict[str, Any]:
-    """Runs a task once for each number of examples; returns its scores."""
-    from lm_eval.api.metrics import mean_stderr
-    from lm_eval.evaluator import evaluate
+def _checked_task(name: str, config: EvaluationConfig) -> Any:
+    """Returns lm-eval's task on local data or the hub's, all of whose questions can be asked."""
+    from lm_eval import tasks
 
-    name, samples = task.task_name, []
-    runs: dict[str, dict[str, float]] = {}
-    for number in num_fewshot:
-        torch.manual_seed(SEED)  # for tasks that sample
+    _, home, questions, examples = PILE13[name]
+    most, changed = max(config.num_fewshot), dict[str, Any](task=name)
+    if not most:  # lm-eval opens the examples' split even where it takes none
+        changed["fewshot_split"] = examples = questions
+    folder, root = Path(config.data_dir or "DATA", name), Path(tasks.__file__).parent
+    expected = f"Expected data of {name} with the hub's columns and values"
+    if config.data_dir and folder.is_dir():
+        data = {part: _read(folder / part, expected) for part in sorted({questions, examples})}
+        changed["custom_dataset"] = lambda **_: data
+    elif not config.hub:
+        raise DataError(f"Expected a folder {folder} (--data_dir DATA), or --hub, found neither")
+    with _expecting(expected, folder):
+        manager = tasks.TaskManager(include_defaults=False, include_path=root / home)
+        task = manager.load([{"group": "all", "task": [changed]}])["tasks"][name]
+        task.fewshot_context(task.eval_docs[0], most)  # raises where they are too few
+    for number, row in enumerate(task.eval_docs, 1):
+        with _expecting(expected, f"{folder / questions}, row {number}"):
+            _require_askable(task, row)
+    return task
+
+
+def _read(path: Path, expected: str) -> Any:
+    """Reads rows as they are; the readers of `datasets` change dates, and tell a server."""
+    import datasets
+    from pyarrow import parquet
+
+    with _expecting(expected, path):
+        if (table := path.with_suffix(".parquet")).exists():
+            return datasets.Dataset.from_list(parquet.read_table(table).to_pylist())
+        rows = []
+        for number, line in enumerate(path.with_suffix(".jsonl").read_bytes().splitlines(), 1):
+            with _expecting(expected, f"{path}.jsonl, line {number}"):
+                rows.append({**json.loads(line)})
+        return datasets.Dataset.from_list(rows)
+
+
+def _require_askable(task: Any, row: Mapping[str, Any]) -> None:
+    """Raises where lm-eval cannot ask or rate a question, or would misread it in silence."""
+    if None in row.values() or (task.task_name == "copa" and row["label"] not in (0, 1)):
+        raise ValueError("a null or a label that lm-eval would take for another")
+    text, target = task.doc_to_text(row), task.doc_to_target(row)
+    if task.OUTPUT_TYPE == "multiple_choice":
+        choices, right = task.doc_to_choice(row), text if task.multiple_input else target
+        if not (0 <= right < len(choices) if isinstance(right, int) else right in choices):
+            raise ValueError(f"the answer {right!r:.100}, none of the {len(choices)} choices")
+
+
+def _score(model: Any, name: str, task: Any, config: EvaluationConfig) -> dict[str, Any]:
+    """Runs a task once for each number of examples; returns its scores."""
+    from lm_eval import evaluate
+
+    runs, answers, metric = {}, [], ""
+    for number in dict.fromkeys(config.num_fewshot):
         task.set_config("num_fewshot", number)
         task.set_fewshot_seed(SEED)
-        try:
-            found = evaluate(model, {"tasks": {name: task}}, limit=limit, bootstrap_iters=0)
-        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
-            # Such as an answer that is longer than the model's context.
-            raise DataError(
-                f"Expected questions of {name} that lm-eval can ask with {number} examples, "
-                f"found {type(error).__name__}: {one_line(error)}"
-            ) from error
-        # By "metric,filter"; standard errors that were not asked for are text.
-        metrics = {k: v for k, v in found["results"][name].items() if "," in k}
-        runs[str(number)] = {k: float(v) for k, v in metrics.items() if isinstance(v, Real)}
-        samples.append(found["samples"][name])
-    keys = list(next(iter(runs.values())))
-    key = next((k for share in SHARES for k in keys if k.startswith(f"{share},")), keys[0])
-    metric, _, filtered = key.partition(",")
-    unit = 100.0 if metric in SHARES else 1.0
-    answers = [[s[metric] for s in run if s["filter"] == filtered] for run in samples]  # (R, n)
-    spread = None
-    if metric in SHARES and len(answers[0]) > 1:
-        spread = unit * mean_stderr(np.mean(answers, axis=0).tolist())
+        found = evaluate(model, {"tasks": {name: task}}, config.limit, bootstrap_iters=0)
+        metric = "acc_norm" if "acc_norm,none" in found["results"][name] else "acc"
+        runs[str(number)] = 100.0 * float(found["results"][name][f"{metric},none"])
+        answers.append([sample[metric] for sample in found["samples"][name]])
+    shares = 100.0 * np.mean(answers, axis=0)  # of the runs, (n,)
     return {
-        "score": math.fsum(unit * run[key] for run in runs.values()) / len(runs),
-        "standard_error": spread,
-        "metric": key.removesuffix(",none"),
-        "questions": len(answers[0]),
+        "task": name,
+        "score": math.fsum(runs.values()) / len(runs),
+        "standard_error": math.sqrt(shares.var() / max(len(shares) - 1, 1)),
+        "metric": metric,
+        "questions": len(shares),
         "runs": runs,
+        "seed": SEED,
     }
 
 
-def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Returns the mean score of the paper's benchmarks among the tasks, in percent; None without.
-
-    Its standard error is ``sqrt(sum_k e_k^2) / K`` for K benchmarks with independent questions.
-    """
-    ours = {label: result for label, result in tasks.items() if label in PILE13}
-    if not ours:
-        return None
-    errors = [result["standard_error"] for result in ours.values()]
-    return {
-        "score": average_score({label: result["score"] for label, result in ours.items()}),
-        "standard_error": None if None in errors else math.hypot(*errors) / len(errors),
-        "questions": sum(result["questions"] for result in ours.values()),
-    }
+def average_of(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the mean score of K tasks and its error, ``sqrt(sum_k e_k^2) / K``, in percent."""
+    scores, errors = zip(*((t["score"], t["standard_error"]) for t in tasks.values()), strict=True)
+    return {"score": float(np.mean(scores)), "standard_error": math.hypot(*errors) / len(errors)}
 
 
-def scores_table(tasks: Mapping[str, Mapping[str, Any]], cases: Sequence[int]) -> str:
-    """Returns scores as text, with their average, beside those of the paper's cases in percent."""
-    import pandas
+@contextmanager
+def _expecting(expected: str, place: object) -> Iterator[None]:
+    """Turns any error of other packages into one line."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {one_line(error, 300)}"
+        raise DataError(f"{expected}, found {found}: {place}") from error
 
-    columns = {"metric": object, "score": float, "standard_error": float, "questions": int}
-    table = pandas.DataFrame(list(tasks.values()), index=list(tasks))[[*columns]].astype(columns)
-    for case in cases:
-        table = table.join(pandas.DataFrame(benchmark_scores(case)).add_suffix(f" ({case})"))
-    if average := average_of(tasks):
-        ours = table.loc[[label for label in tasks if label in PILE13]]
-        table.loc[f"average of {len(ours)}"] = {**ours.mean(numeric_only=True), **average}
-    whole = {"questions": "{:,.0f}".format}
-    return table.to_string(float_format="{:.2f}".format, formatters=whole, na_rep="")
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Shows one of lm-eval's warnings, that prompts are cut; progress bars on a terminal alone."""
+    cut, first, handler = "exceeds model's maximum length", iter([True]), logging.StreamHandler()
+    handler.addFilter(lambda record: cut in record.getMessage() and next(first, False))
+    with (
+        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),
+        patch.multiple(logging.getLogger("lm_eval"), handlers=[handler], propagate=False),
+    ):
+        yield

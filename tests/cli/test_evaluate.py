@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 import torch
 from benchmark_data import write_benchmark
@@ -15,8 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.cli.evaluate import ScoresConfig, evaluate_command
 from bydore_pyro.evaluation import evaluate
-from bydore_pyro.evaluation.evaluate import evaluate_model, load_model
-from bydore_pyro.evaluation.tasks import EvaluationConfig
+from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
 from bydore_pyro.utils.errors import DataError
 
 SOUNDS = {
@@ -90,26 +88,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "model", folder / "data"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-
-
 def test_a_trained_model_beats_chance(
     trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, data = trained
     out = tmp_path / "deep" / "scores.json"
-    given = ["--tasks", "arc_easy", "SciQ", "--data_dir", str(data), "--num_fewshot", "0"]
-    evaluate_command([str(model), *given, "--device", "cpu", "--cases", "1", "--out", str(out)])
+    given = ["--tasks", "arc_easy", "sciq", "--data_dir", str(data), "--num_fewshot", "0"]
+    evaluate_command([str(model), *given, "--device", "cpu", "--out", str(out)])
     captured = capsys.readouterr()
     scores = json.loads(out.read_text())
     assert {*scores["tasks"]} == {"ARC-Easy", "SciQ"}
     for name, result in scores["tasks"].items():
-        assert result["questions"] == 15
+        assert (result["questions"], result["seed"]) == (15, 1234)
         assert result["score"] >= 80.0, name  # chance is 25, give or take 11
         assert f"{name}: acc_norm {result['score']:.2f}\n" in captured.err
-    assert "RegMix (1)" in captured.out
+    average = scores["average"]
+    told = f"average of 2  {average['score']:6.2f} ± {average['standard_error']:.2f}"
+    assert told in captured.out.splitlines()
     assert f"In {out}." in captured.out
     assert "Traceback" not in captured.err
     assert scores["model"] == str(model)
@@ -120,7 +115,7 @@ def test_a_trained_model_beats_chance(
     assert list(out.parent.iterdir()) == [out]
     # Its knowledge was learned: the same model before training has none.
     fresh = LlamaForCausalLM(load_model(model)[0].config)
-    config = EvaluationConfig(tasks=["ARC-Easy"], data_dir=str(data), num_fewshot=[0])
+    config = EvaluationConfig(tasks=["arc_easy"], data_dir=str(data), num_fewshot=[0])
     untrained = evaluate_model(fresh, load_model(model)[1], config)
     assert untrained["ARC-Easy"]["score"] < scores["tasks"]["ARC-Easy"]["score"]
 
@@ -159,14 +154,14 @@ def test_what_is_done_is_kept_and_gone_on_with(
     whole, out = tmp_path / "whole.json", tmp_path / "deep" / "scores.json"
     unfinished = tmp_path / "deep" / "scores.unfinished.json"
     given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
-    given += ["--num_fewshot", "0", "--limit", "7", "--cases", "2", "--out"]
+    given += ["--num_fewshot", "0", "--limit", "7", "--out"]
     evaluate_command([*given, str(whole)])
     original = evaluate._score
 
-    def stop(model: Any, task: Any, *rest: Any) -> dict:
-        if task.task_name == "sciq":
+    def stop(model: Any, name: str, *rest: Any) -> dict:
+        if name == "arc_easy":
             raise error
-        return original(model, task, *rest)
+        return original(model, name, *rest)
 
     capsys.readouterr()
     with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_:
@@ -175,9 +170,9 @@ def test_what_is_done_is_kept_and_gone_on_with(
     assert exit_.value.code == code
     assert [path.name for path in out.parent.iterdir()] == [unfinished.name]
     kept = json.loads(unfinished.read_text())
-    assert [*kept["tasks"]] == ["ARC-Easy"]
+    assert [*kept["tasks"]] == ["SciQ"]
     # Another evaluation does not go on with it.
-    for changes in ({"model_sha256": "other"}, {"versions": {}}, {"config": {}}):
+    for changes in ({"model_sha256": ""}, {"data_sha256": ""}, {"versions": {}}, {"config": {}}):
         unfinished.write_text(json.dumps({**kept, **changes}))
         capsys.readouterr()
         with pytest.raises(SystemExit) as exit_:
@@ -189,15 +184,14 @@ def test_what_is_done_is_kept_and_gone_on_with(
     unfinished.write_text(json.dumps(kept))
     evaluate_command([*given, str(out)])
     captured = capsys.readouterr()
-    assert "ARC-Easy: " not in captured.err
-    assert "(2)" in captured.out
-    assert "(1)" not in captured.out
+    assert "SciQ: " not in captured.err
+    assert "SciQ " in captured.out
     assert [path.name for path in out.parent.iterdir()] == [out.name]
     first, second = (json.loads(path.read_text()) for path in (whole, out))
     assert second.pop("seconds") > kept["seconds"]
     first.pop("seconds")
     assert first == second
-    assert len(first["model_sha256"]) == len(first["tasks"]["SciQ"]["data_sha256"]) == 64
+    assert len(first["model_sha256"]) == len(first["data_sha256"]) == 64
 
 
 def test_mistakes_are_one_line(
@@ -207,43 +201,23 @@ def test_mistakes_are_one_line(
 ) -> None:
     model, _ = trained
     out = str(tmp_path / "scores.json")
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "evil.yaml").write_text("task: evil\nprocess_docs: !function os.getcwd\n")
+    given = [str(model), "--out", out, "--tasks", "piqa"]
     write_benchmark(tmp_path / "part", "piqa", examples=False)
     (tmp_path / "broken" / "piqa").mkdir(parents=True)
-    (tmp_path / "broken" / "piqa" / "validation.jsonl").write_text("goal,label\n")
+    (tmp_path / "broken" / "piqa" / "train.jsonl").write_text("goal,label\n")
     for arguments, message in (
         ([], "Expected the folder of a model first, found nothing"),
         (["--tasks", "piqa"], "Expected the folder of a model first, found --tasks"),
-        ([str(tmp_path)], "(a training leaves them in its sub-folder model), found"),
-        ([str(model), "--out", out, "--limit", "0"], "Expected limit >= 1, actual 0"),
+        ([str(tmp_path)], "Expected a model's folder (a training leaves it in model), found"),
+        ([*given, "--limit", "0"], "Expected limit >= 1, actual 0"),
         ([str(model), "--out", ""], "Expected a value for --out"),
         ([str(model), "--tusks", "x"], "unrecognized arguments: --tusks x"),
         ([str(model), "--out", "/dev/null/x.json"], "Expected a folder to write to"),
-        (
-            [str(model), "--out", out, "--device", "tpu9"],
-            "Expected a device of this machine, found 'tpu9'",
-        ),
-        (
-            [
-                str(model),
-                "--out",
-                out,
-                "--tasks",
-                "evil",
-                "--include_path",
-                str(tmp_path / "tasks"),
-            ],
-            "Expected task files without code, found !function os.getcwd in",
-        ),
-        (
-            [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "broken")],
-            "JSON parse error: Invalid value. in row 0",
-        ),
-        (
-            [str(model), "--out", out, "--tasks", "piqa", "--data_dir", str(tmp_path / "part")],
-            "found piqa (missing: 'train')",
-        ),
+        ([*given, "--device", "tpu9"], "Expected a device of this machine, found 'tpu9'"),
+        ([*given, "--tasks", "evil"], "Expected tasks one of 'pile13', 'social_iqa'"),
+        (given, "Expected a folder DATA/piqa (--data_dir DATA), or --hub, found neither"),
+        ([*given, "--data_dir", str(tmp_path / "broken")], "piqa/train.jsonl, line 1"),
+        ([*given, "--data_dir", str(tmp_path / "part")], "No such file or directory"),
     ):
         with pytest.raises(SystemExit) as exit_:
             evaluate_command(arguments)
