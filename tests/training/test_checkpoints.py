@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from target_runs import Runs, mixture_for, tiny_config
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
+from training_runs import Runs, mixture_for, tiny_config
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.target.checkpoints import (
+from bydore_pyro.training.checkpoints import (
     belonging,
     broken_seal,
     checkpoint_step,
@@ -22,7 +23,6 @@ from bydore_pyro.target.checkpoints import (
     tensors_only,
     write_seal,
 )
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
 from bydore_pyro.utils.errors import RunFolderError
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from target_runs import mixture_for, tiny_config, tiny_shape
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
+from training_runs import mixture_for, tiny_config, tiny_shape
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.target.checkpoints import write_seal
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
+from bydore_pyro.training.checkpoints import write_seal
+from bydore_pyro.training.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.utils.errors import DataError, RunFolderError
 
 

@@ -7,14 +7,8 @@ import os
 
 import pytest
 import torch
-from target_runs import WEIGHTS, mixture_for, tiny_shape
-
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.proxy.language_model import build_language_model
-from bydore_pyro.target.mixture_dataset import MixtureDataset
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.training_checks import (
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
+from bydore_pyro.training.training_checks import (
     check_epochs,
     check_memory,
     check_positions,
@@ -22,6 +16,12 @@ from bydore_pyro.target.training_checks import (
     device_batch,
     memory_needed,
 )
+from training_runs import WEIGHTS, mixture_for, tiny_shape
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.proxy.language_model import build_language_model
+from bydore_pyro.training.mixture_dataset import MixtureDataset
 from bydore_pyro.utils.config_checks import in_tokens
 from bydore_pyro.utils.errors import DataError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bydore_pyro.target.config import TargetConfig
+from bydore_pyro.training.config import TargetConfig
 
 
 def test_the_length_is_rounded_up_to_whole_steps() -> None:

@@ -3,6 +3,7 @@
 A folder with
 
     config.json, schedule.json   the options; the mixture, or the mixtures, as they were read
+    manifest.json                the text
     checkpoints/checkpoint-N     the Trainer's own, what a run goes on from
     tensorboard/                 event files
     model/                       the trained model and its tokenizer, for `from_pretrained`
@@ -15,19 +16,18 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from bydore_pyro.data import TokenStore
-from bydore_pyro.target.checkpoints import checkpoint_step, copy_tokenizer, tensors_only
-from bydore_pyro.target.config import TargetConfig
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan, plan_training
+from bydore_pyro.training.checkpoints import copy_tokenizer
+from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.utils import (
     DataError,
     Interrupted,
@@ -35,45 +35,25 @@ from bydore_pyro.utils import (
     RunFolderError,
     appearing_folder,
     deferred,
+    one_line,
     provenance,
 )
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, TrainerCallback
 
-    from bydore_pyro.target.trainer import SequentialTrainer
+    from bydore_pyro.training.trainer import MixtureTrainer
 
-__all__ = ["TargetConfig", "Trained", "train_target"]
+__all__ = ["train_target"]
 
-MODEL, METRICS = "model", "metrics.json"
+MODEL, METRICS, SCHEDULE = "model", "metrics.json", "schedule.json"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A training that came to its end.
-
-    Attributes:
-        folder: What it left behind.
-        log: What was logged: `step`, `loss` (nats per token, mean over the steps since the last),
-            `learning_rate`, `grad_norm`.
-        metrics: What `metrics.json` holds.
-    """
-
-    folder: Path
-    log: list[dict[str, float]]
-    metrics: dict[str, Any]
-
-    @property
-    def model(self) -> Path:
-        """The trained model's folder, for `AutoModelForCausalLM.from_pretrained`."""
-        return self.folder / MODEL
 
 
 def train_target(
     model: str | Path | PretrainedConfig,
     store: TokenStore,
-    schedule: MixtureSchedule,
+    stages: Stages,
     config: TargetConfig,
     out: Path,
     *,
@@ -81,16 +61,13 @@ def train_target(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
     tell: Callable[[str], None] = lambda line: None,
-) -> Trained:
+) -> dict[str, Any]:
     """Trains a causal language model from scratch on a mixture.
-
-    The sequences of step ``s`` are ``s G`` to ``(s + 1) G`` of a `MixtureDataset`, with ``G`` the
-    batch of all processes together, however many there are.
 
     Args:
         model: A folder with a `config.json`, a hub name, or a configuration object.
         store: The text.
-        schedule: The mixture, or the mixtures.
+        stages: The mixture, or the mixtures.
         config: How it is trained.
         out: The folder of the run.
         resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
@@ -98,81 +75,77 @@ def train_target(
         callbacks: Further ones for the Trainer.
         tell: Is given lines of progress.
 
+    Returns:
+        What `metrics.json` holds. Its `log` has, of every `log_every` steps, `step`, `loss` (nats
+        per token, their mean), `learning_rate` and `grad_norm`.
+
     Raises:
         DataError: When model, text, mixture and length do not go together, or the text changes.
         Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
         RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
-        ValueError: When there is no such device, too little memory, a package is missing, or the
-            batch cannot be shared among the processes.
+        ValueError: When there is no such device, or the batch cannot be shared among the processes.
     """
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
-        return _train(model, store, schedule, config, folder, options, callbacks, tell)
+        if folder.writes:  # by the time another process looks, its first files may be there
+            _check_folder(out, resume)
+        plan = plan_training(model, store, stages, config, out if resume else None, tell)
+        if plan.checkpoint is None:
+            parts = {**(options or {}), "target": dataclasses.asdict(config)}
+            folder.write_text(SCHEDULE, stages.to_json() + "\n")
+            folder.write_json("manifest.json", store.index)
+            folder.write_config("train", parts, tell)
+        start = time.perf_counter()
+        trainer = _train(plan, store, folder, callbacks, tell)
+        store.require_unchanged()
+        seconds = time.perf_counter() - start
+        _save_model(trainer, store, folder)
+        metrics = _metrics(trainer, plan, seconds)
+        folder.write_json(METRICS, metrics)
+        return metrics
 
 
 def _train(
-    model: str | Path | PretrainedConfig,
+    plan: TrainingPlan,
     store: TokenStore,
-    schedule: MixtureSchedule,
-    config: TargetConfig,
     folder: RunFolder,
-    options: Mapping[str, Mapping[str, Any]] | None,
     callbacks: Sequence[TrainerCallback],
     tell: Callable[[str], None],
-) -> Trained:
-    """Trains in a folder that is this process's; see `train_target`."""
-    out, resume = folder.path, folder.resumed
-    if folder.writes:  # by the time another process looks, its first files may be there
-        _check_folder(out, resume)
-    plan = plan_training(model, store, schedule, config, out if resume else None, tell)
-    if plan.checkpoint is None:
-        parts = {**(options or {}), "target": dataclasses.asdict(config)}
-        folder.write_text("schedule.json", schedule.to_json() + "\n")
-        folder.write_json("manifest.json", store.index)
-        folder.write_config("train", parts, tell)
-    from bydore_pyro.target.trainer import build_trainer
+) -> MixtureTrainer:
+    from bydore_pyro.training.trainer import build_trainer
 
-    plan.dataset.order.counts(checkpoint_step(plan.checkpoint) * config.target_batch_sequences)
-    start = time.perf_counter()
     try:
-        with tensors_only(plan.checkpoint), deferred() as asked:
+        with deferred() as asked:
             trainer = build_trainer(plan, store, folder, callbacks, asked)
             trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
             # Every process comes here: none ends before it is saved.
             if number := trainer.largest(asked()):
                 name = f"checkpoint-{trainer.state.global_step}"
-                tell(f"Saved {folder.path / CHECKPOINTS / name}. Go on with --resume {out}")
+                tell(f"Saved {folder.path / CHECKPOINTS / name}. Go on with --resume {folder.path}")
                 raise Interrupted(number)
+            return trainer
     except DataError as error:  # one of a worker's comes with its traceback
         reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
         raise DataError(reason) from error
-    store.require_unchanged()
-    seconds = time.perf_counter() - start
-    _save_model(trainer, store, folder)
-    log = [entry for entry in trainer.state.log_history if "loss" in entry]
-    metrics = _metrics(trainer, plan, seconds, log)
-    folder.write_json(METRICS, metrics)
-    return Trained(out, log, metrics)
+    except UnpicklingError as error:
+        raise RunFolderError(
+            f"Expected a valid {plan.checkpoint}, found: {one_line(error)}"
+        ) from error
 
 
 def _check_folder(out: Path, resume: bool) -> None:
-    """Checks that nothing in the folder would be overwritten, or done again.
-
-    Raises:
-        RunFolderError: When it would.
-    """
-    if resume:
-        if not (out / "config.json").is_file():
-            raise RunFolderError(f"Expected an unfinished training in {out}, found none")
-        if (out / MODEL).is_dir() and (out / METRICS).is_file():
-            raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
-        return
-    for name in (MODEL, CHECKPOINTS, METRICS, "schedule.json", "manifest.json", "tensorboard"):
-        if (out / name).exists():
-            raise RunFolderError(f"Expected a new output folder, found {name} in {out}")
+    """Refuses a folder where something would be overwritten, or done again."""
+    if not resume:
+        for name in (MODEL, CHECKPOINTS, METRICS, SCHEDULE, "manifest.json", "tensorboard"):
+            if (out / name).exists():
+                raise RunFolderError(f"Expected a new output folder, found {name} in {out}")
+    elif not (out / "config.json").is_file():
+        raise RunFolderError(f"Expected an unfinished training in {out}, found none")
+    elif (out / MODEL).is_dir() and (out / METRICS).is_file():
+        raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
 
 
-def _save_model(trainer: SequentialTrainer, store: TokenStore, folder: RunFolder) -> None:
+def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -> None:
     """Writes the final model with its tokenizer; every process takes part in gathering it."""
     trainer.accelerator.unwrap_model(trainer.model).config.use_cache = True
     if not folder.writes:
@@ -185,35 +158,32 @@ def _save_model(trainer: SequentialTrainer, store: TokenStore, folder: RunFolder
         copy_tokenizer(store.tokenizer, aside)
 
 
-def _metrics(
-    trainer: SequentialTrainer, plan: TrainingPlan, seconds: float, log: list[dict[str, float]]
-) -> dict[str, Any]:
-    config, order = plan.config, plan.dataset.order
+def _metrics(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> dict[str, Any]:
+    config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
-    counts = order.counts(len(order))
-    tokens = (counts * config.sequence_length).tolist()
+    taken = trainer.sampler.state(config.steps).taken
+    log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model = trainer.accelerator.unwrap_model(trainer.model)
     metrics: dict[str, Any] = {
         "steps": config.steps,
         "tokens": config.steps * batch,
-        "tokens_by_domain": dict(zip(order.names, tokens, strict=True)),
-        "largest_deviation_sequences": float(np.abs(counts - order.quotas(len(order))).max()),
-        "epochs": plan.dataset.epochs(),
+        "tokens_by_domain": dict(
+            zip(dataset.names, (n * config.sequence_length for n in taken), strict=True)
+        ),
+        "epochs": dataset.epochs(taken),
         "final_loss": log[-1]["loss"] if log else None,
         "log": log,
         "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
         "parameters": _size(model),
         "embedding_parameters": _size(model.get_input_embeddings()),
         "processes": plan.processes,
-        "device": torch.cuda.get_device_name() if plan.device.type == "cuda" else "cpu",
-        "threads": torch.get_num_threads(),
-        "seed": config.seed,
+        "device": torch.cuda.get_device_name() if config.device == "cuda" else "cpu",
         # Of this call, which may have gone on with another's run.
         "seconds": seconds,
-        "tokens_per_second": (config.steps - checkpoint_step(plan.checkpoint)) * batch / seconds,
+        "tokens_per_second": (config.steps - plan.state.step) * batch / seconds,
         **provenance(),
     }
-    if plan.device.type == "cuda":
+    if config.device == "cuda":
         metrics["peak_gpu_memory_bytes"] = torch.cuda.max_memory_allocated()
     return metrics
 

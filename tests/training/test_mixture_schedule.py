@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
+from bydore_pyro.training.mixture_schedule import MixtureSchedule, read_schedule
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.target.mixture_schedule import MixtureSchedule, read_schedule
 from bydore_pyro.utils.errors import DataError
 
 FIRST = Mixture(names=("web", "law", "none"), weights=(0.7, 0.3, 0.0), tokenizer="abc")

@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 import torch
-from target_runs import mixture_for, tiny_config, tiny_shape
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
 from torch.utils.data import SequentialSampler
+from training_runs import mixture_for, tiny_config, tiny_shape
 from transformers import TrainerControl
 
 from bydore_pyro.data.store import TokenStore, open_store
-from bydore_pyro.target.checkpoints import broken_seal, last_checkpoint
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.trainer import (
+from bydore_pyro.training.checkpoints import broken_seal, last_checkpoint
+from bydore_pyro.training.trainer import (
     RunCallback,
     SequentialTrainer,
     build_trainer,
     training_arguments,
 )
-from bydore_pyro.target.training_plan import TrainingPlan, plan_training
+from bydore_pyro.training.training_plan import TrainingPlan, plan_training
 from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 

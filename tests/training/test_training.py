@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
 from processes import on_two_processes
 from safetensors.torch import load_file, save_file
-from target_runs import (
+from training_runs import (
     WEIGHTS,
     Runs,
     SignalAt,
@@ -32,10 +33,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.target.checkpoints import broken_seal, write_seal
-from bydore_pyro.target.mixture_dataset import MixtureDataset
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.training import TargetConfig, Trained, train_target
+from bydore_pyro.training.checkpoints import broken_seal, write_seal
+from bydore_pyro.training.mixture_dataset import MixtureDataset
+from bydore_pyro.training.training import TargetConfig, Trained, train_target
 from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
 from bydore_pyro.utils.interrupts import Interrupted
 
@@ -278,10 +278,10 @@ import torch
 from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DistributedType
 from bydore_pyro.data.store import open_store
-from bydore_pyro.target.config import TargetConfig
-from bydore_pyro.target.mixture_dataset import MixtureDataset
+from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.mixture_dataset import MixtureDataset
 from bydore_pyro.utils.interrupts import Interrupted
-from target_runs import SignalAt, StopAt, train
+from training_runs import SignalAt, StopAt, train
 
 torch.set_num_threads(1)
 signal.signal(signal.SIGTERM, signal.default_int_handler)

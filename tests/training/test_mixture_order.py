@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from bydore_pyro.training.mixture_order import MixtureOrder
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.target import mixture_order
-from bydore_pyro.target.mixture_order import MixtureOrder
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.training import mixture_order
 
 ROUNDING = 1e-9  # shares are rounded to parts of 2^44, the tests' sums to a float
 

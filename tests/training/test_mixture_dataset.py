@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from accelerate.data_loader import BatchSamplerShard
-from target_runs import WEIGHTS, mixture_for
+from bydore_pyro.training.mixture_schedule import MixtureSchedule
 from torch.utils.data import BatchSampler, SequentialSampler
+from training_runs import WEIGHTS, mixture_for
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.target.mixture_dataset import MixtureDataset
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
+from bydore_pyro.training.mixture_dataset import MixtureDataset
 from bydore_pyro.utils.errors import DataError
 
 LENGTH = 32
