@@ -1,29 +1,28 @@
-"""Checkpoints of the Trainer: which one is whole and whose, and that none of them runs code."""
+"""Checkpoints of the Trainer: which one is whole, and whose."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from bydore_pyro.training.mixture_schedule import MixtureSchedule
-from training_runs import Runs, mixture_for, tiny_config
+from training_runs import mixture_for, tiny_config
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.training.checkpoints import (
     belonging,
-    broken_seal,
-    checkpoint_step,
     copy_tokenizer,
     last_checkpoint,
-    tensors_only,
+    read_seal,
     write_seal,
 )
+from bydore_pyro.training.mixture_batches import MixtureState
+from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils.errors import RunFolderError
+
+STATE = MixtureState(3, [5, 7], [0.1 + 0.2, -(0.1 + 0.2)])
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def checkpoint(tmp_path: Path) -> Path:
     (folder / "part").mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"weights")
     (folder / "part" / "0.pt").write_bytes(b"optimiser")
-    write_seal(folder, {"seed": 3, "versions": {"torch": "2"}})
+    write_seal(folder, {"seed": 3, "versions": {"torch": "2"}}, STATE)
     return folder
 
 
@@ -58,9 +57,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("reason", CHANGES)
 def test_every_change_is_named(checkpoint: Path, reason: str) -> None:
     (checkpoint / ".nfs0001").touch()  # what a file system leaves is nobody's
-    assert broken_seal(checkpoint) is None
+    assert read_seal(checkpoint) == ({"seed": 3, "versions": {"torch": "2"}}, STATE)
     CHANGES[reason](checkpoint)
-    assert str(broken_seal(checkpoint)).startswith(reason.rstrip())
+    with pytest.raises(ValueError, match=reason.rstrip()):
+        read_seal(checkpoint)
 
 
 def test_the_newest_sound_one_is_gone_on_from(checkpoint: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_the_newest_sound_one_is_gone_on_from(checkpoint: Path, tmp_path: Path) 
     assert last_checkpoint(tmp_path / "none", own, told.append) is None
     (tmp_path / "checkpoint-text").mkdir()
     (tmp_path / "checkpoint-1100").mkdir()
-    assert last_checkpoint(tmp_path, own, told.append) == checkpoint
+    assert last_checkpoint(tmp_path, own, told.append) == (checkpoint, STATE)
     (line,) = told
     assert "checkpoint-1100, which has no belongs.json: it was not written to its end" in line
     renamed = checkpoint.rename(tmp_path / "checkpoint-900")
@@ -78,36 +78,21 @@ def test_the_newest_sound_one_is_gone_on_from(checkpoint: Path, tmp_path: Path) 
     assert not renamed.exists()
 
 
-def test_steps() -> None:
-    assert checkpoint_step(None) == 0
-    assert checkpoint_step(Path("run/checkpoints/checkpoint-120")) == 120
-
-
-def test_a_copied_tokenizer_leaves_the_age_alone(corpus: TokenStore, tmp_path: Path) -> None:
-    """The Trainer deletes the oldest checkpoints, by the times of their folders."""
-    os.utime(corpus.tokenizer, (1e9, 1e9))
-    copy_tokenizer(corpus.tokenizer, tmp_path)
-    own, copy = (p / "tokenizer.json" for p in (corpus.tokenizer, tmp_path))
-    assert own.read_bytes() == copy.read_bytes()
-    assert tmp_path.stat().st_mtime > 1.1e9
-
-
 def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -> None:
-    schedule = MixtureSchedule.constant(mixture_for(corpus))
-    saved = belonging("models/target-60m", corpus, schedule, tiny_config())
-    assert {"seed", "text", "mixture", "versions", "learning_rate"} <= set(saved)
-    write_seal(checkpoint, saved)
+    stages = Stages.constant(mixture_for(corpus))
+    saved = belonging("models/target-60m", corpus, stages, tiny_config())
+    write_seal(checkpoint, saved, STATE)
     told: list[str] = []
     elsewhere = tiny_config(device_batch_sequences=1, log_every=3, kept_checkpoints=1)
-    same = belonging("/elsewhere/target-60m", corpus, schedule, elsewhere)
-    assert last_checkpoint(checkpoint.parent, same, told.append) == checkpoint
+    same = belonging("/elsewhere/target-60m", corpus, stages, elsewhere)
+    assert last_checkpoint(checkpoint.parent, same, told.append) == (checkpoint, STATE)
     assert not told
     last_checkpoint(checkpoint.parent, {**saved, "versions": {"torch": "1.0"}}, told.append)
     assert any("this is 1.0: the result may differ" in line for line in told)
-    birds = MixtureSchedule.constant(Mixture(names=("birds",), weights=(1.0,)))
+    birds = Stages.constant(Mixture(names=("birds",), weights=(1.0,)))
     for field, changed in (
-        ("learning_rate", belonging("target-60m", corpus, schedule, tiny_config(learning_rate=1))),
-        ("model", belonging("models/target-1b", corpus, schedule, tiny_config())),
+        ("learning_rate", belonging("target-60m", corpus, stages, tiny_config(learning_rate=1))),
+        ("model", belonging("models/target-1b", corpus, stages, tiny_config())),
         ("mixture", belonging("target-60m", corpus, birds, tiny_config())),
         ("text", {**saved, "text": "0" * 64}),
     ):
@@ -115,16 +100,7 @@ def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -
             last_checkpoint(checkpoint.parent, json.loads(json.dumps(changed)), print)
 
 
-def test_nothing_but_tensors_is_unpickled(tmp_path: Path) -> None:
-    file, ran = tmp_path / "optimizer.pt", tmp_path / "ran"
-    torch.save({"state": Runs(ran)}, file)
-    with (
-        pytest.raises(RunFolderError, match="Expected a valid checkpoint-4, found: Weights only"),
-        tensors_only(Path("checkpoint-4")),
-    ):
-        torch.load(file, weights_only=False)  # even so
-    assert not ran.exists()
-    torch.save({"state": torch.ones(2)}, file)
-    with tensors_only(None):
-        assert torch.load(file)["state"].sum() == 2
-    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+def test_a_tokenizer_is_copied(corpus: TokenStore, tmp_path: Path) -> None:
+    copy_tokenizer(corpus.tokenizer, tmp_path)
+    own, copy = (p / "tokenizer.json" for p in (corpus.tokenizer, tmp_path))
+    assert own.read_bytes() == copy.read_bytes()
