@@ -81,7 +81,6 @@ def test_stages_and_another_tokenizer(
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--tokens", "1B"], "; --tokens 146K would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
-        (["--trajectory_stages", "0"], "Expected trajectory_stages >= 1, actual 0"),
         (["--speed", "3"], "unrecognized arguments: --speed 3"),
         (["--fsdp", "--device", "cpu"], "Expected device 'cuda' with fsdp, actual 'cpu'"),
         (["--resume", "nowhere"], "Expected --resume RUN and no other option"),
