@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,10 +69,10 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         tokens = torch.from_numpy(self._streams[domain].read(place, 1)[0].astype(np.int64))
         return {"input_ids": tokens, "labels": tokens}
 
-    def epochs(self, sequences: Sequence[float]) -> dict[str, float]:
-        """Returns how many times so many sequences ``(K,)`` read each domain's text."""
-        pairs = zip(self.names, sequences, self._streams, strict=True)
-        return {name: count / stream.count for name, count, stream in pairs}
+    def epochs(self, sequences: Mapping[str, float]) -> dict[str, float]:
+        """Returns how many times so many sequences of each domain read its text."""
+        pairs = zip(self.names, self._streams, strict=True)
+        return {name: sequences[name] / stream.count for name, stream in pairs}
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """A process that is spawned opens the store again instead of taking a copy of its text."""

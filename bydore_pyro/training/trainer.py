@@ -6,7 +6,6 @@ optimiser's step are those that follow each other, with any number of processes.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -139,19 +138,14 @@ def build_trainer(
     callbacks: Sequence[TrainerCallback] = (),
     asked: Callable[[], int] = lambda: 0,
 ) -> MixtureTrainer:
-    """Returns the Trainer of a fresh model.
-
-    Args:
-        plan: What will run.
-        store: The text; its tokenizer goes into every checkpoint.
-        folder: Of the run.
-        callbacks: Further ones.
-        asked: Returns the number of the signal that arrived, 0 before.
-    """
+    """Returns the Trainer of a fresh model; `folder`, `store` and `asked` are for its callback."""
     config = plan.config
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = build_language_model(plan.model, store.vocabulary)
+        model: Any = build_language_model(plan.model, store.vocabulary)
+        if config.activation_checkpointing and not config.fsdp:  # FSDP2 has its own
+            newer = getattr(model, "activation_checkpointing_enable", None)
+            (newer or model.gradient_checkpointing_enable)()
     arguments = _arguments(plan, folder.path / CHECKPOINTS)
     trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
     trainer.sampler = MixtureSampler(
@@ -176,8 +170,6 @@ def build_trainer(
 def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
     """Returns what a plan is in the Trainer's own terms."""
     config, gpu = plan.config, plan.config.device == "cuda"
-    known = {entry.name for entry in dataclasses.fields(TrainingArguments)}
-    recompute = "activation_checkpointing"
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
         "use_cpu": not gpu,
@@ -198,9 +190,6 @@ def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
         "bf16": gpu and config.precision == "bfloat16",
         "torch_compile": gpu and config.torch_compile,
         "use_liger_kernel": gpu and config.liger and find_spec("liger_kernel") is not None,
-        recompute if recompute in known else "gradient_checkpointing": (
-            config.activation_checkpointing and not config.fsdp  # FSDP2 has its own
-        ),
         "ddp_find_unused_parameters": False,
         "dataloader_num_workers": config.loader_workers,
         "dataloader_pin_memory": gpu,

@@ -21,7 +21,6 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.training.checkpoints import copy_tokenizer
@@ -120,8 +119,8 @@ def _train(
             trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
             # Every process comes here: none ends before it is saved.
             if number := trainer.largest(asked()):
-                name = f"checkpoint-{trainer.state.global_step}"
-                tell(f"Saved {folder.path / CHECKPOINTS / name}. Go on with --resume {folder.path}")
+                saved = folder.path / CHECKPOINTS / f"checkpoint-{trainer.state.global_step}"
+                tell(f"Saved {saved}. Go on with --resume {folder.path}")
                 raise Interrupted(number)
             return trainer
     except DataError as error:  # one of a worker's comes with its traceback
@@ -161,21 +160,19 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
 def _metrics(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> dict[str, Any]:
     config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
-    taken = trainer.sampler.state(config.steps).taken
+    taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
-    model = trainer.accelerator.unwrap_model(trainer.model)
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
     metrics: dict[str, Any] = {
         "steps": config.steps,
         "tokens": config.steps * batch,
-        "tokens_by_domain": dict(
-            zip(dataset.names, (n * config.sequence_length for n in taken), strict=True)
-        ),
+        "tokens_by_domain": {name: n * config.sequence_length for name, n in taken.items()},
         "epochs": dataset.epochs(taken),
         "final_loss": log[-1]["loss"] if log else None,
         "log": log,
         "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
-        "parameters": _size(model),
-        "embedding_parameters": _size(model.get_input_embeddings()),
+        "parameters": model.num_parameters(),
+        "embedding_parameters": model.get_input_embeddings().weight.numel(),
         "processes": plan.processes,
         "device": torch.cuda.get_device_name() if config.device == "cuda" else "cpu",
         # Of this call, which may have gone on with another's run.
@@ -186,7 +183,3 @@ def _metrics(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> dic
     if config.device == "cuda":
         metrics["peak_gpu_memory_bytes"] = torch.cuda.max_memory_allocated()
     return metrics
-
-
-def _size(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())

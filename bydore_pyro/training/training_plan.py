@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["CHECKPOINTS", "TrainingPlan", "plan_training"]
 
 CHECKPOINTS = "checkpoints"  # where they lie in the folder of a run
-SHOWN = 4  # domains that a message names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +54,8 @@ def plan_training(
     """Checks everything that can be checked before anything long starts.
 
     Args:
-        model: A folder with a `config.json`, a hub name, or a configuration object.
-        store: The text.
-        stages: The mixture, or the mixtures.
-        config: How it is trained.
+        model: As `train_target` takes it; so are `store`, `stages`, `config` and `tell`.
         resumed: The folder of the run that is continued, or None.
-        tell: Is given what was found.
 
     Raises:
         DataError: When model, text, mixture and length do not go together, or a package is missing.
@@ -144,13 +139,12 @@ def _check_mixture(stages: Stages, store: TokenStore, *, other_tokenizer: bool) 
 def _check_epochs(dataset: MixtureDataset, stages: Stages, config: TargetConfig) -> None:
     """Refuses to read a text more than `max_epochs` times."""
     shares, sequences = stages.shares(), config.steps * config.target_batch_sequences
-    times = dataset.epochs([sequences * share for share in shares.values()])
-    over = sorted((n for n in times if times[n] > config.max_epochs), key=lambda n: -times[n])
-    if over:
-        told = [f"'{n}' {times[n]:.1f} times with weight {shares[n]:.3g}" for n in over[:SHOWN]]
-        fits = sequences * config.sequence_length * config.max_epochs / times[over[0]]
-        more = f" and {len(over) - SHOWN} more" if len(over) > SHOWN else ""
+    times = dataset.epochs({name: sequences * share for name, share in shares.items()})
+    most = max(times, key=lambda name: times[name])
+    if times[most] > config.max_epochs:
+        fits = sequences * config.sequence_length * config.max_epochs / times[most]
         raise DataError(
             f"Expected to read the text of a domain at most {config.max_epochs:g} times "
-            f"(--max_epochs), found {', '.join(told)}{more}; --tokens {in_tokens(fits)} would fit"
+            f"(--max_epochs), found '{most}' {times[most]:.1f} times with weight "
+            f"{shares[most]:.3g}; --tokens {in_tokens(fits)} would fit"
         )

@@ -49,7 +49,7 @@ def test_nothing_comes_twice_within_an_epoch(corpus: TokenStore) -> None:
     rows = [dataset[0, n]["input_ids"].numpy().tobytes() for n in range(2 * count)]
     assert sorted(rows[:count]) == sorted(rows[count:]) == sorted(rows_of(corpus, "birds"))
     assert rows[:count] != rows[count:], "another order"
-    assert dataset.epochs([2 * count]) == {"birds": 2.0}
+    assert dataset.epochs({"birds": 2 * count}) == {"birds": 2.0}
 
 
 def test_a_sequence_depends_on_its_key_alone(corpus: TokenStore) -> None:

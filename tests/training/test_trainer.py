@@ -1,27 +1,21 @@
-"""The Trainer's own training, but for the order; and its callbacks."""
+"""The Trainer's own training, but for the order. Whole trainings show its callback's work."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from training_runs import mixture_for, tiny_config, tiny_shape
-from transformers import TrainerControl
 
-from bydore_pyro.data.store import TokenStore, open_store
-from bydore_pyro.training.checkpoints import read_seal
-from bydore_pyro.training.mixture_batches import begin
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.training.trainer import MixtureTrainer, RunCallback, build_trainer
+from bydore_pyro.training.trainer import MixtureTrainer, build_trainer
 from bydore_pyro.training.training_plan import TrainingPlan, plan_training
-from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
 
 
@@ -67,79 +61,3 @@ def test_arguments(build: Callable[..., MixtureTrainer]) -> None:
     assert (found.per_device_train_batch_size, found.gradient_accumulation_steps) == (4, 2)
     assert not found.bf16
     assert not found.torch_compile
-
-
-def callback(
-    store: TokenStore,
-    folder: RunFolder,
-    *,
-    asked: Callable[[], int] = lambda: 0,
-    largest: Callable[[int], int] = lambda own: own,
-    wait: Callable[[], object] = lambda: None,
-) -> RunCallback:
-    trainer: Any = SimpleNamespace(
-        largest=largest,
-        accelerator=SimpleNamespace(wait_for_everyone=wait),
-        sampler=SimpleNamespace(state=lambda step: begin(4)._replace(step=step)),
-    )
-    return RunCallback(trainer, {"seed": 3}, store, folder, asked)
-
-
-def at(step: int, *, main: bool = True) -> SimpleNamespace:
-    """The Trainer's state."""
-    return SimpleNamespace(global_step=step, max_steps=8, is_world_process_zero=main)
-
-
-def test_a_training_that_diverges_stops(corpus: TokenStore, tmp_path: Path) -> None:
-    own = callback(corpus, RunFolder(tmp_path / "run"))
-    own.on_log(None, at(7), None)
-    for name in ("loss", "grad_norm"):
-        own.on_log(None, at(7), None, {name: 1.0})
-        with pytest.raises(NonFiniteError, match=f"Expected a finite {name}, found nan at step 7"):
-            own.on_log(None, at(7), None, {name: float("nan")})
-
-
-def test_one_process_makes_a_checkpoint_whole(corpus: TokenStore, tmp_path: Path) -> None:
-    """When every process has written its file."""
-    checkpoint = tmp_path / "checkpoint-7"
-    checkpoint.mkdir()
-    late = checkpoint / "rng_state_1.pth"
-    own = callback(corpus, RunFolder(tmp_path / "run"), wait=late.touch)
-    own.on_save(SimpleNamespace(output_dir=str(tmp_path)), at(7, main=False), None)
-    assert not (checkpoint / "tokenizer.json").is_file()
-    own.on_save(SimpleNamespace(output_dir=str(tmp_path)), at(7), None)
-    assert (checkpoint / "tokenizer.json").is_file()
-    assert read_seal(checkpoint) == ({"seed": 3}, begin(4)._replace(step=7))
-
-
-def test_files_that_do_not_stay_stop_a_training(corpus: TokenStore, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(corpus.folder, tmp_path / "store"))
-    folder = RunFolder(tmp_path / "run")
-    own = callback(open_store(data), folder)
-    own.on_step_end(None, at(1), TrainerControl())
-    (data / "train" / "birds.bin").unlink()
-    # The text is looked at where what was learned of it is kept.
-    own.on_step_end(None, at(1), TrainerControl())
-    for name in ("should_save", "should_training_stop"):
-        with pytest.raises(
-            DataError, match=r"birds\.bin not to change while it is read, found: No such"
-        ):
-            own.on_step_end(None, at(1), TrainerControl(**{name: True}))
-    folder.path.rmdir()
-    with pytest.raises(RunFolderError, match="run to stay"):
-        own.on_step_end(None, at(1), TrainerControl())
-
-
-def test_processes_end_behind_the_same_step(corpus: TokenStore, tmp_path: Path) -> None:
-    """A signal that reached another process counts too."""
-    numbers, heard = iter([0, 0, 15]), iter([0, 2, 0])
-    own = callback(
-        corpus,
-        RunFolder(tmp_path / "run"),
-        asked=lambda: next(heard),
-        largest=lambda own: max(own, next(numbers)),
-    )
-    for stops in (False, True, True):
-        control = TrainerControl()
-        own.on_step_end(None, at(2), control)
-        assert control.should_training_stop == control.should_save == control.should_log == stops
