@@ -94,42 +94,30 @@ def train_target(
             folder.write_text(SCHEDULE, stages.to_json() + "\n")
             folder.write_json("manifest.json", store.index)
             folder.write_config("train", parts, tell)
+        from bydore_pyro.training.trainer import build_trainer
+
         start = time.perf_counter()
-        trainer = _train(plan, store, folder, callbacks, tell)
+        try:
+            with deferred() as asked:
+                trainer = build_trainer(plan, store, folder, callbacks, asked)
+                trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
+                # Every process comes here: none ends before it is saved.
+                if number := trainer.largest(asked()):
+                    saved = out / CHECKPOINTS / f"checkpoint-{trainer.state.global_step}"
+                    tell(f"Saved {saved}. Go on with --resume {out}")
+                    raise Interrupted(number)
+        except DataError as error:  # one of a worker's comes with its traceback
+            reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
+            raise DataError(reason) from error
+        except UnpicklingError as error:
+            found = f"Expected a valid {plan.checkpoint}, found: {one_line(error)}"
+            raise RunFolderError(found) from error
         store.require_unchanged()
         seconds = time.perf_counter() - start
         _save_model(trainer, store, folder)
         metrics = _metrics(trainer, plan, seconds)
         folder.write_json(METRICS, metrics)
         return metrics
-
-
-def _train(
-    plan: TrainingPlan,
-    store: TokenStore,
-    folder: RunFolder,
-    callbacks: Sequence[TrainerCallback],
-    tell: Callable[[str], None],
-) -> MixtureTrainer:
-    from bydore_pyro.training.trainer import build_trainer
-
-    try:
-        with deferred() as asked:
-            trainer = build_trainer(plan, store, folder, callbacks, asked)
-            trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
-            # Every process comes here: none ends before it is saved.
-            if number := trainer.largest(asked()):
-                saved = folder.path / CHECKPOINTS / f"checkpoint-{trainer.state.global_step}"
-                tell(f"Saved {saved}. Go on with --resume {folder.path}")
-                raise Interrupted(number)
-            return trainer
-    except DataError as error:  # one of a worker's comes with its traceback
-        reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]
-        raise DataError(reason) from error
-    except UnpicklingError as error:
-        raise RunFolderError(
-            f"Expected a valid {plan.checkpoint}, found: {one_line(error)}"
-        ) from error
 
 
 def _check_folder(out: Path, resume: bool) -> None:
