@@ -42,6 +42,7 @@ DECIDING = (
 
 def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
     """Copies a tokenizer's files beside a model."""
+    # `copytree` would set the folder's time, which the Trainer takes for a checkpoint's age.
     for path in tokenizer.iterdir():
         if path.is_file():
             shutil.copyfile(path, folder / path.name)
