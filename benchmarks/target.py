@@ -27,8 +27,8 @@ from bydore_pyro.data import TokenStore
 from bydore_pyro.data.tokenizer import tokenizer_sha256, train_tokenizer
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import model_source, number_of_processes
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.training import TargetConfig, Trained, train_target
+from bydore_pyro.training import TargetConfig, train_target
+from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils import one_line_errors, parse_options, provenance
 
 # Dense bf16 products, TFLOP/s, as the makers state them.
@@ -98,8 +98,8 @@ def random_store(folder: Path, vocabulary: int, tokens: int) -> TokenStore:
     return TokenStore(folder, train, {}, index)
 
 
-def measure(options: BenchmarkOptions) -> tuple[Trained, list[float]]:
-    """Trains; returns what came of it and the seconds of each step that counts."""
+def measure(options: BenchmarkOptions) -> tuple[dict[str, Any], list[float]]:
+    """Trains; returns its metrics and the seconds of each step that counts."""
     from transformers import TrainerCallback
 
     benchmark, config = options.benchmark, options.target
@@ -119,23 +119,23 @@ def measure(options: BenchmarkOptions) -> tuple[Trained, list[float]]:
     named = Path(model_source(benchmark.model))
     mixture = Mixture(names=("large", "small"), weights=(0.7, 0.3))
     with tempfile.TemporaryDirectory(prefix="bydore-benchmark-") as place:
-        trained = train_target(
+        metrics = train_target(
             named if named.is_dir() else benchmark.model,
             random_store(Path(place), benchmark.vocabulary_size, tokens),
-            MixtureSchedule.constant(mixture),
+            Stages.constant(mixture),
             config,
             Path(place) / "run",
             callbacks=[Clock()],
             tell=lambda line: print(line, file=sys.stderr),
         )
-    return trained, np.diff(ends[benchmark.untimed_steps - 1 :]).tolist()
+    return metrics, np.diff(ends[benchmark.untimed_steps - 1 :]).tolist()
 
 
-def report(options: BenchmarkOptions, trained: Trained, seconds: Sequence[float]) -> str:
+def report(options: BenchmarkOptions, metrics: dict[str, Any], seconds: Sequence[float]) -> str:
     """Returns the measurement as text."""
     from transformers import AutoConfig
 
-    config, metrics = options.target, trained.metrics
+    config = options.target
     named = Path(model_source(options.benchmark.model))
     shape = AutoConfig.from_pretrained(str(named if named.is_dir() else options.benchmark.model))
     matrices = metrics["parameters"] - metrics["embedding_parameters"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.proxy import model_source
-from bydore_pyro.target import TargetConfig
+from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
     one_line_errors,
     option,
@@ -47,15 +47,11 @@ class TrainConfig:
     mixture: str = option(
         MISSING,
         "The weights: a run's folder or its mixture.json, a file of weights, a published "
-        "mixture such as published:doremi, a JSON or YAML list of stages, or a search's "
-        "trajectory.nc.",
+        "mixture such as published:doremi, or a JSON or YAML list of stages.",
     )
     data: str = option(MISSING, "Token store, made by bydore prepare.")
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
-    trajectory_stages: int = option(
-        20, "Maximum number of stages to which a search's trajectory is averaged.", least=1
-    )
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
@@ -97,7 +93,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
     from bydore_pyro.data import open_store
-    from bydore_pyro.target import read_schedule, train_target
+    from bydore_pyro.training import read_stages, train_target
     from bydore_pyro.utils import number_of_tokens
 
     # Its bars for every file that it writes, and its warnings of what is checked here anyway.
@@ -106,19 +102,19 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     given, config = options.train, options.target
     out = resume or Path(given.out)
     source = given.mixture if resume is None else str(resume / "schedule.json")
-    schedule = read_schedule(source, number_of_tokens(config.tokens), given.trajectory_stages)
+    stages = read_stages(source, number_of_tokens(config.tokens))
     store = open_store(Path(given.data))
-    trained = train_target(
+    metrics = train_target(
         model_source(given.model),
         store,
-        schedule,
+        stages,
         config,
         out,
         resume=resume is not None,
         options=asdict(options),
         tell=tell,
     )
-    print(_told(trained.metrics, trained.model))
+    print(_told(metrics, out / "model"))
 
 
 def _told(metrics: dict[str, Any], model: Path) -> str:

@@ -294,7 +294,7 @@ def manifest_table(record: RunRecord) -> Table:
 
 def _training(record: RunRecord) -> str:
     """Returns a command line of `bydore train` that fits a run's text and machine."""
-    from bydore_pyro.target import TargetConfig
+    from bydore_pyro.training import TargetConfig
 
     data, most, more = record.asked("run", "data"), 1e9, "--model models/target-60m"
     batch = as_number(record.asked("search", "batch_sequences"))

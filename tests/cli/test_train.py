@@ -12,13 +12,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from target_runs import mixture_for, same_bits, weights_in
+from training_runs import mixture_for, same_bits, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from bydore_pyro.cli.train import TrainConfig, TrainOptions, train_command
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.target.config import TargetConfig
-from bydore_pyro.target.training_plan import TrainingPlan
+from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.training_plan import TrainingPlan
 
 
 @pytest.fixture
@@ -81,7 +81,6 @@ def test_stages_and_another_tokenizer(
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--tokens", "1B"], "; --tokens 146K would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
-        (["--trajectory_stages", "0"], "Expected trajectory_stages >= 1, actual 0"),
         (["--speed", "3"], "unrecognized arguments: --speed 3"),
         (["--fsdp", "--device", "cpu"], "Expected device 'cuda' with fsdp, actual 'cpu'"),
         (["--resume", "nowhere"], "Expected --resume RUN and no other option"),
@@ -144,7 +143,7 @@ def test_the_length_that_would_fit_fits(
     def planned(plan: TrainingPlan, *_: object) -> None:
         raise ValueError(f"planned {plan.config.tokens}")
 
-    monkeypatch.setattr("bydore_pyro.target.trainer.build_trainer", planned)
+    monkeypatch.setattr("bydore_pyro.training.trainer.build_trainer", planned)
     with pytest.raises(SystemExit):
         train_command([*given, "--tokens", fits[1]])
     assert f"planned {fits[1]}" in capsys.readouterr().err

@@ -6,37 +6,26 @@ optimiser's step are those that follow each other, with any number of processes.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Sampler, SequentialSampler
-from transformers import (
-    ProgressCallback,
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from torch.utils.data import DataLoader, Sampler
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import build_language_model
-from bydore_pyro.target.checkpoints import checkpoint_step, copy_tokenizer, write_seal
-from bydore_pyro.target.training_plan import CHECKPOINTS, TrainingPlan
+from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
+from bydore_pyro.training.mixture_dataset import MixtureSampler
+from bydore_pyro.training.training_plan import CHECKPOINTS, TrainingPlan
 from bydore_pyro.utils import NonFiniteError, RunFolder
 
-__all__ = [
-    "RunCallback",
-    "SequentialTrainer",
-    "build_trainer",
-    "training_arguments",
-]
+__all__ = ["MixtureTrainer", "RunCallback", "build_trainer"]
 
 
 def _apart(start: Callable[[int], None] | None, worker: int) -> None:
@@ -47,14 +36,18 @@ def _apart(start: Callable[[int], None] | None, worker: int) -> None:
         start(worker)
 
 
-class SequentialTrainer(Trainer):
-    """A `Trainer` that draws nothing: sequence after sequence."""
+class MixtureTrainer(Trainer):
+    """A `Trainer` that reads the sequences of a sampler, in its order."""
+
+    sampler: MixtureSampler
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Returns the Trainer's own, whose workers live on when a signal ends the training."""
         loader = super().get_train_dataloader()
         inner: Any = getattr(loader, "base_dataloader", loader)  # Accelerate's wraps another
         inner.worker_init_fn = partial(_apart, inner.worker_init_fn)
+        # What it draws for its workers would move the dropout of a run that was resumed.
+        inner.generator = torch.Generator()
         return loader
 
     def largest(self, value: int) -> int:
@@ -73,62 +66,35 @@ class SequentialTrainer(Trainer):
                 if (bar := getattr(callback, "training_bar", None)) is not None:
                     bar.close()
 
-    def _get_train_sampler(self, train_dataset: Sized | None = None) -> Sampler[int]:
-        return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
-
-
-class Bar(ProgressCallback):
-    """The Trainer's bar, with the last loss behind it instead of a line for every one."""
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **rest: Any,
-    ) -> None:
-        """Shows the loss, in nats per token."""
-        if self.training_bar is not None and logs and "loss" in logs:
-            self.training_bar.set_postfix_str(f"loss {logs['loss']:.3f}")
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any]:
+        return self.sampler
 
 
 class RunCallback(TrainerCallback):
-    """What a run asks of the Trainer besides training: an end in time, and whole checkpoints.
+    """Ends a training in time, and makes checkpoints whole, with the tokenizer and a seal.
 
-    It stops a training whose loss or gradient has become NaN or infinite, whose folder is deleted
-    (the Trainer would make it again), or whose text changes. It saves and ends one behind the step
-    in which a signal arrived in any process. It puts the tokenizer beside the model of every
-    checkpoint, and seals it.
+    All processes end behind the step in which a signal arrived in any of them.
 
     Args:
-        plan: What runs.
+        trainer: Knows the other processes.
+        belongs: What the checkpoints belong to.
         store: The text.
         folder: Of the run.
-        trainer: Knows the other processes: all end behind the same step, and a checkpoint is whole
-            when each has written its file.
         asked: Returns the number of the signal that arrived in this process, 0 before.
     """
 
     def __init__(
         self,
-        plan: TrainingPlan,
+        trainer: MixtureTrainer,
+        belongs: Mapping[str, Any],
         store: TokenStore,
         folder: RunFolder,
-        trainer: SequentialTrainer,
         asked: Callable[[], int],
     ) -> None:
-        self._belongs, self._store, self._folder = plan.belongs, store, folder
-        self._trainer, self._asked = trainer, asked
+        self._trainer, self._belongs, self._store = trainer, belongs, store
+        self._folder, self._asked = folder, asked
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **rest: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
         """Looks at what is logged.
 
         Raises:
@@ -142,30 +108,27 @@ class RunCallback(TrainerCallback):
                     "--learning_rate may help"
                 )
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Looks for signals, at the folder, and at the text where the step is saved or the last.
 
         Raises:
             RunFolderError: When the folder is another.
             DataError: When the text is.
         """
-        self._folder.require()
+        state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
+        self._folder.require()  # the Trainer would make it again
         if self._trainer.largest(self._asked()):
             control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:
             self._store.require_unchanged()
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
-    ) -> None:
-        """Makes the checkpoint whole."""
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Makes the checkpoint whole, when every process has written its file."""
         self._trainer.accelerator.wait_for_everyone()
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             copy_tokenizer(self._store.tokenizer, checkpoint)
-            write_seal(checkpoint, self._belongs)
+            write_seal(checkpoint, self._belongs, self._trainer.sampler.state(state.global_step))
 
 
 def build_trainer(
@@ -174,28 +137,29 @@ def build_trainer(
     folder: RunFolder,
     callbacks: Sequence[TrainerCallback] = (),
     asked: Callable[[], int] = lambda: 0,
-) -> SequentialTrainer:
-    """Returns the Trainer of a fresh model.
-
-    Args:
-        plan: What will run.
-        store: The text; its tokenizer goes into every checkpoint.
-        folder: Of the run.
-        callbacks: Further ones.
-        asked: Returns the number of the signal that arrived, 0 before.
-    """
+) -> MixtureTrainer:
+    """Returns the Trainer of a fresh model; `folder`, `store` and `asked` are for its callback."""
+    config = plan.config
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.config.seed)
-        model = build_language_model(plan.model, store.vocabulary)
-    trainer = SequentialTrainer(
-        model=model,
-        args=training_arguments(plan, folder.path / CHECKPOINTS),
-        train_dataset=plan.dataset,
+        torch.manual_seed(config.seed)
+        model: Any = build_language_model(plan.model, store.vocabulary)
+        if config.activation_checkpointing and not config.fsdp:  # FSDP2 has its own
+            newer = getattr(model, "activation_checkpointing_enable", None)
+            (newer or model.gradient_checkpointing_enable)()
+    arguments = _arguments(plan, folder.path / CHECKPOINTS)
+    trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
+    trainer.sampler = MixtureSampler(
+        plan.stages.by_step(config.steps), config.steps, config.target_batch_sequences, plan.state
     )
-    trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(Bar)
-    own = RunCallback(plan, store, folder, trainer, asked)
-    for callback in (own, *_tensorboard(plan, folder), *callbacks):
+    trainer.add_callback(RunCallback(trainer, plan.belongs, store, folder, asked))
+    if config.log == "tensorboard" and folder.writes:
+        from torch.utils.tensorboard import SummaryWriter
+        from transformers.integrations import TensorBoardCallback
+
+        place = str(folder.path / "tensorboard")
+        writer = SummaryWriter(place, purge_step=plan.state.step + 1)
+        trainer.add_callback(TensorBoardCallback(writer))
+    for callback in callbacks:
         trainer.add_callback(callback)
     if trainer.is_fsdp_enabled:
         # The sharded kind has an index that is unpickled, and no `from_pretrained` reads it.
@@ -203,22 +167,15 @@ def build_trainer(
     return trainer
 
 
-def training_arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
-    """Returns what a plan is in the Trainer's own terms.
-
-    Args:
-        plan: What will run.
-        checkpoints: Where the Trainer writes.
-    """
-    config, gpu = plan.config, plan.device.type == "cuda"
-    known = {entry.name for entry in dataclasses.fields(TrainingArguments)}
-    recompute = "activation_checkpointing"
+def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
+    """Returns what a plan is in the Trainer's own terms."""
+    config, gpu = plan.config, plan.config.device == "cuda"
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
         "use_cpu": not gpu,
         "seed": config.seed,
-        # What a step sees and what it does with it.
         "max_steps": config.steps,
+        "ignore_data_skip": True,  # the sampler begins where the run stands
         "per_device_train_batch_size": plan.device_batch,
         "gradient_accumulation_steps": plan.accumulation,
         "average_tokens_across_devices": True,
@@ -230,15 +187,10 @@ def training_arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArgumen
         "adam_beta1": 0.9,
         "adam_beta2": 0.95,
         "max_grad_norm": config.max_gradient_norm,
-        # How it is computed.
         "bf16": gpu and config.precision == "bfloat16",
         "torch_compile": gpu and config.torch_compile,
-        "use_liger_kernel": plan.liger,
-        recompute if recompute in known else "gradient_checkpointing": (
-            config.activation_checkpointing and not config.fsdp  # FSDP2 has its own
-        ),
+        "use_liger_kernel": gpu and config.liger and find_spec("liger_kernel") is not None,
         "ddp_find_unused_parameters": False,
-        # How it is read, told and kept.
         "dataloader_num_workers": config.loader_workers,
         "dataloader_pin_memory": gpu,
         "remove_unused_columns": False,
@@ -246,7 +198,6 @@ def training_arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArgumen
         "logging_nan_inf_filter": False,
         "report_to": "none",
         "disable_tqdm": False,
-        "save_strategy": "steps",
         "save_steps": config.save_every,
         "save_total_limit": config.kept_checkpoints,
     }
@@ -258,15 +209,3 @@ def training_arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArgumen
             "activation_checkpointing": config.activation_checkpointing,
         }
     return TrainingArguments(**given)
-
-
-def _tensorboard(plan: TrainingPlan, folder: RunFolder) -> list[TrainerCallback]:
-    if plan.config.log != "tensorboard" or not folder.writes:
-        return []
-    from torch.utils.tensorboard import SummaryWriter
-    from transformers.integrations import TensorBoardCallback
-
-    place = str(folder.path / "tensorboard")
-    return [
-        TensorBoardCallback(SummaryWriter(place, purge_step=checkpoint_step(plan.checkpoint) + 1))
-    ]

@@ -13,8 +13,9 @@ from transformers import LlamaConfig, TrainerCallback
 
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.target.mixture_schedule import MixtureSchedule
-from bydore_pyro.target.training import TargetConfig, Trained, train_target
+from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.training import train_target
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.15, "upper": 0.05}
 
@@ -57,14 +58,14 @@ def tiny_config(**fields: Any) -> TargetConfig:
     return TargetConfig(**{**given, **fields})
 
 
-def train(store: TokenStore, out: Path, *, resume: bool = False, **rest: Any) -> Trained:
+def train(store: TokenStore, out: Path, *, resume: bool = False, **rest: Any) -> dict[str, Any]:
     """Trains the tiny model on the four domains; `rest` are options, or `callbacks` and `tell`."""
     own = {name: rest.pop(name) for name in ("callbacks", "tell") if name in rest}
-    schedule = rest.pop("schedule", None) or MixtureSchedule.constant(mixture_for(store))
+    stages = rest.pop("stages", None) or Stages.constant(mixture_for(store))
     return train_target(
         rest.pop("model", tiny_shape()),
         store,
-        schedule,
+        stages,
         tiny_config(**rest),
         out,
         resume=resume,

@@ -1,3 +1,3 @@
 from .config import TargetConfig as TargetConfig
-from .mixture_schedule import read_schedule as read_schedule
+from .stages import read_stages as read_stages
 from .training import train_target as train_target

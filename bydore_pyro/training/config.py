@@ -95,8 +95,3 @@ class TargetConfig:
         """Steps of the optimiser."""
         batch = self.target_batch_sequences * self.sequence_length
         return math.ceil(number_of_tokens(self.tokens) / batch)
-
-    @property
-    def sequences(self) -> int:
-        """Sequences of the run, a whole number of batches."""
-        return self.steps * self.target_batch_sequences

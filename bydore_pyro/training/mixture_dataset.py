@@ -1,0 +1,120 @@
+"""The sequences of a run: which ones, in which order, and their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from bydore_pyro.data import SequenceStream, TokenStore, open_store
+from bydore_pyro.training.mixture_batches import MixtureState, next_batch
+from bydore_pyro.utils import DataError
+
+__all__ = ["MixtureDataset", "MixtureSampler"]
+
+STREAM = 5  # apart from the streams of a search on the same text
+
+
+class MixtureDataset(Dataset[dict[str, Tensor]]):
+    """Sequence ``(k, n)`` is the ``n``-th of domain ``k``, in a seeded order.
+
+    It does not depend on what was read before or on who reads. No sequence of a domain comes twice
+    before all have come once.
+
+    Args:
+        store: The tokens.
+        names: ``K`` domains.
+        sequence_length: ``T``, tokens in a sequence.
+        seed: Of the order of the sequences within each domain.
+
+    Raises:
+        DataError: When a domain is not in the store or shorter than one sequence.
+    """
+
+    def __init__(
+        self, store: TokenStore, names: Sequence[str], sequence_length: int, seed: int = 0
+    ) -> None:
+        for name in names:
+            tokens = len(store.train.get(name, ()))
+            if tokens < sequence_length:
+                raise DataError(
+                    f"Expected at least one sequence of {sequence_length} tokens of domain "
+                    f"'{name}', which has weight, found {tokens} tokens"
+                )
+        self.names = tuple(names)
+        self._streams = [
+            SequenceStream(
+                store.train[name],
+                sequence_length,
+                [seed, STREAM, *name.encode()],
+                taken=partial(store.taken, "train", name),
+            )
+            for name in names
+        ]
+        self._given = (store.folder, self.names, sequence_length, seed)
+
+    def __len__(self) -> int:
+        """Different sequences of all domains."""
+        return sum(stream.count for stream in self._streams)
+
+    def __getitem__(self, key: tuple[int, int]) -> dict[str, Tensor]:
+        """Returns a sequence as `input_ids` and `labels`, both its tokens ``(T,)``."""
+        domain, place = key
+        tokens = torch.from_numpy(self._streams[domain].read(place, 1)[0].astype(np.int64))
+        return {"input_ids": tokens, "labels": tokens}
+
+    def epochs(self, sequences: Mapping[str, float]) -> dict[str, float]:
+        """Returns how many times so many sequences of each domain read its text."""
+        pairs = zip(self.names, self._streams, strict=True)
+        return {name: sequences[name] / stream.count for name, stream in pairs}
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """A process that is spawned opens the store again instead of taking a copy of its text."""
+        return _reopened, self._given
+
+
+def _reopened(folder: Path, *given: Any) -> MixtureDataset:
+    return MixtureDataset(open_store(folder, verify=False), *given)
+
+
+class MixtureSampler(Sampler[tuple[int, int]]):
+    """The keys ``(k, n)`` of a run's sequences, batch after batch, from a state on.
+
+    A loader draws ahead of the training, so the states are kept until they are asked for.
+
+    Args:
+        weights: Returns the weights ``(K,)`` of a step, counted from 0.
+        steps: Length of the whole run.
+        batch: ``B``, sequences in a step.
+        state: Where the run stands.
+    """
+
+    def __init__(
+        self, weights: Callable[[int], np.ndarray], steps: int, batch: int, state: MixtureState
+    ) -> None:
+        self._weights, self._steps, self._batch = weights, steps, batch
+        self._start, self._states = state, {state.step: state}
+
+    def __len__(self) -> int:
+        """Sequences of the whole run, also of one that is continued."""
+        return self._steps * self._batch
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        state = self._start
+        while state.step < self._steps:
+            before = state.taken
+            counts, state = next_batch(state, self._weights(state.step), self._batch)
+            self._states[state.step] = state
+            for domain, (first, count) in enumerate(zip(before, counts.tolist(), strict=True)):
+                yield from ((domain, n) for n in range(first, first + count))
+
+    def state(self, step: int) -> MixtureState:
+        """Returns the state after a step that was drawn, and forgets those before it."""
+        self._states = {at: state for at, state in self._states.items() if at >= step}
+        return self._states[step]

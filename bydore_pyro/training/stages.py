@@ -1,0 +1,135 @@
+"""The mixture of a run: one for the whole run, or stages that follow each other.
+
+A file of stages is a JSON or YAML list,
+
+    - {until: 0.8, mixture: first/mixture.json}
+    - {until: 50B, mixture: {web: 0.7, law: 0.3}}
+
+`until` is the share of the run up to which the mixture holds or, above 1, the number of tokens; the
+last stage reaches to the end and need not say so. Files are named relative to the list.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.mixture import Mixture, mixture_from, normalised
+from bydore_pyro.utils import DataError, number_of_tokens, yaml_or_json
+
+__all__ = ["Stages", "read_stages"]
+
+FIELDS = {"until", "mixture", "tokenizer_sha256"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """Mixtures that follow each other.
+
+    Args:
+        ends: The share of the run at which each of the ``M`` stages ends, in (0, 1], growing; the
+            last is 1.
+        mixtures: The mixture of each stage.
+
+    Raises:
+        ValueError: When the ends do not grow to 1, one for each mixture.
+    """
+
+    ends: tuple[float, ...]
+    mixtures: tuple[Mixture, ...]
+
+    def __post_init__(self) -> None:
+        grows = all(a < b for a, b in zip((0.0, *self.ends), self.ends, strict=False))
+        if len(self.ends) != len(self.mixtures) or not grows or self.ends[-1:] != (1,):
+            raise ValueError(f"Expected ends that grow to 1, one a mixture, actual {self.ends}")
+
+    @classmethod
+    def constant(cls, mixture: Mixture) -> Stages:
+        """Returns one mixture for the whole run."""
+        return cls(ends=(1.0,), mixtures=(mixture,))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The domains that have weight at some time, sorted."""
+        return tuple(sorted({n for m in self.mixtures for n, w in m.as_dict().items() if w > 0}))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of `names` in each stage ``(M, K)``; rows sum to 1."""
+        rows = [[m.as_dict().get(name, 0.0) for name in self.names] for m in self.mixtures]
+        weights = np.array(rows)
+        return weights / weights.sum(1, keepdims=True)
+
+    def by_step(self, steps: int) -> Callable[[int], np.ndarray]:
+        """Returns the function of a step, counted from 0, to its weights ``(K,)``."""
+        weights, ends = self.weights, self.ends
+        return lambda step: weights[bisect_right(ends, step / steps)]
+
+    def shares(self) -> dict[str, float]:
+        """Returns each domain's share of the whole run's tokens."""
+        lengths = np.diff(self.ends, prepend=0.0)
+        return dict(zip(self.names, (lengths @ self.weights).tolist(), strict=True))
+
+    def to_json(self) -> str:
+        """Returns a list of stages as `read_stages` reads it."""
+        stages = [
+            {"until": end, "mixture": m.as_dict(), "tokenizer_sha256": m.tokenizer}
+            for end, m in zip(self.ends, self.mixtures, strict=True)
+        ]
+        return json.dumps(stages, indent=2)
+
+
+def read_stages(source: str, tokens: float) -> Stages:
+    """Reads the mixture of a run, or its mixtures.
+
+    Args:
+        source: A list of stages; else whatever `mixture_from` reads.
+        tokens: Length of the run.
+
+    Raises:
+        DataError: When the file is missing or holds neither weights nor stages.
+    """
+    path = Path(source)
+    stages = None
+    with suppress(OSError, ValueError):
+        if path.is_file():  # a pipe can be read but once
+            stages = yaml_or_json(path.read_text("utf-8"))
+    if not isinstance(stages, list):
+        return Stages.constant(mixture_from(source))
+    try:
+        parts = [_stage(stage, tokens, path.parent) for stage in stages]
+        ends = [end for end, _ in parts]
+        if ends and ends[-1] is None:
+            ends[-1] = 1.0
+        if None in ends:
+            raise ValueError("a stage that is not the last has no 'until'")
+        return Stages(ends=tuple(ends), mixtures=tuple(mixture for _, mixture in parts))
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise DataError(f"Expected stages of mixtures in {path}, found: {reason}") from None
+
+
+def _stage(stage: Any, tokens: float, folder: Path) -> tuple[Any, Mixture]:
+    """Returns the share of the run at which a stage ends, if it says so, and its mixture."""
+    if not isinstance(stage, dict) or not {"mixture"} <= {*stage} <= FIELDS:
+        raise ValueError(f"{stage!r:.80} instead of 'until' with 'mixture'")
+    until, found = stage.get("until"), stage["mixture"]
+    if isinstance(until, str):
+        until = number_of_tokens(until)
+    if until is not None:
+        until = float(until) if until <= 1 else until / tokens
+    if isinstance(found, str):
+        here = folder / found
+        return until, mixture_from(str(here) if here.exists() else found)
+    if not isinstance(found, dict):
+        raise ValueError(f"mixture: {found!r:.80} instead of a file or names with weights")
+    mixture = normalised({str(name): weight for name, weight in found.items()}, "a stage")
+    return until, dataclasses.replace(mixture, tokenizer=stage.get("tokenizer_sha256"))

@@ -1,0 +1,85 @@
+"""Stages of mixtures: what they say, and the files that they are read from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.training.stages import Stages, read_stages
+from bydore_pyro.utils.errors import DataError
+
+FIRST = Mixture(names=("web", "law", "none"), weights=(0.7, 0.3, 0.0), tokenizer="abc")
+SECOND = Mixture(names=("code", "web"), weights=(0.5, 0.5))
+
+
+def write(path: Path, content: str) -> str:
+    path.write_text(content, encoding="utf-8")
+    return str(path)
+
+
+def test_stages_and_the_whole_run() -> None:
+    stages = Stages(ends=(0.2, 1.0), mixtures=(FIRST, SECOND))
+    assert stages.names == ("code", "law", "web")
+    np.testing.assert_allclose(stages.weights, [[0, 0.3, 0.7], [0.5, 0, 0.5]])
+    assert stages.shares() == pytest.approx({"code": 0.4, "law": 0.06, "web": 0.54})
+    weights = stages.by_step(10)
+    assert [weights(step)[0] for step in range(10)] == 2 * [0.0] + 8 * [0.5]
+    assert Stages.constant(FIRST).shares() == pytest.approx({"law": 0.3, "web": 0.7})
+
+
+@pytest.mark.parametrize("ends", [(), (1.0,), (0.5, 0.9), (0.5, 0.5), (1.0, 0.5), (0.0, 1.0)])
+def test_ends_grow_to_one(ends: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="Expected ends that grow to 1"):
+        Stages(ends=ends, mixtures=(FIRST, SECOND))
+
+
+def test_a_mixture_is_one_stage(tmp_path: Path) -> None:
+    path = write(tmp_path / "mixture.json", FIRST.to_json())
+    assert read_stages(path, 1e9) == Stages.constant(FIRST)
+    assert read_stages(str(tmp_path), 1e9) == Stages.constant(FIRST), "a run's folder"
+    with pytest.raises(DataError, match="Expected a mixture file"):
+        read_stages(str(tmp_path / "missing.json"), 1e9)
+
+
+def test_lists_of_stages(tmp_path: Path) -> None:
+    write(tmp_path / "first.json", FIRST.to_json())
+    text = "- {until: 0.2, mixture: first.json}\n- mixture: {code: 0.5, web: 0.5}\n"
+    expected = Stages(ends=(0.2, 1.0), mixtures=(FIRST, SECOND))
+    assert read_stages(write(tmp_path / "a.yaml", text), 1e9) == expected
+    by_tokens = text.replace("0.2", "2M").replace("- mixture", "- until: 10M\n  mixture")
+    assert read_stages(write(tmp_path / "b.yaml", by_tokens), 1e7) == expected
+    stages = [{"until": 2_000_000, "mixture": FIRST.as_dict()}]
+    by_number = json.dumps([*stages, {"until": 1, "mixture": "published:regmix"}])
+    assert read_stages(write(tmp_path / "c.json", by_number), 1e7).ends == (0.2, 1.0)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    thirds = Mixture(names=("a", "b", "c"), weights=(1 / 3, 1 / 3, 1 / 3), tokenizer="abc")
+    stages = Stages(ends=(1 / 7, 1.0), mixtures=(thirds, SECOND))
+    assert read_stages(write(tmp_path / "s.json", stages.to_json()), 1e9) == stages
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "Expected ends that grow to 1"),
+        ("[1]", "1 instead of 'until' with 'mixture'"),
+        ("- {until: 0.5, mixture: {a: 1}, speed: 3}", "instead of 'until' with 'mixture'"),
+        ("- {until: 0.5, mixture: {a: 1}}", "Expected ends that grow to 1"),
+        ("- {mixture: {a: 1}}\n- {mixture: {b: 1}}", "not the last has no 'until'"),
+        ("- {until: soon, mixture: {a: 1}}", "Expected tokens such as"),
+        ("- {until: [1], mixture: {a: 1}}", "not supported between"),
+        ("- {mixture: {a: 0.5, b: -0.4}}", "-0.4 as the weight of 'b'"),
+        ("- {mixture: 3}", "3 instead of a file or names with weights"),
+        ("- {mixture: missing.json}", "Expected a mixture file"),
+    ],
+)
+def test_bad_stages_are_one_line(text: str, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "stages.yaml", text)
+    with pytest.raises(DataError, match="Expected stages of mixtures in .*" + message) as caught:
+        read_stages(path, 1e9)
+    assert "\n" not in str(caught.value)

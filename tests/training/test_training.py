@@ -1,0 +1,382 @@
+"""Trainings as a whole: killed and resumed, on one process and on two, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import signal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from processes import on_two_processes
+from training_runs import (
+    WEIGHTS,
+    Runs,
+    SignalAt,
+    StopAt,
+    mixture_for,
+    same_bits,
+    tiny_config,
+    tiny_shape,
+    train,
+    weights_in,
+)
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.training.checkpoints import read_seal, write_seal
+from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.mixture_dataset import MixtureDataset
+from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.training import train_target
+from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
+from bydore_pyro.utils.interrupts import Interrupted
+
+Key = tuple[int, int]
+
+
+class Whole(NamedTuple):
+    """A training that nothing disturbed, and the keys of the sequences that it read."""
+
+    folder: Path
+    metrics: dict[str, Any]
+    seen: list[Key]
+
+    @property
+    def losses(self) -> list[float]:
+        return [entry["loss"] for entry in self.metrics["log"]]
+
+    def unfinished(self, folder: Path, *without: int) -> Path:
+        """A copy that has no model yet, without some of its checkpoints."""
+        shutil.copytree(self.folder, folder)
+        for name in ("model", *(f"checkpoints/checkpoint-{step}" for step in without)):
+            shutil.rmtree(folder / name)
+        return folder
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> list[Key]:
+    """The keys of the sequences that are read, as they are read."""
+    seen: list[Key] = []
+    plain = MixtureDataset.__getitem__
+
+    def read(self: MixtureDataset, key: Key) -> dict[str, torch.Tensor]:
+        seen.append(key)
+        return plain(self, key)
+
+    monkeypatch.setattr(MixtureDataset, "__getitem__", read)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        seen = watch(monkeypatch)
+        return Whole(folder, train(corpus, folder, log="tensorboard"), seen)
+
+
+def losses(metrics: dict[str, Any]) -> list[float]:
+    return [entry["loss"] for entry in metrics["log"]]
+
+
+def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:
+    assert len(whole.losses) == 12
+    assert whole.losses[0] == pytest.approx(math.log(corpus.vocabulary), abs=0.1)
+    assert whole.losses[-1] < whole.losses[0] - 0.5
+    assert {path.name for path in whole.folder.iterdir()} == {
+        *("config.json", "schedule.json", "manifest.json", "metrics.json"),
+        *("checkpoints", "model", "tensorboard"),
+    }
+    config = json.loads((whole.folder / "config.json").read_text())
+    assert TargetConfig(**config["target"]) == tiny_config(log="tensorboard")
+    checkpoints = whole.folder / "checkpoints"
+    assert {p.name for p in checkpoints.iterdir()} == {"checkpoint-8", "checkpoint-12"}
+    assert not list((whole.folder / "model").glob("*.bin")), "no pickle"
+    for folder in (whole.folder / "model", checkpoints / "checkpoint-12"):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder)
+        assert len(tokenizer) == model.config.vocab_size == corpus.vocabulary
+        assert model.config.eos_token_id == tokenizer.eos_token_id
+        assert same_bits(weights_in(folder), weights_in(whole.folder / "model"))
+
+
+def test_the_metrics_tell_the_shares(whole: Whole) -> None:
+    metrics = json.loads((whole.folder / "metrics.json").read_text())
+    assert metrics == whole.metrics
+    assert metrics["tokens"] == 12 * 8 * 32
+    for number, (name, weight) in enumerate(WEIGHTS.items()):
+        assert abs(metrics["tokens_by_domain"][name] - weight * metrics["tokens"]) < 32
+        read = sum(domain == number for domain, _ in whole.seen)
+        assert metrics["tokens_by_domain"][name] == 32 * read
+    assert metrics["final_loss"] == whole.losses[-1]
+    assert metrics["log"][5]["epoch"] == pytest.approx(0.5), "the share of the run"
+    assert metrics["parameters"] == 37_792
+
+
+@pytest.mark.parametrize("stopped", [3, 8])
+def test_resumed_it_ends_with_the_same_bits(
+    corpus: TokenStore, whole: Whole, tmp_path: Path, stopped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus, tmp_path / "run", callbacks=[StopAt(stopped)])
+    begun = (stopped - 1) // 4 * 4  # it stops before it saves
+    seen = watch(monkeypatch)
+    told: list[str] = []
+    resumed = train(corpus, tmp_path / "run", resume=True, tell=told.append)
+    assert seen == whole.seen[begun * 8 :], "the sequences that the whole run saw"
+    assert any(("checkpoint-" if begun else "beginning anew") in line for line in told)
+    assert same_bits(weights_in(tmp_path / "run/model"), weights_in(whole.folder / "model"))
+    assert [{**entry, "epoch": 0} for entry in resumed["log"]] == [
+        {**entry, "epoch": 0} for entry in whole.metrics["log"]
+    ]
+
+
+def test_the_order_stands_in_the_checkpoint(whole: Whole) -> None:
+    _, state = read_seal(whole.folder / "checkpoints" / "checkpoint-8")
+    assert state.taken == np.bincount([k for k, _ in whole.seen[:64]], minlength=4).tolist()
+    quota = 64 * np.array(list(WEIGHTS.values()))
+    np.testing.assert_allclose(state.carry, quota - state.taken, atol=1e-9)
+    assert np.abs(state.carry).max() > 0.1
+
+
+def test_dropout_goes_on_too(corpus: TokenStore, tmp_path: Path) -> None:
+    model = tiny_shape()
+    model.attention_dropout = 0.2
+    given = {"model": model, "tokens": "1536", "loader_workers": 1}
+    train(corpus, tmp_path / "whole", **given)
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus, tmp_path / "run", callbacks=[StopAt(5)], **given)
+    train(corpus, tmp_path / "run", resume=True, **given)
+    run, uninterrupted = (weights_in(tmp_path / name / "model") for name in ("run", "whole"))
+    assert same_bits(run, uninterrupted)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "step"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 7)]
+)
+def test_a_signal_saves_first_and_says_where(
+    corpus: TokenStore, whole: Whole, tmp_path: Path, number: int, code: int, step: int
+) -> None:
+    """In any step, once, however often it comes; with workers that read ahead."""
+    before = signal.signal(number, signal.default_int_handler)  # it may be ignored
+    told: list[str] = []
+    asking, run = SignalAt(step, number), tmp_path / "run"
+    try:
+        with pytest.raises(Interrupted) as found:
+            train(corpus, run, callbacks=[asking], tell=told.append, loader_workers=1)
+    finally:
+        signal.signal(number, before)
+    assert found.value.exit_code == code
+    assert told[-1] == f"Saved {run}/checkpoints/checkpoint-{step}. Go on with --resume {run}"
+    assert asking.saved == 1 + step // 4
+    assert not (run / "model").exists()
+    resumed = train(corpus, run, resume=True)
+    assert same_bits(weights_in(run / "model"), weights_in(whole.folder / "model"))
+    assert losses(resumed) == whole.losses
+
+
+def test_edited_options_are_refused_by_the_field(
+    corpus: TokenStore, whole: Whole, tmp_path: Path
+) -> None:
+    folder = whole.unfinished(tmp_path / "run")
+    for field, value in (("learning_rate", 0.5), ("seed", 7), ("weight_decay", 0.0)):
+        with pytest.raises(RunFolderError, match=f"Expected {field} .*, found {value}: a run"):
+            train(corpus, folder, resume=True, **{field: value})
+    assert len(list((folder / "checkpoints").iterdir())) == 2, "nothing is set aside"
+    train(corpus, folder, resume=True, log_every=3, kept_checkpoints=1)
+    assert same_bits(weights_in(folder / "model"), weights_in(whole.folder / "model"))
+
+
+def test_a_changed_checkpoint_is_set_aside(
+    corpus: TokenStore, whole: Whole, tmp_path: Path
+) -> None:
+    """One whose weights were changed, and one that was not written to its end."""
+    folder = whole.unfinished(tmp_path / "run")
+    with (folder / "checkpoints/checkpoint-8/model.safetensors").open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(bytes(4))
+    (folder / "checkpoints/checkpoint-12/belongs.json").unlink()
+    told: list[str] = []
+    train(corpus, folder, resume=True, tell=told.append)
+    assert "checkpoint-12, which has no belongs.json: it was not written to its end" in told[0]
+    assert "checkpoint-8, whose model.safetensors was changed" in told[1]
+    for line, step in zip(told, (12, 8), strict=False):
+        assert line.endswith(f"; it is set aside as refused-checkpoint-{step}")
+    assert told[2] == "no checkpoint: beginning anew"
+    assert same_bits(weights_in(folder / "model"), weights_in(whole.folder / "model"))
+    kept = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert kept == [f"{p}checkpoint-{n}" for p in ("", "refused-") for n in (12, 8)]
+
+
+def test_a_finished_run_is_finished(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
+    folder = whole.unfinished(tmp_path / "run")  # all steps are done
+    resumed = train(corpus, folder, resume=True)
+    assert same_bits(weights_in(folder / "model"), weights_in(whole.folder / "model"))
+    assert resumed["tokens_by_domain"] == whole.metrics["tokens_by_domain"]
+    with pytest.raises(RunFolderError, match="found a finished one in"):
+        train(corpus, folder, resume=True)
+
+
+def test_a_checkpoint_cannot_run_code(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
+    """Not even one that is sealed anew."""
+    ran = tmp_path / "ran"
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        folder = whole.unfinished(tmp_path / name, 12)
+        checkpoint = folder / "checkpoints" / "checkpoint-8"
+        seal = read_seal(checkpoint)
+        torch.save({"state": Runs(ran)}, checkpoint / name)
+        write_seal(checkpoint, *seal)
+        with pytest.raises(RunFolderError, match=r"Expected a valid .*, found: Weights only load"):
+            train(corpus, folder, resume=True)
+        assert not ran.exists()
+
+
+def test_other_sizes_of_a_device_see_the_same(
+    corpus: TokenStore, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = watch(monkeypatch)
+    other = train(corpus, tmp_path / "run", device_batch_sequences=2, activation_checkpointing=True)
+    assert seen == whole.seen
+    np.testing.assert_allclose(losses(other), whole.losses, rtol=1e-4)
+
+
+def test_stages_follow_each_other(corpus: TokenStore, tmp_path: Path) -> None:
+    first = Mixture(names=("birds", "digits"), weights=(0.75, 0.25))
+    second = Mixture(names=("greek",), weights=(1.0,))
+    stages = Stages(ends=(0.5, 1.0), mixtures=(first, second))
+    trained = train(corpus, tmp_path / "run", stages=stages, tokens="1024")
+    sequences = {k: v // 32 for k, v in trained["tokens_by_domain"].items()}
+    assert sequences == {"birds": 12, "digits": 4, "greek": 16}
+
+
+def test_folders_that_cannot_be_used(corpus: TokenStore, whole: Whole, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expected to read the text of a domain at most"):
+        train(corpus, tmp_path / "run", tokens="1B")
+    assert not (tmp_path / "run").exists(), "nothing was written"
+    with pytest.raises(RunFolderError, match="Expected a new output folder, found a run"):
+        train(corpus, whole.folder)
+    with pytest.raises(RunFolderError, match="Expected an unfinished training"):
+        train(corpus, tmp_path, resume=True)
+    (tmp_path / "out" / "model").mkdir(parents=True)
+    with pytest.raises(RunFolderError, match="new output folder, found model in"):
+        train(corpus, tmp_path / "out")
+
+
+def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
+    stages = Stages.constant(mixture_for(corpus))
+    config = tiny_config(learning_rate=1e30, max_gradient_norm=1e30, warmup_share=0.0)
+    with pytest.raises(NonFiniteError, match="Expected a finite"):
+        train_target(tiny_shape(), corpus, stages, config, tmp_path / "run")
+
+
+# What two processes do, one after the other, so that they are started once. Every process writes
+# down the keys of the sequences that it reads. The second is so late that it finds what the
+# first has written. Then a signal reaches the second process alone. Then they shard: Accelerate
+# does so on GPUs alone; taken for one, a CPU is sharded by the same calls.
+SCRIPT = """
+import json, os, signal, sys, time
+from pathlib import Path
+import torch
+from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import DistributedType
+from bydore_pyro.data.store import open_store
+from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.mixture_dataset import MixtureDataset
+from bydore_pyro.utils.interrupts import Interrupted
+from training_runs import SignalAt, StopAt, train
+
+torch.set_num_threads(1)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+plain, seen = MixtureDataset.__getitem__, []
+MixtureDataset.__getitem__ = lambda self, key: (seen.append(key), plain(self, key))[1]
+store, run, stopped, sharded, killed = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
+rank = os.environ["RANK"]
+while rank == "1" and not (run / "config.json").exists():
+    time.sleep(0.05)
+train(store, run)
+Path(f"seen-{rank}").write_text(json.dumps(seen))
+try:
+    train(store, stopped, callbacks=[SignalAt(6, signal.SIGTERM)] if rank == "1" else [])
+except Interrupted as error:
+    Path(f"code-{rank}").write_text(str(error.exit_code))
+
+TargetConfig.__post_init__ = lambda self: None  # it refuses to shard on a CPU
+begin = PartialState.__init__
+
+def taken_for_gpus(self, *arguments, **options):
+    begin(self, *arguments, **options)
+    if self._shared_state["distributed_type"] == DistributedType.MULTI_CPU:
+        self._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+
+PartialState.__init__ = taken_for_gpus
+AcceleratorState._reset_state(reset_partial_state=True)
+train(store, sharded, fsdp=True)
+try:
+    train(store, killed, fsdp=True, callbacks=[StopAt(6)])
+except KeyboardInterrupt:
+    pass
+torch.distributed.barrier()
+train(store, killed, fsdp=True, resume=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def pair(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes' training, another that a signal stopped, and two that are sharded."""
+    folder = tmp_path_factory.mktemp("pair")
+    (folder / "script.py").write_text(SCRIPT)
+    places = (corpus.folder, *(folder / name for name in ("run", "stopped", "sharded", "killed")))
+    on_two_processes("script.py", *places, cwd=folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(
+    corpus: TokenStore, whole: Whole, pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = pair / "run"
+    seen = [json.loads((pair / f"seen-{rank}").read_text()) for rank in (0, 1)]
+    for step in range(12):  # four sequences of each process make up a step
+        own = [tuple(key) for share in seen for key in share[4 * step : 4 * step + 4]]
+        assert sorted(own) == sorted(whole.seen[8 * step : 8 * step + 8])
+    found = losses(json.loads((run / "metrics.json").read_text()))
+    np.testing.assert_allclose(found, whole.losses, rtol=1e-5)
+    two, one = weights_in(run / "model"), weights_in(whole.folder / "model")
+    torch.testing.assert_close(two, one, rtol=1e-3, atol=1e-4)
+
+    # Begun by two processes, killed behind step 8, ended by one.
+    shutil.rmtree(run / "model")
+    shutil.rmtree(run / "checkpoints" / "checkpoint-12")
+    alone = watch(monkeypatch)
+    train(corpus, run, resume=True)
+    assert alone == whole.seen[64:]
+    torch.testing.assert_close(weights_in(run / "model"), two, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_processes_save_together(corpus: TokenStore, whole: Whole, pair: Path) -> None:
+    """Whichever of them the signal reaches; no save waits for one that has gone."""
+    run = pair / "stopped"
+    assert [(pair / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
+    saved = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert saved == ["checkpoint-4", "checkpoint-6"]
+    told: list[str] = []
+    resumed = train(corpus, run, resume=True, tell=told.append)
+    assert f"going on from {run}/checkpoints/checkpoint-6" in told
+    np.testing.assert_allclose(losses(resumed), whole.losses, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_sharded_processes_train_what_one_trains(whole: Whole, pair: Path) -> None:
+    """FSDP2, killed and resumed too, with checkpoints that are whole and hold no pickled index."""
+    checkpoint = pair / "sharded/checkpoints/checkpoint-12"
+    assert (checkpoint / "pytorch_model_fsdp.bin").is_file(), "it was sharded"
+    assert all(path.is_file() for path in checkpoint.iterdir())
+    sharded = weights_in(pair / "sharded/model")
+    assert same_bits(sharded, weights_in(pair / "killed/model"))
+    torch.testing.assert_close(sharded, weights_in(whole.folder / "model"), rtol=1e-3, atol=1e-4)

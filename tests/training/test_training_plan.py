@@ -1,0 +1,118 @@
+"""A training from its options to its plan; and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_runs import mixture_for, tiny_config, tiny_shape
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.training.checkpoints import write_seal
+from bydore_pyro.training.mixture_batches import MixtureState, begin
+from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.training_plan import CHECKPOINTS, TrainingPlan, plan_training
+from bydore_pyro.utils.errors import DataError, RunFolderError
+
+
+def plan(store: TokenStore, told: list[str] | None = None, **rest: Any) -> TrainingPlan:
+    model, resumed = rest.pop("model", tiny_shape()), rest.pop("resumed", None)
+    tell = (told if told is not None else []).append
+    stages = rest.pop("stages", None) or Stages.constant(mixture_for(store))
+    return plan_training(model, store, stages, tiny_config(**rest), resumed, tell)
+
+
+def test_a_plan(corpus: TokenStore) -> None:
+    told: list[str] = []
+    found = plan(corpus, told)
+    assert (found.device_batch, found.accumulation, found.processes) == (4, 2, 1)
+    assert (found.checkpoint, found.state) == (None, begin(4))
+    assert found.model.vocab_size == corpus.vocabulary
+    assert found.model.eos_token_id == found.model.bos_token_id == 0, "the store's end of text"
+    assert told == [
+        "37,792 parameters; 12 steps of 8 x 32 tokens, 4 sequences at once, 2 times, on 1 x cpu"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "cuda"}, "Expected a CUDA device, found none"),
+        ({"model": "models/none"}, "Expected the configuration of a causal language model"),
+        ({"sequence_length": 65}, "sequence_length <= 64, the most that LlamaConfig takes, fo"),
+        ({"sequence_length": 20_000}, "Expected at least one sequence of 20000 tokens"),
+        ({"tokens": "100M"}, "at most 4 times .--max_epochs., found 'birds' "),
+        ({"max_epochs": 0.001}, "found 'birds' .* with weight 0.5; --tokens .* would"),
+        ({"device": "cuda", "fsdp": True}, "Expected several processes with --fsdp, found one"),
+    ],
+)
+def test_refused(corpus: TokenStore, options: dict[str, Any], message: str) -> None:
+    if torch.cuda.is_available() and options == {"device": "cuda"}:
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match=message) as caught:
+        plan(corpus, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_mixture_and_text_go_together(corpus: TokenStore) -> None:
+    own = mixture_for(corpus)
+    other = Stages.constant(dataclasses.replace(own, tokenizer="f" * 64))
+    with pytest.raises(DataError, match=r"found weights for another .* --other_tokenizer accepts"):
+        plan(corpus, stages=other)
+    with pytest.warns(UserWarning, match="tokens of another tokenizer"):
+        plan(corpus, stages=other, other_tokenizer=True)
+    missing = Mixture(names=("birds", "law"), weights=(0.5, 0.5))
+    with pytest.raises(DataError, match=r"Expected domains of the data \(.*\), found 'law'"):
+        plan(corpus, stages=Stages(ends=(0.5, 1.0), mixtures=(own, missing)))
+
+
+@pytest.mark.parametrize("package", ["accelerate", "tensorboard"])
+def test_missing_packages(
+    corpus: TokenStore, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=f"Expected the package {package}, found none .*pip"):
+        plan(corpus, log="tensorboard")
+
+
+@pytest.mark.parametrize(
+    ("batch", "most", "processes", "expected"),
+    [(512, 8, 64, (8, 1)), (512, 8, 128, (4, 1)), (48, 10, 4, (6, 2)), (7, 4, 1, (1, 7))],
+)
+def test_processes_share_a_batch(
+    corpus: TokenStore,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    most: int,
+    processes: int,
+    expected: tuple[int, int],
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    found = plan(corpus, target_batch_sequences=batch, device_batch_sequences=most)
+    assert (found.device_batch, found.accumulation) == expected
+    monkeypatch.setenv("WORLD_SIZE", "5")
+    with pytest.raises(ValueError, match=f"5 processes share equally, found {batch}"):
+        plan(corpus, target_batch_sequences=batch)
+
+
+def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:
+    told: list[str] = []
+    assert plan(corpus, told, resumed=tmp_path).checkpoint is None
+    assert told[0] == "no checkpoint: beginning anew"
+    checkpoint = tmp_path / CHECKPOINTS / "checkpoint-8"
+    shape = tiny_shape()
+    shape.num_hidden_layers = 3
+    shape.save_pretrained(checkpoint)
+    state = MixtureState(8, [32, 20, 9, 3], [0.0, -0.8, 0.6, 0.2])
+    write_seal(checkpoint, plan(corpus).belongs, state)
+    found = plan(corpus, told, resumed=tmp_path)
+    assert (found.checkpoint, found.state) == (checkpoint, state)
+    assert found.model.num_hidden_layers == 3, "the checkpoint's own shape"
+    write_seal(checkpoint, {**found.belongs, "model": "target-1b"}, state)
+    with pytest.raises(RunFolderError, match=r"Expected model target-1b, .* found LlamaConfig"):
+        plan(corpus, told, resumed=tmp_path)
