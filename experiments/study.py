@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
     "compare": ["--targets", *TARGETS],
     "assumptions": [],
-    "plants": ["--plants", "20", "--fresh", "0"],
+    "plants": ["--plants", "20", "--fresh", "0", "--trials", "0"],
     "probabilistic": [],
     "scheduling": [],
     "case1": [],
@@ -209,7 +209,7 @@ def keep_run(run: Path, folder: RunFolder) -> None:
     kept = import_arviz().InferenceData(posterior=draws)
     folder.write_posterior("posterior.nc", kept)
     with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
-        means = trajectory[["mean", "standard_deviation"]].load().astype("float32")
+        means = trajectory[["mean"]].load().astype("float32")
     folder.write_dataset("trajectory.nc", means)
     for file in ("mixture.json", "metrics.json"):
         folder.write_text(file, (run / file).read_text(encoding="utf-8"))
