@@ -95,7 +95,7 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     behind: dict[str, list[float]] = {}
     verdicts: dict[str, dict[str, dict[str, Any]]] = {}
     for name, of in losses.items():
-        means = {label: statistics.mean(values) for label, values in of.items()}
+        means = common_means(of)
         for label, mean in means.items():
             if name in targets:
                 behind.setdefault(label, []).append(mean - min(means.values()))
@@ -113,6 +113,12 @@ def standings(targets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "verdicts": verdicts,
         "count": count_words(words),
     }
+
+
+def common_means(losses: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Returns the mean loss by label, over the first models that all labels have: seeds differ."""
+    fewest = min(map(len, losses.values()))
+    return {label: statistics.mean(values[:fewest]) for label, values in losses.items()}
 
 
 def rivals(methods: Mapping[str, Any]) -> list[str]:
@@ -151,7 +157,7 @@ def standings_table(targets: Mapping[str, Mapping[str, Any]], found: Mapping[str
         if label not in losses[name]:
             return ""
         word = verdicts.get(label, {}).get(name, {}).get("word", "")
-        return MARKS.get(word, "{}").format(f"{statistics.mean(losses[name][label]):.3f}")
+        return MARKS.get(word, "{}").format(f"{common_means(losses[name])[label]:.3f}")
 
     rows = [
         [label, *(mean_loss(label, name) for name in losses), f"{behind[label]:.3f}"]

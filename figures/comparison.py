@@ -28,7 +28,7 @@ LONG = {"the target's own shares": "target's own shares"}
 
 
 def draw(results: Mapping[str, Any]) -> Any:
-    """Draws a panel for each target; small dots are seeds, diamonds means."""
+    """Draws a panel for each target; dots are seeds, diamonds means over the seeds that all have."""
     import matplotlib.pyplot as plt
 
     targets = results["targets"]
@@ -42,8 +42,10 @@ def draw(results: Mapping[str, Any]) -> Any:
         panels.flat, ascii_lowercase, targets.items(), strict=False
     ):
         losses = result["losses"]
-        order = sorted(losses, key=lambda label: -statistics.mean(losses[label]))
-        means = [statistics.mean(losses[label]) for label in order]
+        fewest = min(map(len, losses.values()))  # seeds differ: the means are over those of all
+        mean_of = {label: statistics.mean(values[:fewest]) for label, values in losses.items()}
+        order = sorted(losses, key=lambda label: -mean_of[label])
+        means = [mean_of[label] for label in order]
         most = edge(means)
         for row, (label, mean) in enumerate(zip(order, means, strict=True)):
             colour = OWN if label.startswith("bydore") else "0.25"
