@@ -28,7 +28,7 @@ LONG = {"the target's own shares": "target's own shares"}
 
 
 def draw(results: Mapping[str, Any]) -> Any:
-    """Draws a panel for each target; dots are seeds, diamonds means over the seeds that all have."""
+    """Draws a panel for each target; dots are seeds, diamonds means over those that all have."""
     import matplotlib.pyplot as plt
 
     targets = results["targets"]
