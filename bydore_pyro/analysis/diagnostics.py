@@ -51,13 +51,7 @@ __all__ = [
 
 WEIGHED = 4000  # draws of the guide whose k-hat is told
 BY_DOMAIN: tuple[str, ...] = (
-    "weights",
-    "mean",
-    "standard_deviation",
-    "concentration",
-    "rate",
-    "losses",
-    "g",
+    *("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g"),
 )
 BY_STEP: tuple[str, ...] = ("train_loss", "validation_loss", "kl_weight", "loss")
 UNITS = {
