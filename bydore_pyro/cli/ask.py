@@ -70,14 +70,14 @@ def _ask(run: Path, options: AskOptions) -> None:
     out = options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"
     folder = RunFolder(Path(out))
     asked = ask(run, options.ask, folder.path)
+    judged, names = None, asked.domains.names
+    if given is not None:
+        given.check(names, asked.domains.corpus.tokenizer_sha256, str(options.ask.mixture))
+        judged = [given.as_dict().get(name, 0.0) for name in names]
     folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
     shared = None
     if len(asked.targets) > 1:
         shared = compromise(asked, options.ask.objective)
-    judged = None
-    if given is not None:
-        given.check(asked.domains.names, asked.domains.corpus.tokenizer_sha256, str(given))
-        judged = [given.as_dict().get(name, 0.0) for name in asked.domains.names]
     _write(folder, asked, shared, judged, options)
 
 

@@ -89,6 +89,7 @@ def test_mistakes_are_one_line(
         ([run, "--drop", "zebra"], "Expected a domain of the run (a, b, c), found 'zebra'"),
         ([run, "--drop", "a", "b"], "Expected at least two domains after --drop, found 1"),
         ([run, "--mixture", nowhere], "nowhere"),
+        ([run, "--mixture", "published:human"], "found 'arxiv' in published:human"),
         ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
         ([run, "--objective", "best"], "objective"),
     ):
