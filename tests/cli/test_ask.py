@@ -82,6 +82,8 @@ def test_mistakes_are_one_line(
     measured_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, nowhere = str(measured_run), str(tmp_path / "nowhere")
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"a": 0.5, "zebra": 0.5}))
     for given, message in (
         (["--each"], "Expected RUN and a question, found --each"),
         ([nowhere], "Expected a search's folder, found"),
@@ -89,7 +91,7 @@ def test_mistakes_are_one_line(
         ([run, "--drop", "zebra"], "Expected a domain of the run (a, b, c), found 'zebra'"),
         ([run, "--drop", "a", "b"], "Expected at least two domains after --drop, found 1"),
         ([run, "--mixture", nowhere], "nowhere"),
-        ([run, "--mixture", "published:human"], "found 'arxiv' in published:human"),
+        ([run, "--mixture", str(other)], f"found 'zebra' in {other}"),
         ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
         ([run, "--objective", "best"], "objective"),
     ):
