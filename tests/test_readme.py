@@ -1,4 +1,4 @@
-"""The README tells the truth: its Python runs, and it is short."""
+"""The README is short, and the Python of the page on the core runs."""
 
 from __future__ import annotations
 
@@ -9,35 +9,21 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from quick import FEW_STEPS, PROXY
-
-from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.data.tokens import load_tokens
-from bydore_pyro.runs.options import SMOKE
+from quick import FEW_STEPS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CORE = (ROOT / "docs" / "core.md").read_text(encoding="utf-8")
-ENVIRONMENT = 'load_tokens("environment")'
-PYTHON = re.findall(r"```python\n(.*?)```", README + CORE, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", CORE, re.DOTALL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=range(len(PYTHON)))
 def test_python_blocks_run(
-    block: str, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On less of the same text, with a smaller proxy and fewer steps of the guide."""
+    """With fewer steps of the guide."""
     monkeypatch.setattr(*FEW_STEPS)
-    block = block.replace("models/proxy-tiny", str(PROXY))
-    if ENVIRONMENT in block:
-        given = (SMOKE[name] for name in ("domain_megabytes", "tokenizer_megabytes", "vocabulary"))
-        megabytes, sample, vocabulary = given
-        corpus = CorpusConfig(domain_megabytes=megabytes)
-        tokenizer = TokenizerConfig(vocabulary=vocabulary, tokenizer_megabytes=sample)
-        store = load_tokens("environment", corpus, tokenizer, cache=cache)
-        block = block.replace(ENVIRONMENT, f"load_tokens({str(store.folder)!r})")
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     with pyro.get_param_store().scope(), torch.random.fork_rng():
@@ -53,4 +39,4 @@ def test_python_blocks_run(
 
 
 def test_it_is_read_in_one_sitting() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 120
