@@ -22,9 +22,11 @@ from bydore_pyro.runs import (
     begin_run,
     is_finished,
     load_domains,
+    plain,
     search,
     search_in,
     search_metrics,
+    spent,
     uniform_weights,
     write_inputs,
 )
@@ -117,12 +119,12 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     cost, steps, seed = Cost(), options.search.steps, options.run.seed
     known = folder.path / "verification.json"
     losses = verify(options, domains.corpus, mixtures, steps, cost, seed, known)
-    metrics = {
-        **search_metrics(options, found),
-        "verification": cost.report(),
-        "validation_loss_nats_per_token": losses,
-    }
-    folder.write_json("metrics.json", metrics)
+    metrics = dataclasses.replace(
+        search_metrics(options, found),
+        verification=spent(cost),
+        validation_loss_nats_per_token=losses,
+    )
+    folder.write_json("metrics.json", plain(metrics))
     tell(add_html_report(folder))
     print(report_text(folder.path))
     if paper:

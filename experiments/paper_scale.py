@@ -10,7 +10,15 @@ from typing import Literal
 
 import torch
 
-from bydore_pyro.runs import Options, begin_run, is_finished, load_domains, search, search_metrics
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    is_finished,
+    load_domains,
+    plain,
+    search,
+    search_metrics,
+)
 from bydore_pyro.utils import option, require_fields, tell
 
 # Vocabulary and sequence length are RegMix's; the tokens are the paper's.
@@ -64,7 +72,7 @@ def paper_case(name: str, options: Options, scale: ScaleConfig, resume: Path | N
     if not is_finished(folder.path):
         domains = load_domains(options)
         found = search(options, domains, folder, name)
-        folder.write_json("metrics.json", search_metrics(options, found))
+        folder.write_json("metrics.json", plain(search_metrics(options, found)))
     target = folder.path / "target"
     if not (target / "metrics.json").exists():
         run_part(train_arguments(options, scale, folder.path, target), several=True)

@@ -12,8 +12,8 @@ import numpy as np
 import xarray
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.run_files import Metrics, read_as
-from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.report.run import RunRecord
+from bydore_pyro.runs.record import Metrics, read_as
 
 NAMES = ("code", "law", "prose", "web")
 HOSTILE = (
@@ -139,22 +139,13 @@ def write_posterior(path: Path, mixture: Mixture, draws: int = 200) -> None:
     data.to_netcdf(path, engine="h5netcdf", group="posterior")
 
 
-def manifest_of(names: Sequence[str]) -> dict[str, Any]:
-    """The data of a run."""
-    side = {"tokens": 2_000_000, "documents": 47, "bytes": 9_000_000}
-    entry = {"train": side, "validation": side, "duplicates_dropped": 2}
-    return {
-        "origin": "text",
-        "sha256": "d" * 64,
-        "tokenizer_sha256": "t" * 64,
-        "vocabulary": 2048,
-        "domains": dict.fromkeys(names, entry),
-        "files": [{"file": "a"}, {"file": "b"}],
-    }
-
-
 def write_search(
-    folder: Path, names: Sequence[str] = NAMES, *, verified: bool = False, **changed: Any
+    folder: Path,
+    names: Sequence[str] = NAMES,
+    *,
+    verified: bool = False,
+    steps_drawn: int = 60,
+    **changed: Any,
 ) -> Path:
     """Writes a search's folder, of a case with `verified`; returns it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -166,9 +157,8 @@ def write_search(
         changed["verification"] = {**part, "parts": {"verify_train": part}}
     write_json(folder / "config.json", config_of())
     write_json(folder / "metrics.json", metrics_of(names, **changed))
-    write_json(folder / "manifest.json", manifest_of(names))
     (folder / "mixture.json").write_text(mixture.to_json())
-    write_trajectory(folder / "trajectory.nc", names, means_of(names), whole=True)
+    write_trajectory(folder / "trajectory.nc", names, means_of(names, steps_drawn), whole=True)
     write_posterior(folder / "posterior.nc", mixture)
     return folder
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.runs import AskConfig, shortfall
+from bydore_pyro.runs import AskConfig, plain, shortfall
 from bydore_pyro.utils import asks_for_help, one_line_errors, option, parse_options, require_fields
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _of_target(one: TargetAnswer, judged: Sequence[float] | None) -> dict[str, A
         "settled": one.settled,
     }
     if one.trials is not None:
-        content["trials"] = one.trials.as_plain()
+        content["trials"] = plain(one.trials.record())
     if judged is not None:
         lost = shortfall(one, torch.tensor(judged)).tolist()
         content["mixture_leaves"] = dict(zip(("median", "low", "high"), lost, strict=True))

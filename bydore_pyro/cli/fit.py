@@ -37,13 +37,16 @@ from bydore_pyro.runs import (
     REPEATING,
     SMOKE,
     MethodOptions,
+    Metrics,
     begin_run,
     fit,
     load_domains,
     options_or_resumed,
     peak_memory_megabytes,
+    plain,
     problem_of,
     run_epochs,
+    spent,
     write_draws,
 )
 from bydore_pyro.utils import (
@@ -290,21 +293,20 @@ def _write_fit(
         posterior = inference_data({"w": chains}, {"w": ["domain"]}, coordinates)
         write_draws(posterior, found.mixture, folder, mark=True)
     on_text = fitted_to == "text"
-    made_by = provenance(() if on_text else ("scikit-learn", "lightgbm", "scipy"))
-    metrics = {
-        "method": options.fit.method,
-        "seed": options.run.seed,
-        "search": cost.report(),
-        "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
-        "details": dict(found.details),
-        "run_tokens": options.run_tokens if on_text or options.run.target_tokens else None,
-        "run_epochs": None if epochs is None else dict(epochs),
-        "peak_memory_megabytes": peak_memory_megabytes(),
-        **made_by,
-    }
+    metrics = Metrics(
+        method=options.fit.method,
+        seed=options.run.seed,
+        search=spent(cost),
+        jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
+        details=found.details,
+        run_tokens=options.run_tokens if on_text or options.run.target_tokens else None,
+        run_epochs=epochs or {},
+        peak_memory_megabytes=peak_memory_megabytes(),
+        **provenance(() if on_text else ("scikit-learn", "lightgbm", "scipy")),
+    )
     if rows := found.details.get("predictions"):
         lines = [list(rows[0]), *(row.values() for row in rows)]
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(lines)
         folder.write_text("predictions.csv", text.getvalue())
-    folder.write_json("metrics.json", metrics)
+    folder.write_json("metrics.json", plain(metrics))

@@ -52,7 +52,14 @@ def search_command(arguments: Sequence[str]) -> None:
     """Finds the domain weights that suit a validation set, and writes a run folder. --resume RUN
     continues a run that was stopped; --seeds N searches N times and compares the results."""
     from bydore_pyro.report import add_html_report, report_text
-    from bydore_pyro.runs import begin_run, load_domains, options_or_resumed, search, search_metrics
+    from bydore_pyro.runs import (
+        begin_run,
+        load_domains,
+        options_or_resumed,
+        plain,
+        search,
+        search_metrics,
+    )
     from bydore_pyro.utils import tell
 
     about = search_command.__doc__ or ""
@@ -66,7 +73,7 @@ def search_command(arguments: Sequence[str]) -> None:
     else:
         folder = begin_run(options, "search", resume)
         found = search(options, load_domains(options), folder, "search")
-        folder.write_json("metrics.json", search_metrics(options, found))
+        folder.write_json("metrics.json", plain(search_metrics(options, found)))
     if folder.writes:
         tell(add_html_report(folder))
         print(report_text(folder.path))

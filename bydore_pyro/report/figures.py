@@ -2,56 +2,45 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+import html
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.report.drawing import (
-    INK,
-    MOST_DRAWN,
-    SHORT,
-    Look,
-    escaped,
-    figure_of,
-    mark,
-    plain_numbers,
-    thinned,
-    trace,
-    word_trace,
-)
-from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.analysis import domain_colours
+from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import average_start
-from bydore_pyro.report.words import number
+from bydore_pyro.report.words import clean, number
 
 if TYPE_CHECKING:
-    import xarray
     from plotly.graph_objects import Figure
 
 __all__ = [
-    "SMOOTHED",
-    "lengths_figure",
     "losses_figure",
     "rounds_figure",
-    "running_mean",
     "trajectory_figure",
     "weights_figure",
 ]
 
+MOST_DRAWN = 40  # domains in a figure; the tables hold all
+MOST_POINTS = 500  # of a line
 SMOOTHED = 10  # steps of the losses' running mean
 ROW = 26  # pixels
-MOST_WORDS = 5  # at the ends of lines, for who prints in grey
-MOST_ROUNDS_DRAWN, MOST_UNNAMED = 8, 0.05  # domains; weights that are not named in the figure
-AT_STEP = "%{meta.told}<br>step %{x}: %{y:.4f}"
-IN_ROUND = "%{meta.told}<br>rounds 1 to %{x}: %{y:.4f}"
-ALONE = "%{meta.told}<br>round %{x} alone: %{y:.4f}"
-FOR_RUN = "%{meta.told}<br>a run of %{x:.3s} tokens: %{y:.4g}"
-STEPS = {"title": {"text": "step"}}
+SHORT = 40  # characters of a name
+DASHES = ("solid", "dash", "dot", "dashdot")  # another one for every ten domains
+INK, FAINT, GRID = "#1f2328", "#6b7280", "#e6e8eb"
+AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": FAINT, "automargin": True}
+LAYOUT = {
+    "template": "none",
+    "margin": {"l": 12, "r": 14, "t": 26, "b": 56},
+    "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
+    "hoverlabel": {"bgcolor": "white", "font": {"color": INK}, "align": "left"},
+}
 WEIGHTS = {"title": {"text": "weight"}, "rangemode": "tozero"}
 
 
-def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
+def weights_figure(record: RunRecord) -> Figure | None:
     """Draws every weight with its interval and quartiles, largest on top; None without weights."""
     mixture = record.mixture
     if mixture is None:
@@ -59,80 +48,57 @@ def weights_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | Non
     weights = mixture.as_dict()
     hdi = dict(zip(mixture.names, mixture.hdi or (), strict=False))
     free = dict(zip(mixture.names, mixture.free_weights or (), strict=False))
+    colours = domain_colours(sorted(weights))
     order = sorted(mixture.names, key=lambda name: -weights[name])[:MOST_DRAWN]
-    traces: list[dict[str, Any]] = []
+    traces = []
     for row, name in enumerate(order):
-        look = dataclasses.replace(looks[name], dash="solid")
-        told = f"{escaped(name)}: {number(weights[name], 4)}"
-        bars: list[tuple[int, float, float]] = []
-        points = [(weights[name], "diamond", 10)]
-        if name in free:
-            told += f"<br>free of the cap {number(free[name], 4)}"
-            points.append((free[name], "diamond-open", 8))
+        bars, quartiles = [], record.draws.get(name)
+        told = [f"{_label(name)}: {number(weights[name], 4)}"]
         if name in hdi:
-            low, high = hdi[name]
-            told += f"<br>{mixture.hdi_probability:.0%} interval {number(low)} to {number(high)}"
-            bars.append((2, low, high))
-        if name in record.draws:
-            low, high = record.draws[name].lower, record.draws[name].upper
-            told += f"<br>half of the draws {number(low)} to {number(high)}"
-            bars.append((7, low, high))
+            bars.append((2, *hdi[name]))
+            ends = " to ".join(map(number, hdi[name]))
+            told.append(f"{mixture.hdi_probability:.0%} interval {ends}")
+        if quartiles is not None:
+            bars.append((7, quartiles.lower, quartiles.upper))
+        hover = f"{'<br>'.join(told)}<extra></extra>"
+        look = {"hovertemplate": hover, "showlegend": False}
         for width, low, high in bars:
-            ends = [low, (low + high) / 2, high]  # the middle can be pointed at as well
-            traces.append(trace(ends, [row] * 3, look, told=told, width=width))
-        for x, symbol, size in points:
-            line = {"color": INK if symbol.endswith("-open") else "white", "width": 1}
-            marker = {"color": INK, "symbol": symbol, "size": size, "line": line}
-            more: dict[str, Any] = {"marker": marker, "cliponaxis": False}
-            traces.append(trace([x], [row], look, told=told, mode="markers", **more))
+            line = {"color": colours[name], "width": width}
+            traces.append(_trace([low, high], [row, row], mode="lines", line=line, **look))
+        points = {"diamond": weights[name], "diamond-open": free.get(name)}
+        for symbol, x in points.items():
+            if x is not None:
+                marker = {"color": INK, "symbol": symbol, "size": 9}
+                traces.append(_trace([x], [row], mode="markers", marker=marker, **look))
     rows = {
         "tickvals": list(range(len(order))),
-        "ticktext": [escaped(name, SHORT) for name in order],
+        "ticktext": [_label(name) for name in order],
         "range": [len(order) - 0.4, -0.6],
         "showgrid": False,
     }
-    figure = figure_of(traces, height=ROW * len(order) + 102, xaxis=WEIGHTS, yaxis=rows)
-    mark(figure, 1 / len(mixture.names), "uniform")
+    figure = _figure(traces, ROW * len(order) + 102, WEIGHTS, rows)
+    _mark(figure, 1 / len(mixture.names), "uniform")
     return figure
 
 
-def trajectory_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
-    """Draws the mean weight of every domain over the steps, and where the average begins."""
+def trajectory_figure(record: RunRecord) -> Figure | None:
+    """Draws the mean weight of every domain over the steps, and where the average begins.
+
+    None of a search by matching, which learns its weights after the last step.
+    """
     trajectory = record.trajectory
-    if trajectory is None:
+    if trajectory is None or record.by_matching:
         return None
-    means, steps = trajectory["mean"].values, trajectory["step"].values
-    chosen, start = thinned(len(steps)), average_start(record)
-    spread = trajectory.get("standard_deviation")
-    traces: list[dict[str, Any]] = []
-    for k, look in _largest(trajectory, means[start:].mean(0), looks):
-        one = trace(steps[chosen], means[chosen, k], look, hover=AT_STEP)
-        if spread is not None:
-            one["customdata"] = plain_numbers(spread.values[chosen, k])
-            one["hovertemplate"] = f"{AT_STEP} ± %{{customdata:.4f}}<extra></extra>"
-        if record.by_matching:  # weights stay between rounds
-            one["line"]["shape"] = "hv"
-        traces.append(one)
-    room = 0.07 * float(means.max())
-    placed: list[float] = []
-    for k, look in _largest(trajectory, means[-1], looks)[:MOST_WORDS]:
-        y = float(means[-1, k])
-        if all(abs(y - other) > room for other in placed):
-            placed.append(y)
-            traces.append(word_trace(float(steps[-1]), y, look))
-    band = {"fill": "toself", "hoverinfo": "skip", "meta": {"role": "band"}, "line": {"width": 0}}
-    traces.append({"type": "scatter", "mode": "lines", "x": [], "y": [], **band})
-    figure = figure_of(traces, height=420, xaxis=STEPS, yaxis=WEIGHTS)
-    rounds = record.metrics.matching.rounds
-    for place, one_round in enumerate(rounds, start=1):
-        word = f"round {place}" if len(rounds) < 7 else ""
-        mark(figure, max(0, one_round.step - 1), word, "left")
-    if not record.by_matching:
-        mark(figure, float(steps[min(start, len(steps) - 1)]), "averaged from here")
+    start, steps = average_start(record), trajectory["step"].values
+    names = [str(name) for name in trajectory["domain"].values]
+    means = dict(zip(names, trajectory["mean"].values.T, strict=True))
+    order = sorted(names, key=lambda name: -float(means[name][start:].mean()))
+    figure = _figure(_lines(steps, means, order), 420, {"title": {"text": "step"}}, WEIGHTS)
+    _mark(figure, float(steps[min(start, len(steps) - 1)]), "averaged from here")
     return figure
 
 
-def rounds_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
+def rounds_figure(record: RunRecord) -> Figure | None:
     """Draws the largest weights by every round's evidence: alone as dots, together as lines.
 
     None where a run has no two rounds to compare.
@@ -140,91 +106,99 @@ def rounds_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None
     rounds = record.metrics.matching.rounds
     if len(rounds) < 2:
         return None
-    last, nothing = rounds[-1].weights, float("nan")
-    order = sorted((name for name in last if name in looks), key=lambda name: -last[name])
-    places = np.arange(1, len(rounds) + 1)
-    traces: list[dict[str, Any]] = []
-    for name in order[:MOST_ROUNDS_DRAWN]:
-        look = looks[name]
-        together = [one.weights.get(name, nothing) for one in rounds]
-        alone = [one.alone.get(name, nothing) for one in rounds]
-        traces.append(trace(places, together, look, hover=IN_ROUND))
-        traces.append(trace(places, alone, look, hover=ALONE, mode="markers"))
-        if last[name] > MOST_UNNAMED:
-            traces.append(word_trace(len(rounds), last[name], look))
-    xaxis = {
-        "title": {"text": "round"},
-        "dtick": max(1, len(rounds) // 10),
-        "range": [0.85, len(rounds) + 0.15],
-    }
-    return figure_of(traces, height=360, xaxis=xaxis, yaxis=WEIGHTS)
+    last, places = rounds[-1].weights, np.arange(1, len(rounds) + 1)
+    order = sorted(last, key=lambda name: -last[name])[:8]
+    together, alone = (
+        {name: [getattr(one, key).get(name, np.nan) for one in rounds] for name in order}
+        for key in ("weights", "alone")
+    )
+    lines = _lines(places, together, order)
+    dots = [{**one, "mode": "markers", "showlegend": False} for one in _lines(places, alone, order)]
+    xaxis = {"title": {"text": "round"}, "dtick": max(1, len(rounds) // 10)}
+    return _figure([*lines, *dots], 360, xaxis, WEIGHTS)
 
 
-def losses_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
+def losses_figure(record: RunRecord) -> Figure | None:
     """Draws the losses over the steps, running means; None where none were noted.
 
     A search by matching measures losses in its rounds alone: points on thin lines.
     """
-    trajectory = record.trajectory
-    if trajectory is None:
-        return None
-    steps = trajectory["step"].values
-    ends = [int(one.step) - 1 for one in record.metrics.matching.rounds]
-    measured = [k for k in ends if 0 <= k < len(steps)]
-    traces: list[dict[str, Any]] = []
-
-    def draw(values: np.ndarray, look: Look, width: float, *, in_rounds: bool) -> None:
-        places = np.array(measured, dtype=int) if in_rounds else thinned(len(steps))
-        drawn = (values if in_rounds else running_mean(values))[places]
-        mode = "lines+markers" if in_rounds else "lines"
-        traces.append(trace(steps[places], drawn, look, hover=AT_STEP, mode=mode, width=width))
-
-    if "losses" in trajectory:
-        for k, look in _largest(trajectory, trajectory["mean"].values.mean(0), looks):
-            draw(trajectory["losses"].values[:, k], look, 1.2, in_rounds=record.by_matching)
-    if "train_loss" in trajectory:
-        look = Look(name="training batch", colour=INK, dash="dash")
-        draw(trajectory["train_loss"].values, look, 2.4, in_rounds=False)
-    if "validation_loss" in trajectory:
-        look = Look(name="validation", colour=INK)
-        draw(trajectory["validation_loss"].values, look, 2.4, in_rounds=record.by_matching)
-    if not traces:
-        return None
-    yaxis = {"title": {"text": "nats per token"}}
-    return figure_of(traces, height=420, xaxis=STEPS, yaxis=yaxis)
-
-
-def lengths_figure(record: RunRecord, looks: Mapping[str, Look]) -> Figure | None:
-    """Draws the weights over the lengths of runs, with their intervals; None of fewer than two."""
-    lengths = record.lengths
-    traces: list[dict[str, Any]] = []
-    drawn = [name for name in record.largest_by_length if name in looks][:MOST_DRAWN]
-    if not drawn:
-        return None
-    for name in drawn:
-        solid = dataclasses.replace(looks[name], dash="solid")
-        for one in lengths:
-            if name in one.low and name in one.high:
-                ends = [one.low[name], one.high[name]]
-                traces.append(trace([one.tokens] * 2, ends, solid, hover=FOR_RUN, width=1))
-        tokens = [one.tokens for one in lengths]
-        weights = [one.weights.get(name, 0.0) for one in lengths]
-        traces.append(trace(tokens, weights, looks[name], hover=FOR_RUN, mode="lines+markers"))
-    xaxis = {"title": {"text": "tokens of the run"}, "type": "log"}
-    return figure_of(traces, height=340, xaxis=xaxis, yaxis=WEIGHTS)
-
-
-def _largest(
-    trajectory: xarray.Dataset, weights: np.ndarray, looks: Mapping[str, Look]
-) -> list[tuple[int, Look]]:
-    """Returns the places and looks of the domains that are drawn, by falling weight."""
-    names = [str(name) for name in trajectory["domain"].values]
-    order = [int(k) for k in np.argsort(-np.nan_to_num(weights))]
-    return [(k, looks[names[k]]) for k in order if names[k] in looks][:MOST_DRAWN]
-
-
-def running_mean(values: np.ndarray) -> np.ndarray:
-    """Returns the mean of the last `SMOOTHED` values that are numbers, of fewer at the start."""
     import pandas
 
-    return pandas.Series(values).rolling(SMOOTHED, min_periods=1).mean().to_numpy()
+    data = record.trajectory
+    if data is None:
+        return None
+    losses = {}
+    for key, label in (("validation_loss", "validation"), ("train_loss", "training batch")):
+        if key in data:
+            losses[label] = data[key].values
+    colours = {"validation": INK, "training batch": FAINT}
+    if "losses" in data:
+        names = [str(name) for name in data["domain"].values]
+        losses |= dict(zip(names, data["losses"].values.T, strict=True))
+    traces = []
+    for one in _lines(data["step"].values, losses, losses, colours):
+        seen = np.isfinite(np.array(one["y"], dtype=float))
+        if not record.by_matching or one["name"] == "training batch":
+            smooth = pandas.Series(one["y"]).rolling(SMOOTHED, min_periods=1)
+            traces.append({**one, "y": smooth.mean().tolist()})
+        elif seen.any():
+            x, y = np.array(one["x"])[seen].tolist(), np.array(one["y"])[seen].tolist()
+            traces.append({**one, "x": x, "y": y, "mode": "lines+markers"})
+    title = {"title": {"text": "nats per token"}}
+    return _figure(traces, 420, {"title": {"text": "step"}}, title) if traces else None
+
+
+def _lines(
+    x: Sequence[float] | np.ndarray,
+    y: Mapping[str, Any],
+    order: Iterable[str],
+    colours: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Returns a line a name, at most `MOST_POINTS` points of each."""
+    every = max(1, -(-len(x) // MOST_POINTS))
+    kept = np.arange(len(x) - 1, -1, -every)[::-1]
+    names = sorted(y)
+    own = {**domain_colours(names), **(colours or {})}
+    dashes = {name: DASHES[place // 10 % len(DASHES)] for place, name in enumerate(names)}
+    return [
+        _trace(
+            np.array(x)[kept],
+            np.array(y[name], dtype=float)[kept],
+            mode="lines",
+            name=_label(name),
+            line={"color": own[name], "width": 1.8, "dash": dashes[name]},
+            marker={"color": own[name], "size": 7},
+        )
+        for name in list(order)[:MOST_DRAWN]
+    ]
+
+
+def _trace(x: Sequence[float] | np.ndarray, y: Any, **more: Any) -> dict[str, Any]:
+    plain = [[float(f"{v:.5g}") for v in values] for values in (x, y)]
+    return {"type": "scatter", "x": plain[0], "y": plain[1], **more}
+
+
+def _label(name: str) -> str:
+    """Returns a name for a label, in which plotly would read some HTML, and mathematics in $."""
+    text = clean(name)
+    text = text if len(text) <= SHORT else f"{text[: SHORT - 1].rstrip()}…"
+    return html.escape(text, quote=False).replace("$", "&#36;")
+
+
+def _mark(figure: Figure, x: float, text: str) -> None:
+    """Draws a line at a place of the x axis, with a word beside it."""
+    figure.add_vline(
+        x, line={"color": FAINT, "width": 1, "dash": "dot"}, annotation_text=text,
+        annotation_font={"color": FAINT, "size": 12},
+    )  # fmt: skip
+
+
+def _figure(
+    traces: Sequence[Mapping[str, Any]], height: int, x: Mapping[str, Any], y: Mapping[str, Any]
+) -> Figure:
+    """Returns a figure in the report's style, of a height in pixels."""
+    from plotly.graph_objects import Figure
+
+    axes = {"xaxis": {**AXIS, **x}, "yaxis": {**AXIS, **y}}
+    return Figure(data=list(traces), layout={**LAYOUT, "height": height, **axes})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bydore_pyro.report.run_files import Regressed
-from bydore_pyro.report.run_record import RunRecord
-from bydore_pyro.report.table import Table
+from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.thresholds import Verdict
-from bydore_pyro.report.words import number, percent
+from bydore_pyro.report.words import Table, number, percent
+from bydore_pyro.runs import Regressed
 
 __all__ = [
     "compared_with",
@@ -51,7 +50,7 @@ def judge_runs(record: RunRecord) -> Verdict | None:
 
 def judge_regression(record: RunRecord) -> Verdict | None:
     """Judges whether the regression ranks runs that it was not fitted to."""
-    rows, chosen = record.metrics.details.regressions, record.metrics.details.regression
+    rows, chosen = record.metrics.told.regressions, record.metrics.told.regression
     one = rows.get(chosen)
     rank = None if one is None else one.spearman_x100
     if one is None or rank is None:
@@ -70,7 +69,7 @@ def judge_regression(record: RunRecord) -> Verdict | None:
 
 def judge_distance(record: RunRecord) -> Verdict | None:
     """Judges whether mixtures like the proposal were measured."""
-    found = record.metrics.details.distance
+    found = record.metrics.told.distance
     if not found.words:
         return None
     question = "Was anything like it run?"
@@ -83,7 +82,7 @@ def judge_distance(record: RunRecord) -> Verdict | None:
 
 def judge_gain(record: RunRecord) -> Verdict | None:
     """Judges whether the mixture is predicted to be better than the prior."""
-    mixture, gain = record.mixture, record.metrics.details.gain_over_prior
+    mixture, gain = record.mixture, record.metrics.told.gain_over_prior
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None
     told = "; ".join(
@@ -108,7 +107,7 @@ def judge_gain(record: RunRecord) -> Verdict | None:
 
 
 def _runs(record: RunRecord) -> float | None:
-    details = record.metrics.details
+    details = record.metrics.told
     if record.method != "regmix" or record.mixture is None:
         return None
     return details.proxies if details.runs is None else details.runs
@@ -116,7 +115,7 @@ def _runs(record: RunRecord) -> float | None:
 
 def regression_tables(record: RunRecord) -> list[Table]:
     """Returns the tables that a fit on tables of runs left, as far as it did."""
-    details = record.metrics.details
+    details = record.metrics.told
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", "in 94 % intervals", "seconds a fit"),
         rows=[
@@ -157,7 +156,7 @@ def _left_out(one: Regressed) -> tuple[str, str, str]:
 
 def _scaled(record: RunRecord) -> Table:
     """Returns what large runs are predicted to reach; no rows where there was no calibration."""
-    found = record.metrics.details.scale_up
+    found = record.metrics.told.scale_up
     if found.slope is None:
         return Table()
     note = "A large run on these weights is below one on the prior with probability "

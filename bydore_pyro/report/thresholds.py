@@ -26,15 +26,8 @@ Level = Literal["good", "careful", "bad", "unknown"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One answer on a run.
-
-    Attributes:
-        level: What it means for the mixture.
-        question: What was asked of the run.
-        answer: In a few words.
-        figures: The figures behind it, in a sentence or two.
-        reason: Why the limits lie where they do; "" where there are none.
-    """
+    """One answer on a run: what it means for the mixture, the figures behind it, and why the limits
+    of these lie where they do ("" where there are none)."""
 
     level: Level
     question: str
@@ -52,12 +45,8 @@ class Verdict:
 class Limits:
     """A question that a figure answers, and two limits of that figure.
 
-    Args:
-        question: What is asked of the run.
-        answers: Where the figure is good, where it calls for care, and where it is bad.
-        good: Below it (from it on where `good` > `bad`) the figure is good.
-        bad: From it on (below it where `good` > `bad`) it is bad.
-        reason: Why they lie there, as the report tells it.
+    A figure is good below `good` and bad from `bad` on; where `good` > `bad` it is good from `good`
+    on and bad below `bad`. The answers are of a good, a doubtful and a bad figure.
     """
 
     question: str
@@ -75,14 +64,7 @@ class Limits:
     def judge(
         self, value: float, figures: str, *, level: Level | None = None, answer: str = ""
     ) -> Verdict:
-        """Returns the verdict on a figure, or of another level or with another answer.
-
-        Args:
-            value: The figure.
-            figures: What is told of it.
-            level: Instead of what the limits say.
-            answer: Instead of that level's own.
-        """
+        """Returns the verdict on a figure; a level or an answer stands for that of the limits."""
         level = level or self.level(value)
         answers = dict(zip(("good", "careful", "bad"), self.answers, strict=True))
         return Verdict(level, self.question, answer or answers[level], figures, self.reason)

@@ -7,14 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from bydore_pyro.mixture import exactly
-from bydore_pyro.report.matching import (
-    judge_check,
-    judge_corrected,
-    judge_coverage,
-    judge_rounds,
-    weighed,
-)
+from bydore_pyro.mixture import exactly, total_variation
 from bydore_pyro.report.regression import (
     compared_with,
     judge_distance,
@@ -23,14 +16,17 @@ from bydore_pyro.report.regression import (
     judge_runs,
     too_few_runs,
 )
-from bydore_pyro.report.run_record import RunRecord
+from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.thresholds import (
     AGREES,
     CALM,
+    CHECKED,
+    COVERED,
     FEWEST_STEPS,
     FITS,
     HALF_DECIDED,
     MOST_EPOCHS,
+    ROUNDS_AGREE,
     SETTLED,
     Verdict,
 )
@@ -80,8 +76,8 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; what its files do not tell is not judged."""
     if record.by_matching:
         judges: tuple[Callable[[RunRecord], Verdict | None], ...] = (
-            *(_finished, _learned, judge_coverage, judge_rounds, _decided),
-            *(judge_check, judge_corrected, _agrees, _repeats),
+            *(_finished, _learned, _covered, _rounds, _decided),
+            *(_checked, _corrected, _agrees, _repeats),
         )
     else:
         judges = (
@@ -104,7 +100,7 @@ def _finished(record: RunRecord) -> Verdict | None:
 
 def _learned(record: RunRecord) -> Verdict | None:
     metrics = record.metrics  # the warning of a search itself, or of the search of a fit
-    warning = metrics.learning.warning or metrics.details.learning.warning
+    warning = metrics.learning.warning or metrics.told.learning.warning
     return Verdict("bad", "Has the proxy learned?", "No", f"{warning}.") if warning else None
 
 
@@ -170,7 +166,7 @@ def _decided(record: RunRecord) -> Verdict | None:
 
 
 def _fits(record: RunRecord) -> Verdict | None:
-    fit = weighed(record)
+    fit = _weighed(record)
     if fit is None:
         return None
     khat, told = fit
@@ -181,6 +177,106 @@ def _fits(record: RunRecord) -> Verdict | None:
     )
     told = f"The last guide was compared with its model, with g frozen at its mean: {told}."
     return FITS.judge(khat, f"{told} {meaning}")
+
+
+def _covered(record: RunRecord) -> Verdict | None:
+    unexplained, scale = record.metrics.matching.unexplained, record.metrics.matching.scale
+    if unexplained is None:
+        return None
+    share, level = percent(unexplained), COVERED.level(unexplained)
+    told = f"No mixture of these domains teaches {share} of what the target asks for."
+    if level == "good":
+        told = f"Their best mixture leaves {share} of what the target asks for unexplained."
+    elif level == "bad":
+        told += " More text like the target's would help more than other weights."
+    if scale is not None:
+        told += f" The scale is {number(scale, 2)}: 1 where the target is a mixture of the domains."
+    return COVERED.judge(unexplained, told)
+
+
+def _rounds(record: RunRecord) -> Verdict | None:
+    rounds = record.metrics.matching.rounds
+    if not rounds:
+        return None
+    inference = record.metrics.matching.inference
+    how = "settled after" if inference.settled else "ran out of"
+    inferred = f"Inference {how} {number(inference.steps, 0)} steps."
+    apart = total_variation(rounds[-1].alone, rounds[-1].weights)
+    told = (
+        f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
+        f"rounds by {number(apart)} in total variation. Below {ROUNDS_AGREE.good:g} counts as "
+        f"settled, {ROUNDS_AGREE.bad:g} or more does not."
+    )
+    if len(rounds) == 1:
+        told = "There was only one round: nothing to compare."
+    told = f"{told} {inferred}"
+    if not inference.settled:
+        return ROUNDS_AGREE.judge(apart, told, level="bad", answer="No, inference ran out of steps")
+    if len(rounds) == 1:
+        return ROUNDS_AGREE.judge(apart, told, level="unknown", answer="One round cannot tell")
+    return ROUNDS_AGREE.judge(apart, told)
+
+
+def _checked(record: RunRecord) -> Verdict | None:
+    slopes = record.metrics.matching.check.slopes
+    failing = [name for name in record.metrics.matching.check.failing if name in slopes]
+    if not slopes:
+        return None
+    if not failing:
+        told = f"On fresh text none of {len(slopes)} domains contradicts the mixture."
+        return CHECKED.judge(0.0, told)
+    asked_for = {
+        "more": [clean(name) for name in failing if slopes[name] > 0],
+        "less": [clean(name) for name in failing if slopes[name] <= 0],
+    }
+    parts = [f"{word} of {', '.join(names)}" for word, names in asked_for.items() if names]
+    verb = "contradicts" if len(failing) == 1 else "contradict"
+    return CHECKED.judge(
+        len(failing) / len(slopes),
+        f"On fresh text {len(failing)} of {len(slopes)} domains {verb} the mixture: "
+        f"{' and '.join(parts)} would match the target better.",
+        answer=f"Not for {len(failing)} of {len(slopes)} domains",
+    )
+
+
+def _weighed(record: RunRecord) -> tuple[float, str] | None:
+    fit = record.metrics.guide_fit
+    if fit.khat is None:
+        return None
+    return fit.khat, (
+        f"PSIS k-hat {'infinite' if math.isinf(fit.khat) else number(fit.khat, 2)} (good is below "
+        f"{FITS.good:g}), {number(fit.effective_draws, 0)} effective of {number(fit.draws, 0)} "
+        "draws"
+    )
+
+
+def _corrected(record: RunRecord) -> Verdict | None:
+    fit = _weighed(record)
+    if fit is None:
+        return None
+    khat, told = fit
+    wider = record.metrics.matching.by_document_over_by_sequence
+    told = f"The guide was compared with its model, the evidence of all rounds: {told}."
+    width = "" if wider is None else (
+        " Documents count as witnesses, not sequences: the evidence's errors are "
+        f"{number(wider, 1)} times those by sequence, in the median."
+    )  # fmt: skip
+    corrected = record.metrics.guide_fit.corrected
+    if khat < FITS.good and corrected:
+        meaning = "The draws were corrected by the model: they are the posterior's."
+        return FITS.judge(khat, f"{told} {meaning}{width}")
+    if corrected:
+        meaning = (
+            "The guide alone is not to be believed. Markov chains of the model went on from its "
+            "draws: they are now the posterior's."
+        )
+        answer = "Yes, after its correction"
+        return FITS.judge(khat, f"{told} {meaning}{width}", level="good", answer=answer)
+    meaning = (
+        "The draws could not be corrected: the intervals are the guide's, or lie between the "
+        "guide's and the posterior's."
+    )
+    return FITS.judge(khat, f"{told} {meaning}{width}", level="bad")
 
 
 def _agrees(record: RunRecord) -> Verdict | None:

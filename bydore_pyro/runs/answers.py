@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,13 +12,14 @@ from bydore_pyro.analysis import mixture_of, posterior_of
 from bydore_pyro.mixture import PROXY_CONSTANT, Mixture
 from bydore_pyro.runs.inputs import largest_weights
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import GuideRecord, LengthRecord
 from bydore_pyro.runs.trials import TrialPlan, Trials, for_run
 from bydore_pyro.search import MatchingSearch, RunLength, SearchState, run_of_length
 
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["Answer", "answers_of", "fit_of", "length_metrics"]
+__all__ = ["Answer", "answers_of", "guide_record", "length_record"]
 
 
 @dataclass(frozen=True)
@@ -86,46 +86,34 @@ def _note(run: RunLength) -> str:
     return f"{told}."
 
 
-def length_metrics(
+def length_record(
     run: RunLength, found: Answer, state: SearchState, epochs: dict[str, float]
-) -> dict[str, Any]:
-    """Returns the weights for a run of one length as plain values for `metrics.json`.
-
-    Args:
-        run: The run.
-        found: The weights.
-        state: The search.
-        epochs: How often the run reads each domain.
-    """
-    mixture, left = found.mixture, {}
+) -> LengthRecord:
+    """Returns the weights for a run of one length, and how often it reads each domain."""
+    mixture = found.mixture
     free = torch.tensor(mixture.free_weights or mixture.weights, dtype=torch.float64)
+    unexplained = None
     if isinstance(state, MatchingSearch):
         matching = state.matching
-        left = {"unexplained": matching.unexplained_by(matching.scale * run.effective(free))}
-    ends = {}
-    if mixture.hdi is not None:
-        low, high = zip(*mixture.hdi, strict=True)
-        for side, values in (("low", low), ("high", high)):
-            ends[side] = dict(zip(mixture.names, values, strict=True))
-    return {
-        "tokens": run.tokens,
-        "repetition_constant": run.repetition_constant,
-        "repeats": run.repeats(free),
-        "weights": mixture.as_dict(),
-        **ends,
-        "epochs": epochs,
-        **left,
-        **({} if found.posterior is None else {"guide_fit": fit_of(found.posterior)}),
-    }
+        unexplained = matching.unexplained_by(matching.scale * run.effective(free))
+    low, high = zip(*mixture.hdi, strict=True) if mixture.hdi is not None else ((), ())
+    return LengthRecord(
+        tokens=run.tokens,
+        weights=mixture.as_dict(),
+        low=dict(zip(mixture.names, low, strict=False)),
+        high=dict(zip(mixture.names, high, strict=False)),
+        epochs=epochs,
+        unexplained=unexplained,
+        guide_fit=GuideRecord() if found.posterior is None else guide_record(found.posterior),
+    )
 
 
-def fit_of(posterior: arviz.InferenceData) -> dict[str, Any]:
-    """Returns what the draws of a search by matching tell of their guide, as plain values."""
+def guide_record(posterior: arviz.InferenceData) -> GuideRecord:
+    """Returns what the draws of a search by matching tell of their guide."""
     noted = posterior["posterior"].attrs
-    weighed = float(noted["khat"])
-    return {
-        "khat": weighed if math.isfinite(weighed) else "infinite",
-        "effective_draws": float(noted["effective_draws"]),
-        "draws": int(noted["weighed_draws"]),
-        "corrected": bool(noted["corrected"]),
-    }
+    return GuideRecord(
+        khat=float(noted["khat"]),
+        effective_draws=float(noted["effective_draws"]),
+        draws=int(noted["weighed_draws"]),
+        corrected=bool(noted["corrected"]),
+    )

@@ -10,7 +10,8 @@ import numpy as np
 
 from bydore_pyro.baselines import Fit, Problem
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.results import reached
+from bydore_pyro.runs.record import Metrics, TrialRecord, plain
+from bydore_pyro.runs.results import learning_of, matching_record
 from bydore_pyro.runs.run import search_in
 from bydore_pyro.runs.trials import TrialPlan
 
@@ -72,10 +73,13 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     found = search_in(varied, problem.corpus, folder, "bydore", plan)
     problem.cost.add(found.state.proxy.cost.report()["parts"])
     means = np.stack([record.mean for record in found.state.records])
-    details = {"steps": steps, **reached(found.state)}
-    if found.trials is not None:
-        details["trials"] = found.trials.as_plain()
+    told = Metrics(
+        steps=steps,
+        learning=learning_of(found.state),
+        matching=matching_record(found.state),
+        trials=TrialRecord() if found.trials is None else found.trials.record(),
+    )
     draws = None
     if found.posterior is not None:
         draws = found.posterior["posterior"]["w"].values.reshape(-1, len(problem.names))
-    return Fit(mixture=found.mixture, trajectory=means, details=details, draws=draws)
+    return Fit(mixture=found.mixture, trajectory=means, details=plain(told), draws=draws)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import resource
 import sys
@@ -23,10 +24,22 @@ from bydore_pyro.analysis import (
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, length_file
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs.answers import Answer, answers_of, fit_of, length_metrics
+from bydore_pyro.runs.answers import Answer, answers_of, guide_record, length_record
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import (
+    Check,
+    GuideRecord,
+    Inferred,
+    Learning,
+    MatchingRecord,
+    Metrics,
+    RoundRecord,
+    Spent,
+    TrialRecord,
+    read_as,
+)
 from bydore_pyro.runs.trials import TrialPlan, Trials
-from bydore_pyro.search import LinearSearch, MatchingSearch, RunLength, SearchState
+from bydore_pyro.search import MatchingSearch, RunLength, SearchState
 from bydore_pyro.utils import RunFolder, provenance
 
 if TYPE_CHECKING:
@@ -35,11 +48,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Found",
     "learning_of",
+    "matching_record",
     "peak_memory_megabytes",
-    "reached",
     "results_of",
     "run_epochs",
     "search_metrics",
+    "spent",
     "write_draws",
     "write_search",
     "write_trajectory",
@@ -149,45 +163,25 @@ def _write_lengths(found: Found, options: Options, folder: RunFolder) -> None:
         folder.write_figure("lengths.png", plot_lengths(drawn))
 
 
-def learning_of(state: SearchState) -> dict[str, Any]:
-    """Returns whether the proxy has learned anything by the end of a search.
+def learning_of(state: SearchState) -> Learning:
+    """Returns whether the proxy has learned anything by the end of a search; nothing where no loss
+    was measured.
 
-    Gradients of a proxy that predicts no better than by chance tell nothing of the text, and the
-    weights found from them mean nothing.
-
-    Returns:
-        `validation_loss` at the end and `uniform_loss`, ``ln V`` of a uniform prediction, in nats
-        per token; the `margin` by which it must be lower; whether it has `learned`; and the
-        `warning` where it has not. Nothing where no loss was measured.
+    Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, tell
+    nothing of the text, and the weights found from them mean nothing.
     """
     last = 1 if isinstance(state, MatchingSearch) else LAST
     losses = [record.validation_loss for record in state.records[-last:]]
     if not losses or not all(map(math.isfinite, losses)):
-        return {}
+        return Learning()
     loss, uniform = float(np.mean(losses)), math.log(state.domains.corpus.vocabulary)
-    learned = loss < uniform - LEARNED_MARGIN
-    found: dict[str, Any] = {
-        "validation_loss": loss,
-        "uniform_loss": uniform,
-        "margin": LEARNED_MARGIN,
-        "learned": learned,
-    }
-    if not learned:
-        found["warning"] = (
-            "The weights mean nothing: the proxy has not learned. Its validation loss ended at "
-            f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
-            f"{uniform - LEARNED_MARGIN:.2f} was expected: more --steps or another --learning_rate "
-            "may help"
-        )
-    return found
-
-
-def reached(state: SearchState) -> dict[str, Any]:
-    """Returns where a search ended: its last weights, whether its proxy has learned (see
-    `learning_of`), and by gradient matching what its rounds found, as plain values."""
-    last = dict(zip(state.domains.names, state.records[-1].mean.tolist(), strict=True))
-    found = {"last_weights": last, "learning": learning_of(state)}
-    return found | ({"matching": _rounds(state)} if isinstance(state, MatchingSearch) else {})
+    warning = "" if loss < uniform - LEARNED_MARGIN else (
+        "The weights mean nothing: the proxy has not learned. Its validation loss ended at "
+        f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
+        f"{uniform - LEARNED_MARGIN:.2f} was expected: more --steps or another --learning_rate "
+        "may help"
+    )  # fmt: skip
+    return Learning(validation_loss=loss, uniform_loss=uniform, warning=warning)
 
 
 def results_of(
@@ -215,88 +209,84 @@ def results_of(
     return {**content, **origin}
 
 
-def search_metrics(options: Options, found: Found) -> dict[str, Any]:
-    """Returns what a search cost and what it reached, as plain values for `metrics.json`."""
+def spent(cost: Cost) -> Spent:
+    """Returns what a counter counted, as the record tells it."""
+    return read_as(Spent, cost.report())
+
+
+def search_metrics(options: Options, found: Found) -> Metrics:
+    """Returns what a search cost and what it reached."""
     state = found.state
-    last = state.records[-1]
     means = np.stack([record.mean for record in state.records])
-    metrics: dict[str, Any] = {
-        "seed": options.run.seed,
-        "mixture_sha256": found.mixture.sha256,
-        "steps": len(state.records),
-        "search": state.proxy.cost.report(),
-        "jitter_second_half": jitter(means[len(means) // 2 :]),
-        **reached(state),
-        "epochs": state.domains.epochs(),
-        "run_tokens": options.run_tokens,
-        "run_epochs": run_epochs(options, state.domains, found.mixture),
-        "validation_sequences": len(state.domains.validation),
-        "peak_memory_megabytes": peak_memory_megabytes(),
-        "device": str(options.device),
-        "threads": torch.get_num_threads(),
-        **provenance(),
-    }
-    if isinstance(state, LinearSearch) and state.measure.error is not None:
-        metrics["hypergradient_relative_error"] = state.measure.error
-    if found.trials is not None:
-        metrics["trials"] = found.trials.as_plain()
-    if found.lengths:
-        metrics["lengths"] = [
-            length_metrics(
-                run, one, state, run_epochs(options, state.domains, one.mixture, run.tokens)
-            )
-            for run, one in found.lengths
-        ]
+    guide = GuideRecord()
     if found.posterior is not None and isinstance(state, MatchingSearch):
-        metrics["guide_fit"] = fit_of(found.posterior)
+        guide = guide_record(found.posterior)
     elif found.posterior is not None:
-        fit = search_guide_fit(state)
-        khat = fit.khat if math.isfinite(fit.khat) else "infinite"
-        metrics["guide_fit"] = {**dataclasses.asdict(fit), "khat": khat}
-        metrics["last_concentration_sum"] = float((last.concentration / last.rate).sum())
-    return metrics
+        guide = GuideRecord(**dataclasses.asdict(search_guide_fit(state)))
+    lengths = [
+        length_record(run, one, state, run_epochs(options, state.domains, one.mixture, run.tokens))
+        for run, one in found.lengths
+    ]
+    return Metrics(
+        seed=options.run.seed,
+        mixture_sha256=found.mixture.sha256,
+        steps=len(state.records),
+        search=spent(state.proxy.cost),
+        jitter_second_half=jitter(means[len(means) // 2 :]),
+        last_weights=_by_name(state, state.records[-1].mean),
+        learning=learning_of(state),
+        matching=matching_record(state),
+        trials=TrialRecord() if found.trials is None else found.trials.record(),
+        guide_fit=guide,
+        lengths=tuple(lengths),
+        run_tokens=options.run_tokens,
+        run_epochs=run_epochs(options, state.domains, found.mixture),
+        peak_memory_megabytes=peak_memory_megabytes(),
+        device=str(options.device),
+        threads=torch.get_num_threads(),
+        **provenance(),
+    )
 
 
-def _rounds(state: MatchingSearch) -> dict[str, Any]:
-    """Returns what the rounds found, in plain values."""
-    names, found, rounds = state.domains.names, state.matching, state.rounds
-
-    def by_name(values: Any) -> dict[str, float]:
-        return dict(zip(names, (float(v) for v in values), strict=True))
-
-    width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
-    metrics: dict[str, Any] = {
-        "unexplained": found.unexplained,
-        "scale": found.scale,
-        # How much wider intervals are than if every sequence were a witness of its own.
-        "by_document_over_by_sequence": float(width.sqrt().median()),
-        "jitter_between_rounds": jitter(np.stack([one.weights for one in rounds])),
-        "rounds": [
-            {
-                "step": one.step,
-                "sequences": int(one.sequences.sum()),
-                "validation_loss": one.validation_loss,
-                "unexplained": one.unexplained,
-                "scale": one.scale,
-                "weights": by_name(one.weights),
-                "alone": by_name(one.alone),
-            }
-            for one in rounds
-        ],
-    }
+def matching_record(state: SearchState) -> MatchingRecord:
+    """Returns what the rounds of a search found; nothing of one by linear evidence."""
+    if not isinstance(state, MatchingSearch):
+        return MatchingRecord()
+    found, inference, check = state.matching, Inferred(), Check()
     if state.inference is not None:
-        metrics["inference"] = {
-            "steps": state.inference.steps,
-            "settled": state.inference.settled,
-        }
+        inference = Inferred(steps=state.inference.steps, settled=state.inference.settled)
     if state.check is not None:
-        failing = [name for name, bad in zip(names, state.check.failing, strict=True) if bad]
-        metrics["check"] = {
-            "slopes": by_name(state.check.slopes),
-            "errors": by_name(state.check.errors),
-            "failing": failing,
-        }
-    return metrics
+        names = state.domains.names
+        check = Check(
+            slopes=_by_name(state, state.check.slopes),
+            errors=_by_name(state, state.check.errors),
+            failing=tuple(itertools.compress(names, state.check.failing)),
+        )
+    width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
+    rounds = [
+        RoundRecord(
+            step=one.step,
+            sequences=int(one.sequences.sum()),
+            validation_loss=one.validation_loss,
+            unexplained=one.unexplained,
+            scale=one.scale,
+            weights=_by_name(state, one.weights),
+            alone=_by_name(state, one.alone),
+        )
+        for one in state.rounds
+    ]
+    return MatchingRecord(
+        unexplained=found.unexplained,
+        scale=found.scale,
+        by_document_over_by_sequence=float(width.sqrt().median()),
+        rounds=tuple(rounds),
+        inference=inference,
+        check=check,
+    )
+
+
+def _by_name(state: SearchState, values: Any) -> dict[str, float]:
+    return dict(zip(state.domains.names, (float(v) for v in values), strict=True))
 
 
 def run_epochs(

@@ -14,10 +14,12 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs.inputs import belongs_of, language_model, processes, search_domains
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import Metrics, plain, read_as
 from bydore_pyro.runs.results import (
     Found,
     learning_of,
     search_metrics,
+    spent,
     write_search,
     write_trajectory,
 )
@@ -141,7 +143,7 @@ def search(
             if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
                 proxy.parallel.wait()
         raise
-    if warning := learning_of(state).get("warning"):
+    if warning := learning_of(state).warning:
         tell(f"warning: {warning}")
     return result
 
@@ -194,8 +196,9 @@ def _write_broken_off(state: SearchState, folder: RunFolder, error: BaseExceptio
     if not folder.writes:
         return
     done = len(state.records)
-    stopped = {"stopped": str(error) or type(error).__name__, "steps": done}
-    folder.write_json("metrics.json", {**stopped, "search": state.proxy.cost.report()})
+    stopped = str(error) or type(error).__name__
+    told = Metrics(stopped=stopped, steps=done, search=spent(state.proxy.cost))
+    folder.write_json("metrics.json", plain(told))
     path = folder.path / CHECKPOINTS / f"step-{done:06d}"
     if isinstance(error, Interrupted):
         saved = path.is_dir()
@@ -278,7 +281,7 @@ def search_in(
     parallel.wait()  # nobody writes before everybody has seen what is there
     domains = search_domains(options, corpus, options.run.seed)
     found = search(options, domains, folder, name, plan, keep=False)
-    folder.write_json("metrics.json", search_metrics(options, found))
+    folder.write_json("metrics.json", plain(search_metrics(options, found)))
     parallel.wait()  # until everybody can read it
     return found
 
@@ -286,8 +289,8 @@ def search_in(
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a search that has run to its end, with the mixture that it wrote."""
     try:
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        mixture = Mixture.from_json(folder / "mixture.json")
-        return "stopped" not in metrics and metrics["mixture_sha256"] == mixture.sha256
-    except (OSError, ValueError, TypeError, KeyError):
+        told = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        mixture, metrics = Mixture.from_json(folder / "mixture.json"), read_as(Metrics, told)
+        return not metrics.stopped and metrics.mixture_sha256 == mixture.sha256
+    except (OSError, ValueError):
         return False

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.inputs import language_model, largest_weights
 from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.record import Trial, TrialRecord
 from bydore_pyro.search import RunLength
 from bydore_pyro.utils import DataError, tell
 
@@ -186,16 +187,14 @@ class Trials:
             f"probability that it is the best: {told}."
         )
 
-    def as_plain(self) -> dict[str, Any]:
-        """Returns plain values for `metrics.json`."""
+    def record(self) -> TrialRecord:
+        """Returns what `metrics.json` tells of them."""
         rows = zip(self.lengths, self.losses, self.probabilities, self.mixtures, strict=True)
-        return {
-            "steps": self.steps,
-            "tried": [
-                {"length": rho, "loss": loss, "probability": p, "weights": mixture.as_dict()}
-                for rho, loss, p, mixture in rows
-            ],
-        }
+        tried = [
+            Trial(length=rho, loss=loss, probability=p, weights=mixture.as_dict())
+            for rho, loss, p, mixture in rows
+        ]
+        return TrialRecord(steps=self.steps, tried=tuple(tried))
 
 
 def composition_of(posterior: arviz.InferenceData) -> tuple[Tensor, Tensor]:

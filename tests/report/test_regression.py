@@ -17,11 +17,10 @@ from bydore_pyro.report.regression import (
     regression_tables,
     too_few_runs,
 )
-from bydore_pyro.report.run_record import RunRecord
-from bydore_pyro.report.table import Table
+from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.thresholds import Verdict
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.report.words import ABSENT
+from bydore_pyro.report.words import ABSENT, Table
 
 
 def fitted(prior: tuple[float, ...] | None = (0.8, 0.2), **details: Any) -> RunRecord:

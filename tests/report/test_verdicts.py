@@ -16,11 +16,12 @@ from report_runs import (
     mixture_with_intervals,
     record_of,
     write_fit,
+    write_matching,
     write_seeds,
 )
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.run_record import RunRecord, read_run
+from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.thresholds import Verdict
 from bydore_pyro.report.verdicts import (
     average_start,
@@ -177,3 +178,84 @@ def test_a_proxy_that_has_not_learned_says_so() -> None:
         assert told.figures == "The weights mean nothing: it has not learned."
     record = record_of(metrics=metrics_of(learning={"learned": True}))
     assert question not in [v.question for v in verdicts_of(record)]
+
+
+ROUNDS = matching_of()["rounds"]
+COVERED, CHECKED = "Do the domains cover the target?", "Does the mixture hold on fresh text?"
+
+
+def matched(**matching: Any) -> RunRecord:
+    return record_of(metrics={"matching": matching_of(**matching)})
+
+
+def test_the_verdicts_of_a_search_by_matching(tmp_path: Path) -> None:
+    record = read_run(write_matching(tmp_path / "run"))
+    assert record.by_matching
+    assert average_start(record) == 29
+    assert {found.question: found.level for found in verdicts_of(record)} == {
+        COVERED: "good",
+        SETTLED: "good",
+        DECIDED: "good",
+        CHECKED: "good",
+        FITS: "good",
+        AGREES: "unknown",
+        REPEATS: "good",
+    }
+
+
+@pytest.mark.parametrize(
+    ("unexplained", "level"), [(0.04, "good"), (0.44, "careful"), (0.8, "bad")]
+)
+def test_coverage(unexplained: float, level: str) -> None:
+    found = verdict(matched(unexplained=unexplained), COVERED)
+    assert found.level == level
+    assert f"{100 * unexplained:.{1 if level == 'good' else 0}f} %" in found.figures
+    assert "The scale is 1.06" in found.figures
+
+
+@pytest.mark.parametrize(
+    ("matching", "level", "answer", "told"),
+    [
+        # The last of three lies a sixteenth of the way to the mixture turned round.
+        ({"rounds": ROUNDS}, "good", "Yes", "all rounds by 0.029 in total variation."),
+        (
+            {"rounds": [ROUNDS[0], {**ROUNDS[2], "alone": {"web": 1.0}}]},
+            *("bad", "No, the rounds differ", "Inference settled after 350 steps."),
+        ),
+        ({"rounds": ROUNDS[:1]}, "unknown", "One round cannot tell", "nothing to compare."),
+        (
+            {"inference": {"steps": 1500, "settled": False}},
+            *("bad", "No, inference ran out of steps", "Inference ran out of 1500 steps."),
+        ),
+    ],
+)
+def test_rounds_that_agree_or_do_not(
+    matching: dict[str, Any], level: str, answer: str, told: str
+) -> None:
+    found = verdict(matched(**matching), SETTLED)
+    assert (found.level, found.answer) == (level, answer)
+    assert told in found.figures
+
+
+def test_the_check_on_fresh_text() -> None:
+    slopes = {"code": -0.01, "law": 0.01, "prose": 0.0, "web": 0.0}
+    check = {"slopes": slopes, "failing": ["code", "law", "nowhere"]}
+    found = verdict(matched(check=check), CHECKED)
+    assert (found.level, found.answer) == ("bad", "Not for 2 of 4 domains")
+    assert "more of law and less of code would match the target better" in found.figures
+
+
+@pytest.mark.parametrize(
+    ("khat", "corrected", "level", "answer"),
+    [
+        (0.57, True, "good", "Yes"),
+        ("infinite", True, "good", "Yes, after its correction"),
+        (1.4, False, "bad", "Not as a posterior"),
+    ],
+)
+def test_the_width_after_matching(khat: object, corrected: bool, level: str, answer: str) -> None:
+    fit = {"khat": khat, "effective_draws": 908.4, "draws": 8000, "corrected": corrected}
+    found = verdict(record_of(metrics={"guide_fit": fit, "matching": matching_of()}), FITS)
+    assert (found.level, found.answer) == (level, answer)
+    assert "908 effective of 8000 draws" in found.figures
+    assert "1.6 times those by sequence" in found.figures

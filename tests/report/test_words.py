@@ -8,13 +8,13 @@ import pytest
 
 from bydore_pyro.report.words import (
     ABSENT,
+    Table,
     clean,
     count,
     duration,
     flops_of,
     number,
     percent,
-    shortened,
 )
 
 
@@ -26,10 +26,9 @@ def test_names_lose_what_a_page_must_not_hold() -> None:
     clean("\ud800").encode()
 
 
-def test_long_names_are_cut() -> None:
-    assert shortened("abc", 3) == "abc"
-    assert shortened("abcd", 3) == "ab…"
-    assert shortened("ab cde", 4) == "ab…"
+def test_a_table_as_text() -> None:
+    table = Table(header=("a", "bb"), rows=[("x\x1b", "1"), ("yy", "22")], caption="c", note="n")
+    assert table.as_text() == "c\na      bb\nx\\x1b   1\nyy     22\nn"
 
 
 @pytest.mark.parametrize("write", [number, percent, count, duration, flops_of])

@@ -1,4 +1,4 @@
-"""What a run's folder holds, read as far as it is there; nothing is unpickled or run."""
+"""A run's folder, read as far as it is there; nothing is unpickled or run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.report.run_files import Length, Manifest, Metrics, as_number, read_as
+from bydore_pyro.runs import LengthRecord, Metrics, as_number, read_as
 from bydore_pyro.utils import DataError, RunFolderError
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ __all__ = [
     "Draws",
     "RunRecord",
     "SeedsAgreement",
-    "labelled_runs",
     "read_run",
 ]
 
@@ -35,26 +33,17 @@ NOTHING = 0.01  # a weight below it counts as next to nothing
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What draws say of one weight: its quartiles, and the shares of the draws above ``1 / K`` and
-    below 0.01, where a domain has next to nothing."""
+    """What draws say of one weight: its quartiles, and the share of the draws below 0.01, where a
+    domain has next to nothing."""
 
     lower: float
     upper: float
-    above_uniform: float
     next_to_nothing: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsAgreement:
-    """How several seeds agree on one weight; `bydore_pyro.analysis.seeds.agreement` tells more.
-
-    Attributes:
-        mean: Over the seeds.
-        sd_over_seeds: Of the weight.
-        posterior_sd: The posteriors' own standard deviation.
-        coverage: Share of the pairs of seeds in which an interval holds what the other found.
-        overconfident: Whether the posteriors are much narrower than the spread over seeds.
-    """
+    """How several seeds agree on one weight: a row of `bydore_pyro.analysis.agreement`."""
 
     mean: float
     sd_over_seeds: float
@@ -72,7 +61,6 @@ class RunRecord:
         label: A name to tell it from others.
         config: What was asked.
         metrics: What it cost and reached.
-        manifest: The data.
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
@@ -85,8 +73,7 @@ class RunRecord:
     path: Path
     label: str
     config: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Metrics = field(default_factory=partial(read_as, Metrics, {}))
-    manifest: Manifest = field(default_factory=partial(read_as, Manifest, {}))
+    metrics: Metrics = field(default_factory=Metrics)
     mixture: Mixture | None = None
     trajectory: xarray.Dataset | None = None
     draws: Mapping[str, Draws] = field(default_factory=dict)
@@ -116,20 +103,11 @@ class RunRecord:
         return self.mixture.names if self.mixture is not None else tuple(self.agreement)
 
     @property
-    def lengths(self) -> list[Length]:
+    def lengths(self) -> list[LengthRecord]:
         """The lengths of runs that there are weights for, the shortest first."""
         return sorted(
             (one for one in self.metrics.lengths if one.tokens > 0), key=lambda one: one.tokens
         )
-
-    @property
-    def largest_by_length(self) -> list[str]:
-        """The domains by falling weight, the largest of all lengths; none of fewer than two."""
-        if len(self.lengths) < 2:
-            return []
-        of_lengths = [one.weights for one in self.lengths]
-        largest = {name: max(w.get(name, 0.0) for w in of_lengths) for name in of_lengths[0]}
-        return sorted(largest, key=lambda name: -largest[name])
 
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""
@@ -140,21 +118,18 @@ class RunRecord:
         """Returns the number that an option names, in the unit of the option; None without one."""
         return as_number(self.asked(part, option))
 
-    def asked_tokens(self) -> float:
-        """Returns the tokens of the training that was asked for, 0 where they are not known."""
-        steps, sequences = (self.asked_number("search", o) for o in ("steps", "batch_sequences"))
-        return (steps or 0) * (sequences or 0) * (self.asked_number("run", "sequence_length") or 0)
-
     def plain_trainings(self) -> float | None:
         """Returns the cost of the search, >= 0, in trainings of the proxy over the asked tokens.
 
-        Such a training costs the FLOPs of a trained token, times those tokens. None where the run
-        did not train, or the asked tokens are not known.
+        None where the run did not train, or the asked tokens are not known.
         """
         spent, trained = self.metrics.search, self.metrics.search.parts.get("train")
-        if not trained or not trained.flops or not trained.tokens or not self.asked_tokens():
+        asked = [self.asked_number("search", o) for o in ("steps", "batch_sequences")]
+        steps, sequences, each = (*asked, self.asked_number("run", "sequence_length"))
+        tokens = (steps or 0) * (sequences or 0) * (each or 0)
+        if not trained or not trained.flops or not trained.tokens or not tokens:
             return None
-        return (spent.flops or 0.0) / (trained.flops / trained.tokens * self.asked_tokens())
+        return (spent.flops or 0.0) / (trained.flops / trained.tokens * tokens)
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
@@ -194,7 +169,6 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         label=label or folder.resolve().name or str(folder),
         config=config,
         metrics=metrics,
-        manifest=read_as(Manifest, attempt("manifest.json", _read_object)),
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),
         draws=attempt("posterior.nc", _read_draws) or {},
@@ -202,16 +176,6 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         seeds=seeds,
     )
     return dataclasses.replace(record, damaged=tuple(damaged))
-
-
-def labelled_runs(records: list[RunRecord]) -> list[RunRecord]:
-    """Returns runs whose labels differ: they are numbered where two folders have one name."""
-    if len({record.label for record in records}) == len(records):
-        return records
-    return [
-        dataclasses.replace(record, label=f"{place}: {record.label}")
-        for place, record in enumerate(records, start=1)
-    ]
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -259,7 +223,6 @@ def _read_draws(path: Path) -> dict[str, Draws]:
     w = posterior["w"].stack(sample=("chain", "draw")).transpose("domain", "sample").values
     columns = {
         **dict(zip(("lower", "upper"), np.quantile(w, [0.25, 0.75], axis=1), strict=True)),
-        "above_uniform": (w > 1 / len(w)).mean(1),
         "next_to_nothing": (w < NOTHING).mean(1),
     }
     return {

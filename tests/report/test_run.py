@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from report_runs import NAMES, write_fit, write_search, write_seeds, write_trajectory
 
-from bydore_pyro.report.run_record import (
+from bydore_pyro.report.run import (
     Draws,
     RunRecord,
     SeedsAgreement,
-    labelled_runs,
     read_run,
 )
 from bydore_pyro.utils.errors import RunFolderError
@@ -29,7 +28,6 @@ def test_a_whole_run(tmp_path: Path) -> None:
     draws = record.draws["code"]
     assert isinstance(draws, Draws)
     assert draws.lower < draws.upper
-    assert draws.above_uniform > 0.9
     assert draws.next_to_nothing == 0
     assert record.damaged == ()
 
@@ -100,9 +98,3 @@ def test_several_seeds(tmp_path: Path) -> None:
     (folder / "agreement.csv").write_text("domain,mean\nlaw,1\n")
     with pytest.raises(RunFolderError, match=r"no weights in it: agreement\.csv: KeyError"):
         read_run(folder)
-
-
-def test_labels_differ(tmp_path: Path) -> None:
-    run, other = (RunRecord(path=tmp_path, label=label) for label in ("run", "other"))
-    assert [r.label for r in labelled_runs([run, run])] == ["1: run", "2: run"]
-    assert [r.label for r in labelled_runs([run, other])] == ["run", "other"]

@@ -1,0 +1,144 @@
+"""A run's tables, its cost and the commands to go on with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from report_runs import (
+    NAMES,
+    lengths_of,
+    matching_of,
+    mixture_with_intervals,
+    record_of,
+    write_fit,
+    write_json,
+    write_matching,
+    write_search,
+    write_seeds,
+)
+
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run import RunRecord, read_run
+from bydore_pyro.report.tables import (
+    agreement_table,
+    cautions,
+    commands,
+    comparison_table,
+    cost_table,
+    cost_told,
+    length_table,
+    loss_table,
+    round_table,
+    weights_table,
+)
+from bydore_pyro.report.words import ABSENT, Table
+from bydore_pyro.runs.record import Spent
+
+TRAINING = "A target model trained on exactly these weights"
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    return read_run(write_search(tmp_path / "a run", verified=True))
+
+
+def cells(table: Table, row: str) -> dict[str, str]:
+    (found,) = (one for one in table.rows if one[0] == row)
+    return dict(zip(table.header[1:], found[1:], strict=True))
+
+
+def test_weights(record: RunRecord) -> None:
+    table = weights_table(record)
+    assert [row[0] for row in table.rows] == list(NAMES)
+    assert cells(table, "code") == {
+        "weight": "0.4596", "94 % interval": "0.306 to 0.689", "sd": "0.115", "below 0.01": "0 %",
+        "epochs": "0.50", "verdict": "more than an equal share",
+    }  # fmt: skip
+    bare = Mixture(names=NAMES, weights=(0.25,) * 4)
+    assert cells(weights_table(record_of(bare, metrics={})), "law") == {"weight": "0.2500"}
+    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
+    told = cells(weights_table(dataclasses.replace(record, mixture=capped)), "code")
+    assert (told["weight"], told["uncapped"]) == ("0.4000", "0.4596")
+    prior = dataclasses.replace(mixture_with_intervals(), prior=(0.1, 0.1, 0.4, 0.4))
+    told = cells(weights_table(dataclasses.replace(record, mixture=prior)), "code")
+    assert told["verdict"] == "more than its share of the prior"
+
+
+def test_losses_and_costs(record: RunRecord) -> None:
+    assert loss_table(record).rows == [
+        ("learned", "3.2500", "-0.2500"),
+        ("only code", "3.4000", "-0.1000"),
+        ("uniform", "3.5000", "+0.0000"),
+    ]
+    rows = cost_table(record.metrics.search, "Finding the weights").rows
+    assert rows[1] == ("training the proxy", "15,360", "1.00e+09", "33 %", "4.0 s", "67 %")
+    assert rows[-1][3] == "100 %"
+    assert not cost_table(Spent(flops=0.0), "").rows
+    assert cost_told(record) == (
+        "Found by search: 6.0 s, 3.0 plain trainings of the proxy, 3.00e+09 FLOPs, on cpu, 1 "
+        "thread, peak memory 0.6 GB."
+    )
+    assert cost_told(record_of(metrics={})) == "Found by search: at no cost."
+
+
+def test_commands_are_quoted_and_fit_the_machine(record: RunRecord) -> None:
+    lines = dict(commands(record))
+    words = shlex.split(next(line for line in lines.values() if "export" in line))
+    assert words[:3] == ["bydore", "export", str(record.path)]
+    gpu = dataclasses.replace(record, metrics=dataclasses.replace(record.metrics, device="cuda:0"))
+    assert re.search(r"--tokens [.\d]+[KMB]? --model models/target", dict(commands(gpu))[TRAINING])
+    shown = dataclasses.replace(record.metrics, device="cpu", steps=100, run_epochs={"a": 0.01})
+    asked = {"run": {"sequence_length": 128, "proxy": "p"}, "search": {"batch_sequences": 32}}
+    small = dict(commands(dataclasses.replace(record, metrics=shown, config=asked)))
+    own = "--tokens 409K --device cpu --model p --sequence_length 128 --target_batch_sequences 32"
+    assert own in small[TRAINING]
+    assert commands(RunRecord(path=record.path, label="")) == []
+
+
+def test_lengths_rounds_and_seeds(tmp_path: Path) -> None:
+    folder = write_matching(tmp_path / "run")
+    content = json.loads((folder / "metrics.json").read_text())
+    write_json(folder / "metrics.json", {**content, "lengths": lengths_of()})
+    record = read_run(folder)
+    table = length_table(record)
+    assert cells(table, "code") == {"1 B": "0.099 (0.5 x)", "10 B": "0.460 (8.0 x)"}
+    assert any("--target_tokens 10000000000" in line for _, line in commands(record))
+    assert not length_table(record_of(metrics={"lengths": lengths_of()[:1]})).rows
+    assert cells(round_table(record_of(metrics={"matching": matching_of()})), "2") == {
+        "after step": "20", "sequences": "1,002", "validation loss": "4.000",
+        "unexplained": "4.0 %", "scale": "1.06",
+    }  # fmt: skip
+    seeds = read_run(write_seeds(tmp_path / "seeds"))
+    assert cells(agreement_table(seeds), "law")[""] == "overconfident"
+
+
+def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
+    fit = read_run(write_fit(tmp_path / "fit"))
+    table = comparison_table([record, fit])
+    one, other = table.header[1:]
+    assert cells(table, "method") == {one: "search", other: "regmix"}
+    # the fit's weights are the search's, turned round
+    apart = 0.45956 + 0.27574 - 0.16544 - 0.09926
+    assert cells(table, f"total variation from {one}") == {one: ABSENT, other: f"{apart:.3f}"}
+    told = cells(table, "weight of code")
+    assert told == {one: "0.460 (0.306 to 0.689)", other: "0.099"}
+    assert cells(table, "nats per token, fresh model on learned") == {one: "3.2500", other: ABSENT}
+    assert cells(table, "How much is decided?")[one] == "good: 3 of 4 domains"
+    options = dataclasses.replace(fit, config={"run": {"data": "else", "seed": 7}})
+    table = comparison_table([record, options])
+    assert cells(table, "run data") == {one: "text", other: "else"}
+    assert "run seed" not in [row[0] for row in table.rows]
+
+
+def test_what_does_not_compare_is_told(record: RunRecord) -> None:
+    assert cautions([record, record]) == []
+    mixture = dataclasses.replace(
+        mixture_with_intervals(("a", "b")), tokenizer="x" * 64, data_sha256="y" * 64
+    )
+    other = dataclasses.replace(record, mixture=mixture, config={"run": {"validation": ["web"]}})
+    assert len(cautions([record, other])) == 4
