@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
-from bydore_pyro.report.run_record import read_run
 
 from bydore_pyro.baselines.autoscale import probe_counts
 from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.utils.kept_options import resumed_options
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bydore_pyro.report.run_record import read_run
 
 from bydore_pyro.baselines.regmix import RegMixConfig
 from bydore_pyro.baselines.runs_table import read_runs
@@ -23,6 +22,7 @@ from bydore_pyro.cli.fit_tables import (
     fit_table_of_runs,
 )
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.runs.methods import MethodOptions
 from bydore_pyro.utils.command_line import parse_options

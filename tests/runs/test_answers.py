@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from bydore_pyro.core.point import central_weights
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import length_file, mixture_for
-from bydore_pyro.runs.answers import Answer, answers_of, fit_of, length_metrics
+from bydore_pyro.runs.answers import Answer, answers_of, guide_record, length_record
 from bydore_pyro.runs.results import search_metrics, write_search
 from bydore_pyro.search.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.search.matching import MatchingSearch
@@ -61,14 +60,14 @@ def test_several_lengths_leave_a_mixture_each(finished: MatchingSearch, tmp_path
         *("lengths.png", *map(length_file, lengths)),
     }
     metrics = search_metrics(options, found)
-    assert "lengths" not in search_metrics(options_of(), plain)
-    first = json.loads(json.dumps(metrics, allow_nan=False))["lengths"][0]
-    epochs = metrics["run_epochs"]
-    assert first == json.loads(json.dumps(length_metrics(*found.lengths[0], finished, epochs)))
-    assert first["guide_fit"] == fit_of(found.posterior) == metrics["guide_fit"]
-    assert first["weights"] == long.as_dict()
-    assert max(first["epochs"].values()) > 4
-    assert all(first["low"][n] <= w <= first["high"][n] for n, w in first["weights"].items())
+    assert search_metrics(options_of(), plain).lengths == ()
+    first = metrics.lengths[0]
+    assert first == length_record(*found.lengths[0], finished, dict(metrics.run_epochs))
+    assert found.posterior is not None
+    assert first.guide_fit == guide_record(found.posterior) == metrics.guide_fit
+    assert first.weights == long.as_dict()
+    assert max(first.epochs.values()) > 4
+    assert all(first.low[n] <= w <= first.high[n] for n, w in first.weights.items())
 
 
 def test_a_cap_can_stand_beside(finished: MatchingSearch) -> None:

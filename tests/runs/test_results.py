@@ -18,14 +18,16 @@ from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.runs.record import Learning, Metrics, plain, read_as
 from bydore_pyro.runs.results import (
     Found,
     learning_of,
+    matching_record,
     peak_memory_megabytes,
-    reached,
     results_of,
     run_epochs,
     search_metrics,
+    spent,
     write_draws,
     write_search,
     write_trajectory,
@@ -57,25 +59,23 @@ def test_what_was_found_is_written_and_told(
 
     metrics = search_metrics(options, found)
     means = np.stack([record.mean for record in state.records])
-    assert metrics["steps"] == config.trained_steps
-    assert metrics["jitter_second_half"] == jitter(means[len(means) // 2 :])
+    assert metrics.steps == config.trained_steps
+    assert metrics.jitter_second_half == jitter(means[len(means) // 2 :])
     assert (tmp_path / "run" / "rounds.nc").exists() == (evidence == "matching")
-    assert ("matching" in metrics) == (evidence == "matching")
+    told = metrics.matching
+    assert told == matching_record(state)
+    assert [one.step for one in told.rounds] == ([3, 6] if evidence == "matching" else [])
     if isinstance(state, MatchingSearch):
-        told = metrics["matching"]
-        assert [one["step"] for one in told["rounds"]] == [3, 6]
-        assert told["unexplained"] == state.matching.unexplained
-        assert told["by_document_over_by_sequence"] > 0
-        assert set(told["check"]) == {"slopes", "errors", "failing"}
-        assert list(told["rounds"][-1]["weights"]) == list(corpus.names)
-        assert told["inference"]["steps"] == state.inference.steps
-        assert metrics["guide_fit"]["corrected"] in (True, False)
-    assert list(metrics["last_weights"].values()) == means[-1].tolist()
-    assert reached(state).items() <= metrics.items()
-    assert ("guide_fit" in metrics) == (learner == "bayesian")
-    assert metrics["search"]["tokens"] == sum(state.proxy.cost.tokens.values())
-    assert {"versions", "commit", "seed", "device"} <= set(metrics)
-    json.dumps(metrics, allow_nan=False)
+        assert told.unexplained == state.matching.unexplained
+        assert told.by_document_over_by_sequence > 0
+        assert list(told.check.slopes) == list(told.rounds[-1].weights) == list(corpus.names)
+        assert told.inference.steps == state.inference.steps
+    assert list(metrics.last_weights.values()) == means[-1].tolist()
+    assert (metrics.guide_fit.khat is not None) == (learner == "bayesian")
+    assert metrics.search == spent(state.proxy.cost)
+    assert metrics.search.tokens == sum(state.proxy.cost.tokens.values())
+    assert metrics.versions
+    assert read_as(Metrics, json.loads(json.dumps(plain(metrics), allow_nan=False))) == metrics
 
     tokens = {
         name: n * state.domains.sequence_length for name, n in state.domains.sequences().items()
@@ -113,7 +113,7 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
     """A search by linear evidence notes noisy losses, of which the last ten are averaged."""
     config = LINEAR if evidence == "linear" else MATCHING
     state = state_of(corpus, config)
-    assert learning_of(state) == {}
+    assert learning_of(state) == Learning()
     search_step(state)
     noise = 0.5 * (-1.0) ** np.arange(10) if evidence == "linear" else np.zeros(10)
     uniform = math.log(corpus.vocabulary)
@@ -122,11 +122,9 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
         for loss in [9.0, *(uniform - gained + noise)]
     ]
     found = learning_of(state)
-    assert found["validation_loss"] == pytest.approx(uniform - gained)
-    assert (found["uniform_loss"], found["margin"]) == (uniform, 0.1)
-    assert found["learned"] == learned
-    assert ("warning" in found) != learned
-    assert json.loads(json.dumps(found)) == found
+    assert found.validation_loss == pytest.approx(uniform - gained)
+    assert found.uniform_loss == uniform
+    assert (found.warning == "") == learned
 
 
 def test_draws_that_are_all_equal_are_summed_up(tmp_path: Path) -> None:

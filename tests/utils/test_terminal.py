@@ -9,13 +9,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from bydore_pyro.report.run_record import RunRecord
-from bydore_pyro.report.run_sections import weights_table
 from tiny import row, write_lines
 from tqdm import tqdm
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.tables import weights_table
 from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.terminal import (
