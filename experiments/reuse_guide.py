@@ -24,9 +24,7 @@ from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
 from bydore_pyro.utils import (
     RunFolder,
-    inference_data,
     option,
-    plot_forest,
     require_fields,
 )
 
@@ -129,17 +127,24 @@ def draw(
     folder: RunFolder, name: str, samples: dict[str, Tensor], coords: dict[str, tuple[str, ...]]
 ) -> None:
     """Writes each posterior for ArviZ, and a forest plot with both."""
+    import arviz
     import matplotlib
 
     matplotlib.use("Agg")
     posteriors = {}
     for label, values in samples.items():
-        posteriors[label] = inference_data(
-            {"shares": values.unsqueeze(0).numpy()}, {"shares": list(coords)}, coords
-        )
+        shares = {"shares": values.unsqueeze(0).numpy()}
+        posteriors[label] = arviz.from_dict(shares, dims={"shares": list(coords)}, coords=coords)
         folder.write_posterior(f"{name}-{label}.nc", posteriors[label])
     rows = math.prod(map(len, coords.values()))
-    axes = plot_forest(posteriors, "shares", HDI_PROBABILITY, figsize=(7, 2 + 0.35 * rows))
+    (axes,) = arviz.plot_forest(
+        list(posteriors.values()),
+        model_names=list(posteriors),
+        combined=True,
+        hdi_prob=HDI_PROBABILITY,
+        textsize=10,
+        figsize=(7, 2 + 0.35 * rows),
+    )
     axes.set_xlabel("share")
     axes.set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
     figure: Any = axes.figure

@@ -20,7 +20,6 @@ from bydore_pyro.runs import is_finished
 from bydore_pyro.utils import (
     RunFolder,
     appearing_file,
-    import_arviz,
     one_line_errors,
     option,
     parse_options,
@@ -201,12 +200,13 @@ def keep(name: str, run: Path, results: Path) -> None:
 
 def keep_run(run: Path, folder: RunFolder) -> None:
     """Copies a run's mixture, metrics and options, some of its draws, the path of its means."""
+    import arviz
     import xarray
 
-    posterior = import_arviz().from_netcdf(run / "posterior.nc")
+    posterior = arviz.from_netcdf(run / "posterior.nc")
     kinds = [name for name in ("w", "composition") if name in posterior["posterior"]]
     draws = posterior["posterior"][kinds].isel(draw=slice(DRAWS)).astype("float32")
-    kept = import_arviz().InferenceData(posterior=draws)
+    kept = arviz.InferenceData(posterior=draws)
     folder.write_posterior("posterior.nc", kept)
     with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
         means = trajectory[["mean"]].load().astype("float32")

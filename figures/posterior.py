@@ -14,7 +14,7 @@ from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_ma
 
 from bydore_pyro.analysis.plots import plain
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-from bydore_pyro.utils import DataError, hdi, import_arviz
+from bydore_pyro.utils import DataError
 
 BANDS = 4  # domains whose spread is drawn: more bands hide each other
 TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)
@@ -22,13 +22,14 @@ TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)
 
 def draw(run: Path) -> Any:
     """Draws the path of the weights over the steps, and the result's intervals."""
+    import arviz
     import matplotlib.pyplot as plt
 
     try:
         with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
             path, deviation = trajectory["mean"].values, trajectory.get("standard_deviation")
             names = [str(name) for name in trajectory["domain"].values]
-        posterior = import_arviz().from_netcdf(run / "posterior.nc")
+        posterior = arviz.from_netcdf(run / "posterior.nc")
     except OSError as error:
         raise DataError(f"Expected a search's run folder, found {run}: {error}") from None
     figure, (left, right) = plt.subplots(
@@ -54,7 +55,7 @@ def draw(run: Path) -> Any:
     weight = np.array([found[name] for name in names])
     median = draws.median(("chain", "draw")).values
     quarters = draws.quantile((0.25, 0.75), ("chain", "draw")).values
-    interval = hdi(posterior, name, HDI_PROBABILITY).values
+    interval = arviz.hdi(posterior, var_names=[name], hdi_prob=HDI_PROBABILITY)[name].values
     order = np.argsort(weight)
     for row, place in enumerate(order):
         colour = lines[names[place]]["color"]

@@ -6,13 +6,13 @@ import dataclasses
 import sys
 from pathlib import Path
 
+import arviz
 import numpy as np
 import pytest
 import torch
 
 from bydore_pyro.analysis.diagnostics import to_the_bounds
 from bydore_pyro.core.matching import Sample, measured_round
-from bydore_pyro.utils.arviz_import import import_arviz
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import calibration_posterior as posterior
@@ -29,7 +29,7 @@ def test_intervals_are_arvizs() -> None:
     draws = np.random.default_rng(0).dirichlet(np.array([0.5, 3, 8]), (2, 2000))
     low, high = posterior.intervals(torch.from_numpy(draws), 0.8)
     for own, *ends in zip(draws, low, high, strict=True):
-        found = import_arviz().hdi(own[None], hdi_prob=0.8)
+        found = arviz.hdi(own[None], hdi_prob=0.8)
         np.testing.assert_allclose(np.stack(ends, 1), to_the_bounds(found, own))
 
 

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import arviz
 import numpy as np
 import pytest
 import torch
@@ -26,7 +27,6 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.pile import PILE_DOMAINS
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.utils.arviz_import import import_arviz
 
 ROOT = Path(__file__).parents[1]
 RUN_FILES = {
@@ -59,7 +59,7 @@ def check_run(folder: Path, seed: int) -> None:
     if folder.name == "run":  # a case
         assert metrics["verification"]["flops"] > 0
         assert "uniform" in metrics["validation_loss_nats_per_token"]
-    posterior = import_arviz().from_netcdf(folder / "posterior.nc")["posterior"]
+    posterior = arviz.from_netcdf(folder / "posterior.nc")["posterior"]
     assert posterior["domain"].values.tolist() == list(mixture.names)
 
 

@@ -15,7 +15,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.options import Options
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.kept_options import options_of
+from bydore_pyro.utils.options import options_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables

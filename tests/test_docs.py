@@ -28,7 +28,7 @@ from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.runs.methods import METHODS
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.kept_options import resumed_run
+from bydore_pyro.utils.options import resumed_run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import arviz
 import pytest
 from experiment_results import SCRIPTS, check_origin
 from processes import Run
 from quick import FEW_STEPS
 
 from bydore_pyro.data.store import open_store
-from bydore_pyro.utils.arviz_import import import_arviz
 
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
@@ -255,7 +255,7 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     assert results["config"]["run"]["vectors"] == 4
     for name in ("one-vector", "many-vectors"):
         assert (out / f"{name}.png").stat().st_size > 0
-        shares = import_arviz().from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
+        shares = arviz.from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
         assert shares["kind"].values.tolist() == ["animal", "plant", "tool", "food", "place"]
     again = run_here("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)

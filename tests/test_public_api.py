@@ -81,7 +81,7 @@ def test_every_public_name_is_documented_and_tested(module: str) -> None:
         if inspect.isclass(value) or inspect.isfunction(value):
             assert value.__doc__, name
             offered = name in bydore_pyro.__all__ and ("", name) in USED
-            # The options of all configurations are tried by `utils/test_config_checks.py`.
+            # The options of all configurations are tried by `utils/test_options.py`.
             walked = is_dataclass(value) and name.endswith(("Config", "Options"))
             assert (module, name) in USED or offered or walked, f"no test takes {name} of {module}"
 

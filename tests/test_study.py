@@ -9,11 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import arviz
 import numpy as np
 import pytest
 from processes import Run
-
-from bydore_pyro.utils.arviz_import import import_arviz
 
 ROOT = Path(__file__).parents[1]
 QUICK = Path(__file__).parent / "quick.py"
@@ -53,8 +52,8 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
         config = json.loads((figures / "results" / "case1" / "config.json").read_text())
         assert config["run"]["smoke"]
         assert not {"out", "cache"} & set(config["run"]), "what is committed tells no places"
-        posterior = import_arviz().from_netcdf(figures / "results" / "case1" / "posterior.nc")
-        whole = import_arviz().from_netcdf(runs / "case1" / "posterior.nc")
+        posterior = arviz.from_netcdf(figures / "results" / "case1" / "posterior.nc")
+        whole = arviz.from_netcdf(runs / "case1" / "posterior.nc")
         np.testing.assert_allclose(
             posterior["posterior"]["w"],
             whole["posterior"]["w"].values[:, :500],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import arviz
 import numpy as np
 import torch
 
@@ -27,10 +28,9 @@ from bydore_pyro.search import (
     SearchState,
     StepRecord,
 )
-from bydore_pyro.utils import DataError, hdi, inference_data, summary
+from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
-    import arviz
     import pandas
     import xarray
 
@@ -54,11 +54,7 @@ BY_DOMAIN: tuple[str, ...] = (
     *("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g"),
 )
 BY_STEP: tuple[str, ...] = ("train_loss", "validation_loss", "kl_weight", "loss")
-UNITS = {
-    "losses": "nats per token",
-    "g": "nats per token",
-    **dict.fromkeys(BY_STEP, "nats per token"),
-}
+UNITS = dict.fromkeys(("losses", "g", *BY_STEP), "nats per token")
 
 
 def posterior_of(
@@ -107,7 +103,7 @@ def posterior_of(
         torch.manual_seed(seed)
         log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
     shape = (chains, draws, len(state.domains.names))
-    return inference_data(
+    return arviz.from_dict(
         {
             "w": log_w.exp().numpy().reshape(shape),
             "beta": log_beta.exp().numpy().reshape(shape),
@@ -146,7 +142,8 @@ def _matching_posterior(
         sites = {"w": drawn.sites["weights"].numpy().reshape(shape)}
         sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
         fit, corrected = drawn.fit, drawn.corrected
-    posterior = inference_data(sites, {"w": ["domain"]}, {"domain": state.domains.names})
+    names = {"domain": state.domains.names}
+    posterior = arviz.from_dict(sites, dims={"w": ["domain"]}, coords=names)
     posterior["posterior"].attrs.update(
         khat=fit.khat,
         effective_draws=fit.effective_draws,
@@ -167,16 +164,14 @@ def mixture_of(
 
     By gradient matching the weights are those of `bydore_pyro.core.central_weights`; the HDI begins
     with 0 or ends with 1 where it ends with the outermost draw. By linear evidence the weights are
-    the exact mean of the averaged posterior.
-
-    Without a posterior (the ablation's learners have none) it is the mean alone.
+    the exact mean of the averaged posterior; without a posterior it is the mean alone.
     """
     if isinstance(state, MatchingSearch) and posterior is not None:
         return mixture_of_draws(posterior, tokenizer=tokenizer, data_sha256=data_sha256)
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
     spread: dict[str, Any] = {}
     if posterior is not None:
-        interval = hdi(posterior, "w", HDI_PROBABILITY).values
+        interval = arviz.hdi(posterior["posterior"]["w"].values, hdi_prob=HDI_PROBABILITY)
         spread = _spread(posterior, interval)
     return Mixture(
         names=state.domains.names,
@@ -204,7 +199,7 @@ def mixture_of_draws(
     """
     samples = posterior["posterior"]["w"]
     draws = samples.values.reshape(-1, samples.shape[-1])
-    interval = to_the_bounds(hdi(posterior, "w", HDI_PROBABILITY).values, draws)
+    interval = to_the_bounds(arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY), draws)
     weights = np.zeros(samples.shape[-1])
     length = posterior["posterior"].get("length")
     lengths = np.ones(len(draws)) if length is None else length.values.ravel()
@@ -335,7 +330,8 @@ def domain_summary(posterior: arviz.InferenceData, mixture: Mixture) -> pandas.D
 
     Its intervals are the mixture's, and `verdict` is the mixture's verdict on each domain.
     """
-    frame = summary(posterior, "w", mixture.hdi_probability)
+    given = mixture.hdi_probability
+    frame = arviz.summary(posterior, ["w"], kind="stats", round_to="none", hdi_prob=given)
     ends = [column for column in frame.columns if column.startswith("hdi_")]
     frame[ends] = np.array(mixture.hdi)
     frame["verdict"] = list(mixture.verdicts().values())

@@ -9,7 +9,6 @@ import numpy as np
 
 from bydore_pyro.analysis.colours import domain_colours
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-from bydore_pyro.utils import plot_forest
 
 if TYPE_CHECKING:
     import arviz
@@ -37,19 +36,26 @@ def plot_posterior(
         weights: What is marked instead of the means, by domain: the result, where that is another
             point. The largest stand on top.
     """
+    import arviz
     import matplotlib.pyplot as plt
+
+    class Labeller(arviz.labels.BaseLabeller):
+        def make_label_vert(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
+            return plain(str(sel["domain"]))
 
     means = posterior["posterior"]["w"].mean(("chain", "draw"))
     if weights is not None:
         means = means.copy(data=[weights[str(name)] for name in means["domain"].values])
     order = [str(name) for name in means["domain"].values[np.argsort(-means.values)]]
     figure, axes = plt.subplots(figsize=(7, 1.2 + 0.33 * len(order)), layout="constrained")
-    plot_forest(
-        {"": posterior},
-        "w",
-        HDI_PROBABILITY,
+    arviz.plot_forest(
+        posterior,
+        var_names=["w"],
         coords={"domain": order},
-        label=lambda row: plain(str(row["domain"])),
+        combined=True,
+        hdi_prob=HDI_PROBABILITY,
+        labeller=Labeller(),
+        textsize=10,
         ax=axes,
         markersize=5,
     )

@@ -20,7 +20,7 @@ from bydore_pyro.baselines.regression import (
 )
 from bydore_pyro.baselines.simulated_optimum import SimulatedOptimum
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-from bydore_pyro.utils import DataError, hdi, inference_data
+from bydore_pyro.utils import DataError
 
 __all__ = [
     "few_runs",
@@ -119,9 +119,9 @@ def with_intervals(mixture: Mixture, draws: np.ndarray | None) -> Mixture:
     """
     if draws is None:
         return mixture
-    names = list(mixture.names)
-    posterior = inference_data({"w": draws[None]}, {"w": ["domain"]}, {"domain": names})
-    ends = hdi(posterior, "w", HDI_PROBABILITY).values.tolist()  # (K, 2)
+    import arviz
+
+    ends = arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY).tolist()  # (K, 2)
     return dataclasses.replace(
         mixture,
         standard_deviation=tuple(draws.std(0).tolist()),

@@ -51,7 +51,6 @@ from bydore_pyro.runs import (
 )
 from bydore_pyro.utils import (
     RunFolder,
-    inference_data,
     one_line_errors,
     option,
     provenance,
@@ -290,7 +289,9 @@ def _write_fit(
     if found.draws is not None:
         chains = found.draws.reshape(CHAINS, -1, found.draws.shape[1])
         coordinates = {"domain": list(found.mixture.names)}
-        posterior = inference_data({"w": chains}, {"w": ["domain"]}, coordinates)
+        import arviz
+
+        posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=coordinates)
         write_draws(posterior, found.mixture, folder, mark=True)
     on_text = fitted_to == "text"
     metrics = Metrics(

@@ -15,7 +15,6 @@ from pyro.infer.importance import vectorized_importance_weights
 from torch import Tensor
 
 from bydore_pyro.core.inference import isolated
-from bydore_pyro.utils import smooth_log_weights
 
 __all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
 
@@ -172,9 +171,12 @@ def _smoothed(log_weights: Tensor) -> tuple[np.ndarray, GuideFit]:
     if np.ptp(values) < 1e-9:  # no tail to smooth
         even = np.full(len(values), -math.log(len(values)))
         return even, GuideFit(0.0, float(len(values)), len(values))
-    smoothed, khat = smooth_log_weights(values)
+    from arviz import psislw
+
+    with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
+        smoothed, khat = psislw(values)  # Pareto-smoothed
     effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
-    return smoothed, GuideFit(khat, float(effective), len(values))
+    return smoothed, GuideFit(float(khat), float(effective), len(values))
 
 
 def _systematic(log_weights: np.ndarray, count: int) -> Tensor:

@@ -29,7 +29,7 @@ from bydore_pyro.runs.inputs import hashes_of, language_model, largest_weights
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.trials import Trials, for_run, trial_plan
 from bydore_pyro.search import Measurement, RunLength, run_of_length, sample_of
-from bydore_pyro.utils import DataError, inference_data
+from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
     import arviz
@@ -208,8 +208,10 @@ def _draws(found: Matching) -> tuple[Tensor, Tensor, bool]:
 
 
 def _data(w: Tensor, s: Tensor, names: Sequence[str]) -> arviz.InferenceData:
-    return inference_data(
+    import arviz
+
+    return arviz.from_dict(
         {"w": w.numpy().reshape(4, -1, len(names)), "s": s.numpy().reshape(4, -1)},
-        {"w": ["domain"]},
-        {"domain": list(names)},
+        dims={"w": ["domain"]},
+        coords={"domain": list(names)},
     )

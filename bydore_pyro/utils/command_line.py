@@ -15,13 +15,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from bydore_pyro.utils.config_checks import Tokens
-from bydore_pyro.utils.errors import DataError, NonFiniteError, RunFolderError
+from bydore_pyro.utils.errors import (
+    DataError,
+    NonFiniteError,
+    RunFolderError,
+    familiar_errors,
+    one_line,
+)
 from bydore_pyro.utils.files import yaml_or_json
 from bydore_pyro.utils.folder_lock import folders_released
-from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
-from bydore_pyro.utils.interrupts import ending_on_signals
-from bydore_pyro.utils.terminal import quiet_unless_main, visible, visible_streams
+from bydore_pyro.utils.options import Tokens
+from bydore_pyro.utils.terminal import (
+    ending_on_signals,
+    quiet_unless_main,
+    visible,
+    visible_streams,
+)
 
 if TYPE_CHECKING:
     from transformers import HfArgumentParser
@@ -253,7 +262,7 @@ def one_line_errors(name: str) -> Iterator[None]:
 
     Also for the function of a command, as its decorator. Of several processes the first one prints.
     A warning of the block is one line too. A signal that ends the program (see
-    `bydore_pyro.utils.interrupts`) is one line and the exit code that a shell expects.
+    `bydore_pyro.utils.terminal`) is one line and the exit code that a shell expects.
     What would steer the terminal is shown as an escape.
 
     Raises:
@@ -272,6 +281,7 @@ def one_line_errors(name: str) -> Iterator[None]:
                 folders_released(),
                 familiar_errors(),
             ):
+                warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)
                 warnings.showwarning = show
                 yield
         except NonFiniteError as error:  # of several processes perhaps in this one alone

@@ -1,8 +1,25 @@
-"""Errors that a user can cause and mend; the command line shows each as one line, exit code 2."""
+"""What a user can cause and mend: errors of ours, and those of libraries as an `OSError`."""
 
 from __future__ import annotations
 
-__all__ = ["DataError", "NonFiniteError", "RunFolderError"]
+import errno
+import importlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+__all__ = [
+    "DataError",
+    "NonFiniteError",
+    "RunFolderError",
+    "familiar_errors",
+    "one_line",
+    "require",
+]
 
 
 class DataError(ValueError):
@@ -15,3 +32,94 @@ class RunFolderError(ValueError):
 
 class NonFiniteError(ArithmeticError):
     """A loss, signal, hypergradient or posterior parameter is NaN or infinite."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Imports a module of a package that an extra of this one installs.
+
+    Raises:
+        DataError: When it cannot be imported; tells how to install it.
+    """
+    try:
+        return importlib.import_module(module)
+    except (ImportError, OSError) as error:  # OSError: a shared library that is missing
+        name = module.partition(".")[0]
+        package = {"sklearn": "scikit-learn", "lm_eval": "lm-eval"}.get(name, name)
+        raise DataError(
+            f"Expected the package {package}, found none ({error}): "
+            f"pip install 'bydore-pyro[{extra}]'"
+        ) from None
+
+
+def one_line(error: object, most: int | None = 200) -> str:
+    """Returns a library's error, which may be pages, on one line of `most` characters."""
+    return " ".join(str(error).split())[:most]
+
+
+# Rust's libraries (safetensors, tokenizers) and HDF5 put the system's number into their text.
+SYSTEM = re.compile(r"\(os error (\d+)\)|\berrno = (\d+)")
+MEMORY = re.compile(
+    r"can't allocate memory|not enough memory|out of memory|bad_alloc|Cannot allocate memory|"
+    r"failed to map segment",  # of a library that is loaded late
+    re.I,
+)
+# What a RuntimeError of torch means: of `torch.save`, and of a worker of its loader.
+TORCH = {
+    r"PytorchStreamWriter|inline_container": "Expected room for a file of tensors, found that it "
+    "broke off",
+    r"DataLoader worker .*(exited unexpectedly|killed by signal)": "A process that reads died, "
+    "most often from lack of memory",
+}
+
+
+@contextmanager
+def familiar_errors() -> Iterator[None]:
+    """Turns what the block raises for want of disk or memory into an `OSError` that says so.
+
+    A thread of the block that fails so, as one that logs, tells it in a line.
+
+    Raises:
+        OSError: Instead of a library's own error.
+    """
+    before = threading.excepthook
+
+    def told(failed: threading.ExceptHookArgs) -> None:
+        if (found := _familiar(failed.exc_value)) is None:
+            before(failed)
+        else:
+            print(f"a thread ended: {found}", file=sys.stderr)
+
+    threading.excepthook = told
+    try:
+        yield
+    except Exception as error:
+        found = _familiar(error)
+        if found is None or found is error:
+            raise
+        raise found from error
+    finally:
+        threading.excepthook = before
+
+
+def _familiar(error: BaseException | None) -> OSError | None:
+    """What an error means, None where it is neither of disk nor of memory."""
+    if isinstance(error, OSError):
+        return error
+    text, short = one_line(error, None), one_line(error)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and MEMORY.search(text)
+    ):
+        return OSError(f"Expected enough memory, found too little: {short or 'none is left'}")
+    if isinstance(error, ValueError):  # of ours: it says what it has to say
+        return None
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):  # of `Path.resolve`
+        return OSError(errno.ELOOP, text)
+    if system := SYSTEM.search(text):
+        number = int(system[1] or system[2])
+        return OSError(number, f"{os.strerror(number)} ({short})")
+    for pattern, meaning in TORCH.items():
+        if isinstance(error, RuntimeError) and re.search(pattern, text):
+            return OSError(f"{meaning}: {short}")
+    if type(error).__name__ == "SafetensorError":
+        return OSError(f"Expected a whole file of tensors, found: {short}")
+    return None

@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.errors import DataError, RunFolderError, familiar_errors
 from bydore_pyro.utils.folder_lock import lock_if_free, unlock
-from bydore_pyro.utils.foreign_errors import familiar_errors
 
 __all__ = [
     "appearing_file",

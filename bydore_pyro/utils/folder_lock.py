@@ -1,13 +1,15 @@
 """A folder has one writer at a time, by a lock of the system on the folder itself.
 
-The lock is no file, so that nobody who reads the folder meets it. It ends with the process that
-holds it, however that one ends, and goes with the folder where that is renamed.
+The lock is no file, ends with the process that holds it, however that one ends, and goes with the
+folder where that is renamed. `filelock` does not: it leaves a file, which outlives a killed process
+where the file system knows no locks, and sees no folder that is deleted or replaced.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +58,7 @@ class FolderLock:
         if handle is None and waiting is not None:
             waiting()
             while handle is None:
-                _wait_for(path)
+                time.sleep(0.1)
                 handle = lock_if_free(path, make=True)
         if handle is None:
             raise RunFolderError(
@@ -100,11 +102,9 @@ def hold_folder(path: Path) -> FolderLock:
         RunFolderError: When another process holds it.
     """
     with suppress(OSError, KeyError):
-        status = path.stat()
-        return _held[status.st_dev, status.st_ino]
+        return _held[_identity(path)]
     lock = FolderLock(path)
-    status = path.stat()
-    _held[status.st_dev, status.st_ino] = lock
+    _held[_identity(path)] = lock
     return lock
 
 
@@ -153,25 +153,12 @@ def lock_if_free(path: Path, *, make: bool = False) -> int | None:
             return None
         except OSError as error:  # such as some network file systems
             if make:
-                warnings.warn(
-                    f"{path} cannot be locked ({error.strerror}): make sure that one process "
-                    "writes to it at a time",
-                    stacklevel=2,
-                )
+                told = f"{path} cannot be locked ({error.strerror}): make sure that one process "
+                warnings.warn(f"{told}writes to it at a time", stacklevel=2)
         if _is_at(handle, path):
             _handles.add(handle)
             return handle
         os.close(handle)  # of a folder that has been renamed or deleted since
-
-
-def _wait_for(path: Path) -> None:
-    """Returns when nobody holds a folder, or it is there no more."""
-    with suppress(FileNotFoundError):
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        finally:
-            os.close(handle)
 
 
 def unlock(handle: int) -> None:
@@ -180,11 +167,15 @@ def unlock(handle: int) -> None:
     os.close(handle)
 
 
+def _identity(place: Path | int) -> tuple[int, int]:
+    status = os.stat(place)
+    return status.st_dev, status.st_ino
+
+
 def _is_at(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return _identity(handle) == _identity(path)
+    return False
 
 
 def _release(process: int, handle: int, made: Sequence[Path]) -> None:

@@ -1,4 +1,8 @@
-"""The folder that a run leaves behind; every file appears whole or not at all."""
+"""The folder that a run leaves behind, and what its checkpoints belong to.
+
+Every file appears whole or not at all. A run goes on from a checkpoint of the same seed, options
+and data alone. Other versions of the packages may compute other bits: that is told.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,10 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["RunFolder", "provenance"]
+__all__ = ["RunFolder", "check_belongs", "provenance", "versions"]
 
 DOTS_PER_INCH = 150  # of figures
+DECISIVE = ("torch", "pyro-ppl", "bydore-pyro")  # for the bits of a result
 PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")
 
 
@@ -101,12 +106,8 @@ class RunFolder:
     def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Returns what is computed, or what an earlier call wrote to a file of that name.
 
-        The file holds a hash of its content. One that was changed is computed again, with a
+        The file holds a hash of its content; one that was changed is computed again, with a
         warning.
-
-        Args:
-            name: Of the JSON file.
-            compute: Returns plain values.
         """
         found = read_hashed(self.path / name)
         if found is None:
@@ -156,6 +157,55 @@ def provenance(more: Sequence[str] = ()) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "not installed"
     return {"versions": versions, "commit": _commit()}
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions that decide the bits of a result."""
+    found = provenance()["versions"]
+    return {package: found[package] for package in DECISIVE}
+
+
+def check_belongs(
+    path: Path, saved: Mapping[str, Any], own: Mapping[str, Any], tell: Callable[[str], None]
+) -> None:
+    """Checks that a checkpoint belongs to the run that would go on from it.
+
+    Args:
+        path: The checkpoint's folder.
+        saved: What it belongs to, by name, nested as far as need be.
+        own: What the run is.
+        tell: Is told of other versions.
+
+    Raises:
+        RunFolderError: When they differ; it names the first field that does.
+    """
+    of_saved, of_own = _flat(saved), _flat(own)
+    names = {*of_saved, *of_own}
+    for name in sorted(names, key=lambda name: (not name.startswith("versions."), name)):
+        before, now = of_saved.get(name, "nothing"), of_own.get(name, "nothing")
+        if before == now:
+            continue
+        if not name.startswith("versions."):
+            raise RunFolderError(
+                f"Expected {name} {before!s:.60}, with which {path} was saved, found {now!s:.60}: "
+                "a run continues only with what it was started with"
+            )
+        package = name.removeprefix("versions.")
+        tell(
+            f"warning: {path} was saved with {package} {before}, this is {now}: the result may "
+            "differ in its last bits"
+        )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested values by dotted names, as they come back from JSON."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = json.loads(json.dumps(value))
+    return found
 
 
 def _commit() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import arviz as az
 import numpy as np
 import pyro
 import pytest
@@ -36,10 +37,8 @@ from bydore_pyro.mixture.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search, search_step
 from bydore_pyro.search.state import SearchState, StepRecord
-from bydore_pyro.utils.arviz_import import hdi, import_arviz, inference_data
 from bydore_pyro.utils.errors import DataError
 
-az = import_arviz()
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
 B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
 
@@ -259,7 +258,7 @@ def test_the_mixture_of_matching_is_the_posteriors_own(matched: MatchingSearch) 
     central = central_weights(torch.from_numpy(draws))
     np.testing.assert_allclose(mixture.weights, central, atol=1e-12)
     assert mixture.hdi is not None
-    own = to_the_bounds(hdi(posterior, "w", HDI_PROBABILITY).values, draws)
+    own = to_the_bounds(az.hdi(draws[None], hdi_prob=HDI_PROBABILITY), draws)
     np.testing.assert_array_equal(mixture.hdi, own)
     for weight, (low, high) in zip(mixture.weights, mixture.hdi, strict=True):
         assert low <= weight <= high
@@ -269,7 +268,7 @@ def test_the_mixture_of_matching_is_the_posteriors_own(matched: MatchingSearch) 
 def test_of_steps_of_two_lengths_the_mean_of_their_centres_is_the_mixture() -> None:
     """Draws that are certain within a length: a rare one still counts, and its weight is held."""
     w = np.array([[0.8, 0.2]] * 3 + [[1.0, 0.0]] * 97)[None]
-    posterior = inference_data({"w": w}, {"w": ["domain"]}, {"domain": ["a", "b"]})
+    posterior = az.from_dict({"w": w}, dims={"w": ["domain"]}, coords={"domain": ["a", "b"]})
     posterior["posterior"]["length"] = (("chain", "draw"), np.where(w[..., 0] < 1, 1.0, 0.5))
     mixture = mixture_of_draws(posterior, tokenizer="t", data_sha256="d")
     assert mixture.weights == pytest.approx((0.994, 0.006))

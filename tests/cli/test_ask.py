@@ -8,13 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
+import arviz
 import numpy as np
 import pytest
 
 from bydore_pyro.cli.ask import COMMON, AnswerConfig, AskOptions, ask_command
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.utils.arviz_import import import_arviz
 
 
 def answers(out: Path) -> dict:
@@ -30,7 +30,7 @@ def test_an_answer_is_printed_and_written(
     assert answers(out)["targets"]["a"]["weights"] == mixture.as_dict()
     told = json.loads((measured_run / "metrics.json").read_text())["matching"]["unexplained"]
     assert answers(out)["targets"]["a"]["unexplained"] == pytest.approx(told, abs=1e-3)
-    posterior = import_arviz().from_netcdf(out / "posterior.nc")["posterior"]
+    posterior = arviz.from_netcdf(out / "posterior.nc")["posterior"]
     np.testing.assert_allclose(posterior["w"].sum("domain"), 1)
     shown = capsys.readouterr().out
     assert "94 % interval" in shown

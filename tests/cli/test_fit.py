@@ -16,7 +16,7 @@ from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
-from bydore_pyro.utils.kept_options import resumed_options
+from bydore_pyro.utils.options import resumed_options
 
 
 def arguments(text: Path, out: Path, method: str, *more: str) -> list[str]:

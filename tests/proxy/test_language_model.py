@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.proxy.language_model import build_language_model, model_source, read_model_config
-from bydore_pyro.utils.errors import DataError
-from bydore_pyro.utils.foreign_errors import familiar_errors
+from bydore_pyro.utils.errors import DataError, familiar_errors
 
 MODELS = Path(__file__).parents[2] / "models"
 

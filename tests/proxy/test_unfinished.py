@@ -17,7 +17,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.fixed_weights import train_on_mixture
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.unfinished import kept_on_signal, proxy_content, restore_proxy
-from bydore_pyro.utils.interrupts import Interrupted
+from bydore_pyro.utils.terminal import Interrupted
 
 pytestmark = pytest.mark.usefixtures("_heard")
 STEPS = 8

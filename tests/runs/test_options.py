@@ -9,8 +9,7 @@ import pytest
 
 from bydore_pyro.runs.options import ENVIRONMENT, SMOKE, Options, RunConfig, validation_of
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.config_checks import number_of_tokens
-from bydore_pyro.utils.kept_options import resumed_options
+from bydore_pyro.utils.options import number_of_tokens, resumed_options
 
 
 def parse(*arguments: str) -> Options:

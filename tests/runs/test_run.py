@@ -29,7 +29,6 @@ from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
 from bydore_pyro.search.checkpoint import save_checkpoint
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.state import SearchState, StepRecord
-from bydore_pyro.utils.arviz_import import import_arviz
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
@@ -55,7 +54,8 @@ def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def results(folder: Path) -> dict[str, object]:
     """What must be the same, whatever happened; `search_metrics` holds times too."""
     metrics = json.loads((folder / "metrics.json").read_text())
-    arviz = import_arviz()
+    import arviz
+
     return {
         "mixture": (folder / "mixture.json").read_text(),
         "summary": (folder / "summary.csv").read_text(),

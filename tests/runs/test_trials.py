@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import arviz
 import numpy as np
 import pytest
 import torch
@@ -29,7 +30,6 @@ from bydore_pyro.runs.trials import (
     trial_plan,
 )
 from bydore_pyro.search.run_length import RunLength
-from bydore_pyro.utils.arviz_import import inference_data
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.tensor_tree import read_tree
 
@@ -122,8 +122,10 @@ def matched() -> Matching:
 
 def test_each_draw_takes_its_length_by_chance_and_else_stays() -> None:
     draws = np.random.default_rng(0).dirichlet([6, 4, 1], (4, 500))
-    posterior = inference_data(
-        {"w": draws, "s": np.ones((4, 500))}, {"w": ["domain"]}, {"domain": ["a", "b", "c"]}
+    posterior = arviz.from_dict(
+        {"w": draws, "s": np.ones((4, 500))},
+        dims={"w": ["domain"]},
+        coords={"domain": ["a", "b", "c"]},
     )
     weights, scale = composition_of(posterior)
     np.testing.assert_array_equal(weights, draws.reshape(-1, 3))

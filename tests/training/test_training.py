@@ -35,7 +35,7 @@ from bydore_pyro.training.mixture_dataset import MixtureDataset
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.training import train_target
 from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
-from bydore_pyro.utils.interrupts import Interrupted
+from bydore_pyro.utils.terminal import Interrupted
 
 Key = tuple[int, int]
 
@@ -287,7 +287,7 @@ from accelerate.utils import DistributedType
 from bydore_pyro.data.store import open_store
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.mixture_dataset import MixtureDataset
-from bydore_pyro.utils.interrupts import Interrupted
+from bydore_pyro.utils.terminal import Interrupted
 from training_runs import SignalAt, StopAt, train
 
 torch.set_num_threads(1)

@@ -20,8 +20,8 @@ from bydore_pyro.utils.command_line import (
     parse_options,
     require_utf8,
 )
-from bydore_pyro.utils.config_checks import option
 from bydore_pyro.utils.errors import DataError, NonFiniteError
+from bydore_pyro.utils.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The run folder: refused where it is taken, files whole, provenance honest."""
+"""The run folder: refused where it is taken, files whole; what its checkpoints belong to."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import read_hashed, with_hash
 from bydore_pyro.utils.folder_lock import lock_if_free, unlock
-from bydore_pyro.utils.run_folder import RunFolder, provenance
+from bydore_pyro.utils.run_folder import RunFolder, check_belongs, provenance, versions
 
 
 def test_a_folder_that_is_a_run_is_refused(tmp_path: Path) -> None:
@@ -143,3 +144,42 @@ def test_what_is_computed_once_is_kept_and_computed_again_where_it_was_changed(
             assert folder.once("a/b.json", compute) == {"loss": 0.1 + 0.2}
         assert path.read_text() == whole == with_hash({"loss": 0.1 + 0.2})
     assert read_hashed(tmp_path / "none.json") is None
+
+
+SAVED = {"data": "abc", "run": {"seed": 0, "domains": ["a", "b"]}, "versions": {"torch": "2.0"}}
+
+
+def test_the_same_run_goes_on_in_silence() -> None:
+    told: list[str] = []
+    own = {**SAVED, "run": {"seed": 0, "domains": ("a", "b")}}  # JSON knows no tuples
+    check_belongs(Path("step"), SAVED, own, told.append)
+    assert not told
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (
+            {**SAVED, "data": "abd"},
+            "Expected data abc, with which step was saved, found abd: ",
+        ),
+        ({**SAVED, "run": {"seed": 1, "domains": ["a", "b"]}}, r"Expected run\.seed 0, .* found 1"),
+        ({**SAVED, "run": {"seed": 0}}, r"Expected run\.domains \['a', 'b'\], .* found nothing"),
+        ({**SAVED, "more": True}, "Expected more nothing, .* found True"),
+    ],
+)
+def test_another_run_is_refused_by_the_field(own: dict, message: str) -> None:
+    with pytest.raises(RunFolderError, match=message):
+        check_belongs(Path("step"), SAVED, own, print)
+
+
+def test_other_versions_are_told() -> None:
+    told: list[str] = []
+    check_belongs(Path("step"), SAVED, {**SAVED, "versions": {"torch": "2.1"}}, told.append)
+    assert told == [
+        "warning: step was saved with torch 2.0, this is 2.1: the result may differ in its last "
+        "bits"
+    ]
+    found = versions()
+    assert set(found) == {"torch", "pyro-ppl", "bydore-pyro"}
+    assert found["torch"] == torch.__version__

@@ -1,4 +1,4 @@
-"""What libraries raise for want of disk or memory is one line."""
+"""What a user can mend is one line: what is missing, and what libraries raise for want of room."""
 
 from __future__ import annotations
 
@@ -12,9 +12,26 @@ import numpy as np
 import pytest
 import torch
 
+from bydore_pyro.utils.errors import DataError, familiar_errors, one_line, require
 from bydore_pyro.utils.files import appearing_folder
-from bydore_pyro.utils.foreign_errors import familiar_errors, one_line
 from bydore_pyro.utils.tensor_tree import write_tree
+
+
+def test_a_package_that_is_there_is_imported() -> None:
+    assert require("json.decoder", "report").JSONDecoder
+
+
+@pytest.mark.parametrize(
+    ("module", "package"), [("sklearn.linear_model", "scikit-learn"), ("plotly", "plotly")]
+)
+def test_a_missing_one_tells_how_to_install_it(
+    module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DataError, match=rf"package {package}, found none .*pyro\[some\]'") as error:
+        require(module, "some")
+    assert "\n" not in str(error.value)
+
 
 MUCH = 10**15
 

@@ -1,9 +1,10 @@
-"""The checks that configurations share."""
+"""Options: what their classes promise, and those of a run that goes on."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 import math
 import typing
 import warnings
@@ -20,13 +21,17 @@ import pytest
 
 from bydore_pyro.proxy.proxy import ProxyConfig
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.utils.config_checks import (
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.options import (
     Range,
     Tokens,
     in_tokens,
     number_of_tokens,
     option,
+    options_of,
     require_fields,
+    resumed_options,
+    resumed_run,
     warn_idle,
 )
 
@@ -214,3 +219,62 @@ def test_tokens_are_written_as_they_are_read() -> None:
     ]
     for number in np.random.default_rng(0).uniform(0, 15, 100):
         assert 0.9 * 10**number - 1 < number_of_tokens(in_tokens(10**number)) <= 10**number
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartConfig:
+    """A part."""
+
+    steps: int = 3
+    quick: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BothOptions:
+    """Both."""
+
+    part: PartConfig
+    other: PartConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneOptions:
+    """One of them."""
+
+    part: PartConfig
+
+
+def test_a_run_is_resumed_with_its_own_options() -> None:
+    assert resumed_run(["--steps", "3"]) is None
+    assert resumed_run(["--resume", "runs/a"]) == Path("runs/a")
+    assert resumed_run(["--resume=runs/a"]) == Path("runs/a")
+    assert resumed_run(["--resume", "runs/lr=3"]) == Path("runs/lr=3")
+    assert resumed_run(["--resume=runs/lr=3"]) == Path("runs/lr=3")
+    for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
+        with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
+            resumed_run(wrong)
+
+
+def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> None:
+    options = BothOptions(part=PartConfig(steps=9), other=PartConfig(quick=True))
+    parts = {"name": "case1", **dataclasses.asdict(options)}
+    (tmp_path / "config.json").write_text(json.dumps(parts))
+    assert resumed_options(tmp_path, "case1", BothOptions) == options
+    with pytest.raises(RunFolderError, match=r"Expected a run of case2 in .*: a run of case1"):
+        resumed_options(tmp_path, "case2", BothOptions)
+    with pytest.raises(RunFolderError, match=r"missing parts \['other'\]"):
+        resumed_options(tmp_path, "case1", OneOptions)
+    with pytest.raises(RunFolderError, match="Expected a run of case1 in"):
+        resumed_options(tmp_path / "none", "case1", BothOptions)
+    short = {"part": {"quick": True}, "other": {}}
+    kept = options_of(short, BothOptions)
+    assert kept == BothOptions(part=PartConfig(quick=True), other=PartConfig())
+    parts["part"]["speed"] = 3
+    for content, message in (
+        (json.dumps(parts), "unexpected keyword argument 'speed'"),
+        (json.dumps({**parts, "magic": {}}), r"unknown or missing parts \['magic'\]"),
+        *((wrong, "Expected a run of case1") for wrong in ("[]", "3", "{}", '{"name": ["case1"]}')),
+    ):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(RunFolderError, match=message):
+            resumed_options(tmp_path, "case1", BothOptions)

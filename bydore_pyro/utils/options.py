@@ -1,16 +1,20 @@
-"""Fields of dataclasses of options, what they check, and how they read numbers of tokens."""
+"""Dataclasses of options: their fields, what is checked, numbers of tokens, and `--resume`."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import typing
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from bydore_pyro.utils.errors import RunFolderError
 
 __all__ = [
     "Range",
@@ -18,12 +22,16 @@ __all__ = [
     "in_tokens",
     "number_of_tokens",
     "option",
+    "options_of",
     "require_fields",
+    "resumed_options",
+    "resumed_run",
     "warn_idle",
 ]
 
 PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,3 +160,48 @@ def in_tokens(number: float) -> str:
     )
     digits = 0 if number / size >= 10 else 1
     return f"{math.floor(number / size * 10**digits) / 10**digits:g}{suffix}"
+
+
+def resumed_run(arguments: Sequence[str]) -> Path | None:
+    """Returns the folder that `--resume` names, None without it.
+
+    Raises:
+        ValueError: When other options stand beside it, or it names nothing.
+    """
+    if not any(argument.partition("=")[0] == "--resume" for argument in arguments):
+        return None
+    joined = "=".join(arguments)
+    folder = joined.removeprefix("--resume=")
+    if len(arguments) > (1 if "=" in arguments[0] else 2) or folder in ("", joined):
+        raise ValueError(
+            f"Expected --resume RUN and no other option, found {' '.join(arguments)}: a run "
+            "continues with the options that it was started with"
+        )
+    return Path(folder)
+
+
+def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
+    """Returns the options that a run of the command `name` was begun with, out of its config.json.
+
+    Raises:
+        RunFolderError: When the folder holds no run, or another command's.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if (found := config.pop("name")) != name:
+            raise ValueError(f"a run of {found}")
+        return options_of(config, kind)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise RunFolderError(f"Expected a run of {name} in {folder}, found none: {error}") from None
+
+
+def options_of(config: Mapping[str, Any], kind: type[T]) -> T:
+    """Returns options out of their values by part, as a run's files hold; the rest are defaults.
+
+    Raises:
+        TypeError, ValueError: When a part is missing, or an option or its value is none of `kind`.
+    """
+    kinds = typing.get_type_hints(kind)
+    if odd := config.keys() ^ kinds.keys():
+        raise ValueError(f"unknown or missing parts {sorted(odd)}")
+    return kind(**{part: of_part(**config[part]) for part, of_part in kinds.items()})
