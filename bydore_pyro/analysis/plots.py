@@ -40,7 +40,7 @@ def plot_posterior(
     import matplotlib.pyplot as plt
 
     class Labeller(arviz.labels.BaseLabeller):
-        def make_label_vert(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
+        def make_label_flat(self, var_name, sel, isel):  # type: ignore[no-untyped-def]
             return plain(str(sel["domain"]))
 
     means = posterior["posterior"]["w"].mean(("chain", "draw"))
