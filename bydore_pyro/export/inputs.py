@@ -93,9 +93,9 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
         UserWarning: When an option has no effect, pruning is predicted to hurt, or the weights are
             shares of another tokenizer's tokens.
     """
-    notes: list[str] = []
     length = wanted.target_tokens
     mixture = mixture_from(source) if length is None else mixture_for(Path(source), length)
+    notes = list(mixture.notes)
     if wanted.prune:
         mixture = _pruned(mixture, source, notes)
     store = None if wanted.data is None else open_store(Path(wanted.data))

@@ -26,10 +26,10 @@ def test_pruned_domains_are_left_out_by_name(tmp_path: Path) -> None:
     assert found.mixture.weights == pytest.approx((0.625, 0.375, 0.0, 0.0))
     told = "Pruned, the whole interval below equal shares: greek, upper."
     assert (found.notes, found.lengths) == ([told], None)
-    whole = Mixture(names=names, weights=weights)
+    whole = Mixture(names=names, weights=weights, notes=("Nothing like it was run.",))
     place.write_text(whole.to_json())
     given = read_inputs(str(place), DOREMI, InputConfig())
-    assert given == Inputs(mixture=whole, lengths=None, notes=[])
+    assert given == Inputs(mixture=whole, lengths=None, notes=[*whole.notes])
     with pytest.raises(DataError, match="intervals to prune, found none"):
         read_inputs(str(place), DOREMI, InputConfig(prune=True))
 
