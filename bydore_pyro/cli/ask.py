@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.runs import AskConfig, plain, shortfall
-from bydore_pyro.utils import asks_for_help, one_line_errors, option, parse_options, require_fields
+from bydore_pyro.utils import one_line_errors, option, parse_options, require_fields, with_subject
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,10 +49,7 @@ def ask_command(arguments: Sequence[str]) -> None:
     """Answers other questions from what a search has measured. These are other targets, other
     domains, or how good a mixture is. RUN is the folder of a search by matching. Only the gradients
     of the targets, and of domains that are new, are computed."""
-    given = list(arguments)
-    if not asks_for_help(given) and (not given or given[0].startswith("-")):
-        raise ValueError(f"Expected RUN and a question, found {' '.join(given) or 'nothing'}")
-    run = given.pop(0) if not given[0].startswith("-") else ""
+    run, given = with_subject(arguments, "RUN and a question")
     about, name = ask_command.__doc__ or "", "bydore ask"
     options = parse_options(given, name, about, AskOptions, common=COMMON, called=f"{name} RUN")
     _ask(Path(run), options)

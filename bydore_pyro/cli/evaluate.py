@@ -17,7 +17,6 @@ from bydore_pyro.utils import (
     FolderLock,
     RunFolderError,
     appearing_file,
-    asks_for_help,
     content_hash,
     one_line_errors,
     option,
@@ -26,6 +25,7 @@ from bydore_pyro.utils import (
     require_fields,
     require_new_file,
     tell,
+    with_subject,
 )
 
 __all__ = ["COMMON", "EvaluateOptions", "ScoresConfig", "evaluate_command"]
@@ -60,14 +60,9 @@ def evaluate_command(arguments: Sequence[str]) -> None:
     """Scores a trained model on benchmarks. DIR holds the model as transformers saves it, with its
     tokenizer. Each finished task is saved; the same command continues an evaluation that was
     stopped."""
-    first, *rest = arguments or [""]
-    wants_help = asks_for_help(arguments)
-    if not wants_help and (not first or first.startswith("-")):
-        raise ValueError(f"Expected the folder of a model first, found {first or 'nothing'}")
-    given, about = arguments if wants_help else rest, evaluate_command.__doc__ or ""
-    called = f"{NAME} DIR"
+    first, given = with_subject(arguments, "the folder of a model first")
+    about, called, folder = evaluate_command.__doc__ or "", f"{NAME} DIR", Path(first)
     options = parse_options(given, NAME, about, EvaluateOptions, common=COMMON, called=called)
-    folder = Path(first)
     out = Path(options.scores.out) if options.scores.out else folder / "scores.json"
     require_new_file(out)
     with FolderLock(out.parent / f".{out.name}.partial"):  # another would overwrite the scores

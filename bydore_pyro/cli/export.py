@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bydore_pyro.export import FORMATS, ExportConfig, InputConfig
+from bydore_pyro.export import FORMATS, ExportConfig, InputConfig, export, read_inputs
 from bydore_pyro.utils import (
     appearing_file,
-    asks_for_help,
     one_line_errors,
     option,
     parse_options,
     require_fields,
     require_new_file,
     tell,
+    with_subject,
 )
 
 __all__ = ["COMMON", "ExportOptions", "FileConfig", "export_command"]
@@ -51,19 +51,9 @@ class ExportOptions:
 def export_command(arguments: Sequence[str]) -> None:
     """Writes a mixture in a trainer's format. RUN is a run's folder, a file of weights, or a
     published mixture such as published:doremi."""
-    given = list(arguments)
-    if not asks_for_help(given) and (not given or given[0].startswith("-")):
-        raise ValueError(f"Expected RUN --to FORMAT, found {' '.join(given) or 'nothing'}")
-    run = given.pop(0) if not given[0].startswith("-") else ""
-    about = export_command.__doc__ or ""
-    name = "bydore export"
+    run, given = with_subject(arguments, "RUN --to FORMAT")
+    about, name = export_command.__doc__ or "", "bydore export"
     options = parse_options(given, name, about, ExportOptions, common=COMMON, called=f"{name} RUN")
-    _export(run, options)
-
-
-def _export(run: str, options: ExportOptions) -> None:
-    from bydore_pyro.export import export, read_inputs
-
     config, out = options.export, options.file.out
     if out is not None:
         require_new_file(Path(out))

@@ -3,6 +3,7 @@ from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
 from .command_line import parse_options as parse_options
 from .command_line import require_utf8 as require_utf8
+from .command_line import with_subject as with_subject
 from .errors import DataError as DataError
 from .errors import NonFiniteError as NonFiniteError
 from .errors import RunFolderError as RunFolderError

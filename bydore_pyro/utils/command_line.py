@@ -1,4 +1,8 @@
-"""Command lines out of dataclasses of options; a user's mistake ends as one line, exit code 2."""
+"""Command lines out of dataclasses of options; a user's mistake ends as one line, exit code 2.
+
+The parser is transformers' own. Neither tyro nor jsonargparse makes this file shorter: both answer
+a mistake with many lines, list every option in the help, and know no options of files alone.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +45,7 @@ __all__ = [
     "one_line_errors",
     "parse_options",
     "require_utf8",
+    "with_subject",
 ]
 
 T = TypeVar("T")
@@ -74,6 +79,19 @@ class _Help(argparse.HelpFormatter):
 def asks_for_help(arguments: Sequence[str]) -> bool:
     """Returns whether arguments hold `-h`, `--help` or `--help-all`."""
     return not {"-h", "--help", "--help-all"}.isdisjoint(arguments)
+
+
+def with_subject(arguments: Sequence[str], expected: str) -> tuple[str, list[str]]:
+    """Returns what a command is about, such as a run, which stands first, and the other arguments.
+
+    Raises:
+        ValueError: When an option stands first, and no help is asked for.
+    """
+    if asks_for_help(arguments):
+        return "", [argument for argument in arguments if asks_for_help([argument])]
+    if not arguments or not arguments[0] or arguments[0].startswith("-"):
+        raise ValueError(f"Expected {expected}, found {' '.join(arguments) or 'nothing'}")
+    return arguments[0], list(arguments[1:])
 
 
 def parse_options(
@@ -206,9 +224,7 @@ def _refuse(
 
 
 def require_utf8(name: str, arguments: Sequence[str]) -> None:
-    """Ends the program where an argument, such as a file's name, holds bytes that are not UTF-8.
-
-    Neither JSON nor YAML nor tokenizers could take such a path; some would fail after hours.
+    """Ends the program where an argument is not UTF-8: JSON or a tokenizer would fail after hours.
 
     Raises:
         SystemExit: With exit code 2, after one line.
@@ -222,16 +238,14 @@ def require_utf8(name: str, arguments: Sequence[str]) -> None:
 
 def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     """Puts the options of the file that `--config` names before the others."""
-    rest, named = list(arguments), ""
-    for place, argument in enumerate(arguments):
-        if argument == "--config" or argument.startswith("--config="):
-            named = argument.partition("=")[2] or " ".join(arguments[place + 1 : place + 2])
-            del rest[place : place + (1 if "=" in argument else 2)]
-            break
-    else:
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--config", action="append", nargs="?", const="", default=[])
+    given, rest = finder.parse_known_args(arguments)
+    if not given.config:
         return rest
-    if any(argument.partition("=")[0] == "--config" for argument in rest):
+    if len(given.config) > 1:
         raise DataError("Expected one --config, found more")
+    (named,) = given.config
     try:
         content = yaml_or_json(Path(named).read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -260,10 +274,8 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
 def one_line_errors(name: str) -> Iterator[None]:
     """Ends the program where the block raises what a user can cause: one line, exit code 2.
 
-    Also for the function of a command, as its decorator. Of several processes the first one prints.
-    A warning of the block is one line too. A signal that ends the program (see
-    `bydore_pyro.utils.terminal`) is one line and the exit code that a shell expects.
-    What would steer the terminal is shown as an escape.
+    Also as the decorator of a command. Of several processes the first one prints. Warnings and
+    signals (`bydore_pyro.utils.terminal`) are one line each.
 
     Raises:
         SystemExit: With exit code 2, that of the signal, or 141 when nobody reads the output.

@@ -36,15 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """What an option, or each entry of a list, may be.
-
-    Args:
-        least: Smallest number.
-        most: Largest number.
-        above: All numbers are larger than this.
-        below: All numbers are smaller than this.
-        choices: The only values.
-    """
+    """What an option, or each entry of a list, may be: in [least, most] or (above, below)."""
 
     least: float = -math.inf
     most: float = math.inf

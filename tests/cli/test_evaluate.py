@@ -14,7 +14,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from bydore_pyro.cli.evaluate import ScoresConfig, evaluate_command
 from bydore_pyro.evaluation import evaluate
-from bydore_pyro.evaluation.evaluate import EvaluationConfig, evaluate_model, load_model
 from bydore_pyro.utils.errors import DataError
 
 SOUNDS = {
@@ -107,33 +106,8 @@ def test_a_trained_model_beats_chance(
     assert told in captured.out.splitlines()
     assert f"In {out}." in captured.out
     assert "Traceback" not in captured.err
-    assert scores["model"] == str(model)
-    assert scores["versions"]["lm-eval"].startswith("0.")
-    assert {"python", "torch", "transformers", "accelerate"} <= {*scores["versions"]}
-    assert scores["seconds"] > 0
-    assert "commit" in scores
+    assert {"python", "torch", "lm-eval", "accelerate"} <= {*scores["versions"]}
     assert list(out.parent.iterdir()) == [out]
-    # Its knowledge was learned: the same model before training has none.
-    fresh = LlamaForCausalLM(load_model(model)[0].config)
-    config = EvaluationConfig(tasks=["arc_easy"], data_dir=str(data), num_fewshot=[0])
-    untrained = evaluate_model(fresh, load_model(model)[1], config)
-    assert untrained["ARC-Easy"]["score"] < scores["tasks"]["ARC-Easy"]["score"]
-
-
-def test_scores_lie_beside_the_model_and_are_not_overwritten(
-    trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, data = trained
-    given = [str(model), "--tasks", "sciq", "--data_dir", str(data), "--num_fewshot", "0"]
-    evaluate_command([*given, "--limit", "3"])
-    written = (model / "scores.json").read_text()
-    assert json.loads(written)["config"]["limit"] == 3
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as exit_:
-        evaluate_command(given)
-    assert exit_.value.code == 2
-    assert "Expected a new file, found" in capsys.readouterr().err
-    assert (model / "scores.json").read_text() == written
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import warnings
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from tiny import write_byte_tokenizer
 
 from bydore_pyro.cli.export import ExportOptions, FileConfig, export_command
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.export.shares import document_shares, tokens_per_document
 from bydore_pyro.mixture.mixture import Mixture
@@ -121,23 +119,6 @@ def test_documents_are_counted_by_the_run_or_the_store(
     assert "warning: data has no effect: doremi takes shares of tokens as they are" in said
 
 
-def test_text_of_others_is_not_counted(
-    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    other = tmp_path / "other.json"
-    other.write_text('{"birds": 0.5, "books": 0.5}')
-    error = refused(capsys, other, "--to", "datasets", "--data", corpus.folder)
-    assert error.startswith("Expected domains of the data (birds, digits, greek, upper), found 'bo")
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["domains"]["greek"]["train"]["documents"] = 0
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    error = refused(capsys, run, "--to", "datasets")
-    assert error == "Expected training documents of 'greek', which has weight, found 0"
-    for broken in ("[]", "{", "{}"):
-        (run / "manifest.json").write_text(broken)
-        assert "Expected a run's manifest, found" in refused(capsys, run, "--to", "datasets")
-
-
 @pytest.mark.filterwarnings("always")
 def test_another_tokenizer(
     run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -177,28 +158,6 @@ def test_another_tokenizer(
     assert refused(capsys, *to, *convert).startswith("Expected a store of the mixture's tokenizer")
 
 
-@pytest.mark.filterwarnings("always")
-def test_documents_hold_for_any_tokenizer(
-    run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Converted weights over converted lengths are the same shares of documents."""
-    folder = write_byte_tokenizer(tmp_path / "bytes")
-    options = ("--tokenizer", folder, "--convert_tokens", "--data", corpus.folder)
-    text, said = exported(capsys, run, "--to", "datasets", *options)
-    assert text == exported(capsys, run, "--to", "datasets")[0]
-    assert "tokenizer has no effect where documents are drawn" in said
-    converted, _ = exported(capsys, run, "--to", "levanter", *options)
-    weights = yaml.safe_load(converted)["train_weights"]
-    counts = {name: corpus.index["domains"][name]["train"] for name in WEIGHTS}
-    lengths = {n: (c["bytes"] + c["documents"]) / c["documents"] for n, c in counts.items()}
-    shares = document_shares(weights, lengths)
-    given = json.loads(text)
-    assert given["interleave_datasets"]["probabilities"] == pytest.approx(
-        [shares[name] for name in given["names"]], abs=1e-5
-    )
-    assert tokenizer_sha256(folder) != corpus.tokenizer_sha256
-
-
 def test_mistakes_are_one_line(
     run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -224,13 +183,6 @@ def test_mistakes_are_one_line(
     assert str(run / "mixture.json") in blocked
 
 
-def test_published_mixtures(capsys: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        text, _ = exported(capsys, "published:regmix", "--to", "doremi")
-    assert sum(json.loads(text)["train_domain_weights"].values()) == pytest.approx(1, abs=1e-14)
-
-
 def test_nothing_is_overwritten(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,9 +205,3 @@ def test_a_mixture_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["train_domain_weights"]["birds"] == 0.5
     assert "Expected a new file, found" in refused(capsys, file, "--to", "doremi", "--out", pipe)
     assert pipe.is_fifo()
-
-
-def test_names_that_no_file_can_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mixture.json").write_text('{"a\\ud800": 1.0}')
-    told = refused(capsys, tmp_path / "mixture.json", "--to", "doremi")
-    assert r"Expected names in UTF-8, actual 'a\ud800'" in told

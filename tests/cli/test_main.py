@@ -12,17 +12,6 @@ import pytest
 from bydore_pyro.cli.main import COMMANDS, command, main
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    main([])
-    assert "prepare" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as exit_:
-        main(["prepare", "--help"])
-    assert exit_.value.code == 0
-    shown = capsys.readouterr().out
-    for option in ("--data", "--out", "--tokenizer", "--text_column", "--on_error", "--processes"):
-        assert option in shown
-
-
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "report"])
 def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` lists ten options at most, `--help-all` after them all others, each once."""

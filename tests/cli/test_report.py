@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_runs import write_fit, write_search, write_seeds
+from report_runs import write_search, write_seeds
 
 from bydore_pyro.cli.report import report_command
 
@@ -71,10 +71,3 @@ def test_without_plotly_the_text_is_printed_and_the_way_told(
     assert printed.err.count("\n") == 1
     assert "pip install 'bydore-pyro[report]'" in printed.err
     assert not (folder / "report.html").exists()
-
-
-def test_a_fit_has_a_page_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_fit(tmp_path / "fit")
-    report_command([str(folder)])
-    assert "Found by regmix: " in capsys.readouterr().out
-    assert (folder / "report.html").is_file()

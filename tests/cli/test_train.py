@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from bydore_pyro.cli.train import TrainConfig, TrainOptions, train_command
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.training.config import TargetConfig
-from bydore_pyro.training.training_plan import TrainingPlan
 
 
 @pytest.fixture
@@ -97,15 +95,6 @@ def test_mistakes_end_as_one_line(
     assert printed.count("\n") == 1
 
 
-def test_nothing_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for content in (None, "{}", '{"name": "search"}', '{"name": "train", "train": {"speed": 3}}'):
-        if content is not None:
-            (tmp_path / "config.json").write_text(content)
-        with pytest.raises(SystemExit):
-            train_command(["--resume", str(tmp_path)])
-        assert "Expected a run of train in" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
     """SIGKILL, which leaves nobody time for anything."""
@@ -130,20 +119,3 @@ def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) 
     train_command([*options, "--out", str(tmp_path / "whole")])
     killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
     assert same_bits(killed, whole)
-
-
-def test_the_length_that_would_fit_fits(
-    given: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit):
-        train_command([*given, "--tokens", "1B"])
-    fits = re.search(r"; --tokens (\S+) would fit", capsys.readouterr().err)
-    assert fits is not None
-
-    def planned(plan: TrainingPlan, *_: object) -> None:
-        raise ValueError(f"planned {plan.config.tokens}")
-
-    monkeypatch.setattr("bydore_pyro.training.trainer.build_trainer", planned)
-    with pytest.raises(SystemExit):
-        train_command([*given, "--tokens", fits[1]])
-    assert f"planned {fits[1]}" in capsys.readouterr().err

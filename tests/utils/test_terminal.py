@@ -20,9 +20,6 @@ from tiny import row, write_lines
 from tqdm import tqdm
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.tables import weights_table
 from bydore_pyro.utils.command_line import one_line_errors
 from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.terminal import (
@@ -40,6 +37,7 @@ from bydore_pyro.utils.terminal import (
 
 EVIL = "a\x1b]0;title\x07\x1b[2J\r\nbydore: done\u202e\x9b"
 SHOWN = r"a\x1b]0;title\x07\x1b[2J\r\nbydore: done\u202e\x9b"
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 class Terminal(io.StringIO):
@@ -100,14 +98,6 @@ def test_output_is_shown_on_a_terminal_and_kept_in_a_file(monkeypatch: pytest.Mo
         assert sys.stdout is stream
 
 
-def test_tables_keep_their_rows() -> None:
-    mixture = Mixture(names=(EVIL, "b"), weights=(0.75, 0.25))
-    table = weights_table(RunRecord(path=Path("run"), label="run", mixture=mixture)).as_text()
-    assert is_harmless(table)
-    (line,) = (line for line in table.splitlines() if SHOWN in line)
-    assert line.startswith(f"{SHOWN}  ")
-
-
 def test_a_store_of_such_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ("evil\x1b[2J\nb", "b")
     rows = [{**row("word", i), "kind": names[i % 2]} for i in range(80)]
@@ -122,35 +112,20 @@ def test_a_store_of_such_domains(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(json.loads((out / "index.json").read_text())["domains"]) == set(names)
 
 
-@pytest.mark.parametrize(("rank", "heard"), [(None, True), ("0", True), ("1", False)])
+@pytest.mark.parametrize(("rank", "heard"), [("0", True), ("1", False)])
 def test_one_of_several_processes_prints(
-    rank: str | None, heard: bool, monkeypatch: pytest.MonkeyPatch
+    rank: str, heard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, io.StringIO())
-    if rank is not None:
-        monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("RANK", rank)
     quiet_unless_main()
     assert isinstance(sys.stdout, io.StringIO) == isinstance(sys.stderr, io.StringIO) == heard
     sys.stdout.close()
 
 
-def test_the_bar_is_quiet_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar() as show:
-        show(5, 10, "5 MB")
-    assert capsys.readouterr().err == ""
-
-
-def test_lines_of_progress_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("a line")
-    assert capsys.readouterr() == ("", "a line\n")
-
-
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-
-
-@pytest.fixture(autouse=True)
-def _heard() -> Iterator[None]:
+@pytest.fixture
+def heard() -> Iterator[None]:
     """A test run in the background may have been started with the signals ignored."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in CODES}
     yield
@@ -164,22 +139,19 @@ def arrive(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", CODES)
 def test_a_signal_ends_the_program_with_its_code(
     number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    closed = []
     with pytest.raises(SystemExit) as exit_, one_line_errors("test"):
-        try:
-            arrive(number)
-        finally:
-            closed.append(True)
+        arrive(number)
     assert exit_.value.code == CODES[number]
-    assert closed
     by = "" if number == signal.SIGINT else f" by {number.name}"
     assert capsys.readouterr().err == f"test: error: interrupted{by}\n"
 
 
+@pytest.mark.usefixtures("heard")
 def test_while_it_ends_a_second_one_changes_nothing() -> None:
     with pytest.raises(Interrupted), ending_on_signals() as deaf:
         try:
@@ -190,6 +162,7 @@ def test_while_it_ends_a_second_one_changes_nothing() -> None:
             raise
 
 
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", CODES)
 def test_deferred_it_waits_for_the_end_of_a_step(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
@@ -206,39 +179,31 @@ def test_deferred_it_waits_for_the_end_of_a_step(
     assert done == [0, 1, 2]
     assert found.value.exit_code == CODES[number], "the first one counts"
     assert found.value.asked_by_hand == (number == signal.SIGINT)
-    assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n", (
-        "told once, at once"
-    )
+    assert capfd.readouterr().err == f"\n{number.name}: saving after this step\n"
 
 
-def test_one_that_nobody_asked_for_is_raised_at_the_end() -> None:
-    with pytest.raises(Interrupted, match="interrupted by SIGTERM"), deferred():
-        arrive(signal.SIGTERM)
-    with pytest.raises(ZeroDivisionError), deferred():
-        arrive(signal.SIGTERM)
-        _ = 1 / 0
-
-
-def test_blocks_within_each_other_share_the_signal() -> None:
+@pytest.mark.usefixtures("heard")
+def test_deferred_blocks_share_a_signal_and_raise_it_at_their_end() -> None:
     inner = []
-    with pytest.raises(Interrupted), deferred() as asked:
+    with pytest.raises(Interrupted, match="interrupted by SIGHUP"), deferred() as asked:
         with deferred() as within:
             arrive(signal.SIGHUP)
             inner.append(within())
         inner.append(asked())
     assert inner == [signal.SIGHUP, signal.SIGHUP]
+    with pytest.raises(ZeroDivisionError), deferred():
+        arrive(signal.SIGTERM)
+        _ = 1 / 0
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+@pytest.mark.usefixtures("heard")
+def test_what_is_ignored_stays_ignored_and_other_threads_get_no_signals() -> None:
     """`nohup`, and a program that a script starts in the background."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with one_line_errors("test"), deferred() as asked:
         arrive(signal.SIGHUP)
         assert not asked()
     signal.signal(signal.SIGHUP, signal.default_int_handler)
-
-
-def test_other_threads_get_no_signals() -> None:
     found = []
 
     def work() -> None:
@@ -268,35 +233,18 @@ with deferred() as asked:
 
 def test_a_forked_worker_ends_as_ever() -> None:
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True)
-    assert done.stdout == f"{-signal.SIGTERM} 0\n", done.stderr
-    assert not done.stderr
+    assert (done.stdout, done.stderr) == (f"{-signal.SIGTERM} 0\n", "")
 
 
-def test_devices_that_are_there() -> None:
+def test_devices_by_name() -> None:
     assert device_named("cpu") == torch.device("cpu")
-    found = "cuda" if torch.cuda.is_available() else "cpu"
-    assert device_named("auto").type == found
+    assert device_named("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    for name in ("meta", "tpu", "", "cuda:99", "cpu:x"):
+        with pytest.raises(ValueError, match=f"a device of this machine, found '{name}'.*$"):
+            device_named(name)
 
 
-@pytest.mark.parametrize("name", ["meta", "tpu", "", "cuda:99", "cpu:x"])
-def test_devices_that_are_not(name: str) -> None:
-    with pytest.raises(ValueError, match=f"a device of this machine, found '{name}'") as error:
-        device_named(name)
-    assert "\n" not in str(error.value)
-
-
-def test_the_c_library_is_asked_and_another_one_does_no_harm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked = []
-
-    class Library:
-        def malloc_trim(self, pad: int) -> int:
-            asked.append(pad)
-            return 1
-
+def test_another_c_library_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     return_freed_memory()
-    for library in (Library(), object()):
-        monkeypatch.setattr(ctypes, "CDLL", lambda name, library=library: library)
-        return_freed_memory()
-    assert asked == [0]
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    return_freed_memory()
