@@ -57,13 +57,13 @@ def export_command(arguments: Sequence[str]) -> None:
     config, out = options.export, options.file.out
     if out is not None:
         require_new_file(Path(out))
-    given = read_inputs(run, config, options.inputs)
-    found = export(given.mixture, config, given.lengths)
+    inputs = read_inputs(run, config, options.inputs)
+    found = export(inputs.mixture, config, inputs.lengths)
     if out is None:
         sys.stdout.write(found.text)
     else:
         with appearing_file(Path(out)) as aside:
             aside.write_text(found.text, encoding="utf-8")
-    for note in (*given.notes, *found.notes):
+    for note in (*inputs.notes, *found.notes):
         tell(note)
     tell(f"Next: {FORMATS[config.to].use.replace('{file}', out or 'FILE')}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -23,55 +25,34 @@ from bydore_pyro.utils.files import (
 )
 
 
-def test_a_file_appears_at_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("appearing", [appearing_file, appearing_folder])
+def test_it_appears_at_the_end_or_not_at_all(
+    tmp_path: Path, appearing: Callable[[Path], AbstractContextManager[Path]]
+) -> None:
     path = tmp_path / "new" / "a.json"
-    with appearing_file(path) as aside:
-        aside.write_text("whole")
+    with pytest.raises(RuntimeError), appearing(path):
+        raise RuntimeError
+    assert list(path.parent.iterdir()) == []
+    with appearing(path) as aside:
         assert not path.exists()
         assert aside.suffix == ".json"
-    assert path.read_text() == "whole"
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-    with pytest.raises(RuntimeError), appearing_file(path) as aside:
-        aside.write_text("half")
-        raise RuntimeError
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_appears_at_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    with appearing_folder(path) as aside:
-        (aside / "a").write_text("x")
-        assert not path.exists()
-    assert (path / "a").read_text() == "x"
-    with pytest.raises(RuntimeError), appearing_folder(tmp_path / "other") as aside:
-        (aside / "a").write_text("x")
-        raise RuntimeError
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_the_faster_process_wins(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    with appearing_folder(path, first_wins=True) as aside:
-        (aside / "a").write_text("slow")
-        path.mkdir()
-        (path / "a").write_text("fast")
-    assert (path / "a").read_text() == "fast"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_is_there_is_not_taken_for_ones_own(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    path.mkdir()
-    (path / "notes").write_text("of the user")
-    with pytest.raises(OSError, match="not empty"), appearing_folder(path) as aside:
-        (aside / "a").write_text("new")
-    assert [p.name for p in tmp_path.rglob("*")] == ["folder", "notes"]
+def test_an_old_file_is_replaced_and_an_old_folder_is_not(tmp_path: Path) -> None:
+    file, folder = tmp_path / "a.txt", tmp_path / "folder"
+    for text in ("old", "new"):
+        with appearing_file(file) as aside:
+            aside.write_text(text)
+    assert file.read_text() == "new"
+    folder.mkdir()
+    (folder / "notes").write_text("of the user")
+    with pytest.raises(OSError, match="not empty"), appearing_folder(folder):
+        pass
+    with appearing_folder(folder, first_wins=True) as aside:
+        (aside / "notes").write_text("of a slower process")
+    assert (folder / "notes").read_text() == "of the user"
+    assert {*tmp_path.iterdir()} == {file, folder}
 
 
 def test_new_files_are_new(tmp_path: Path) -> None:

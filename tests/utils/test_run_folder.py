@@ -10,44 +10,31 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import read_hashed, with_hash
-from bydore_pyro.utils.folder_lock import lock_if_free, unlock
+from bydore_pyro.utils.folder_lock import lock_if_free
 from bydore_pyro.utils.run_folder import RunFolder, check_belongs, provenance, versions
 
 
-def test_a_folder_that_is_a_run_is_refused(tmp_path: Path) -> None:
+def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "deep" / "run")
     del folder
     assert not (tmp_path / "deep").exists(), "nothing was written to it"
-    folder = RunFolder(tmp_path / "run")
-    folder.write_json("config.json", {})
+    (tmp_path / "file").write_text("")
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(RunFolderError, match="folder to write to"):
+            RunFolder(wrong)
+    with RunFolder(tmp_path / "run") as folder:
+        with pytest.raises(ValueError, match="Out of range float"):
+            folder.write_json("config.json", {"x": float("nan")})
+        folder.write_config("case1", {"run": {"seed": 0}}, lambda line: None)
+        with RunFolder(tmp_path / "run", resume=True) as again:  # of the same process
+            again.write_text("a.txt", "x")
+        assert lock_if_free(tmp_path / "run") is None
     with pytest.raises(RunFolderError, match=r"found a run in .*run"):
         RunFolder(tmp_path / "run")
-
-
-def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match="folder to write to"):
-        RunFolder(tmp_path / "file")
-    with pytest.raises(RunFolderError, match="folder to write to"):
-        RunFolder(tmp_path / "file" / "below")
-
-
-def test_json_refuses_what_is_not_json(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.write_json("a.json", {"x": 1})
-    with pytest.raises(ValueError, match="Out of range float"):
-        folder.write_json("a.json", {"x": float("nan")})
-    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
-
-
-def test_provenance_states_what_is_installed() -> None:
-    stated = provenance()
-    assert stated["versions"]["torch"] == importlib.metadata.version("torch")
-    assert stated["commit"] is None or len(stated["commit"].rstrip("+")) == 40
+    assert provenance()["versions"]["torch"] == importlib.metadata.version("torch")
 
 
 ANOTHER = """
@@ -91,17 +78,6 @@ def test_a_run_has_one_writer(tmp_path: Path, resume: tuple[str, ...]) -> None:
         second = another(path, *resume)
         assert second.communicate("\n", timeout=60) == ("begun\n", "")
     assert list(tmp_path.rglob("*")) == [path, *before[1:]], "a lock is no file"
-
-
-def test_one_process_may_look_at_its_own_run_again(tmp_path: Path) -> None:
-    with RunFolder(tmp_path / "run") as folder:
-        folder.write_json("config.json", {})
-        with RunFolder(tmp_path / "run", resume=True) as again:
-            again.write_text("a.txt", "x")
-        assert lock_if_free(tmp_path / "run") is None
-    handle = lock_if_free(tmp_path / "run")
-    assert handle is not None
-    unlock(handle)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -149,13 +125,6 @@ def test_what_is_computed_once_is_kept_and_computed_again_where_it_was_changed(
 SAVED = {"data": "abc", "run": {"seed": 0, "domains": ["a", "b"]}, "versions": {"torch": "2.0"}}
 
 
-def test_the_same_run_goes_on_in_silence() -> None:
-    told: list[str] = []
-    own = {**SAVED, "run": {"seed": 0, "domains": ("a", "b")}}  # JSON knows no tuples
-    check_belongs(Path("step"), SAVED, own, told.append)
-    assert not told
-
-
 @pytest.mark.parametrize(
     ("own", "message"),
     [
@@ -173,13 +142,12 @@ def test_another_run_is_refused_by_the_field(own: dict, message: str) -> None:
         check_belongs(Path("step"), SAVED, own, print)
 
 
-def test_other_versions_are_told() -> None:
+def test_the_same_run_goes_on_and_other_versions_are_told() -> None:
     told: list[str] = []
+    own = {**SAVED, "run": {"seed": 0, "domains": ("a", "b")}}  # JSON knows no tuples
+    check_belongs(Path("step"), SAVED, own, told.append)
+    assert not told
     check_belongs(Path("step"), SAVED, {**SAVED, "versions": {"torch": "2.1"}}, told.append)
-    assert told == [
-        "warning: step was saved with torch 2.0, this is 2.1: the result may differ in its last "
-        "bits"
-    ]
-    found = versions()
-    assert set(found) == {"torch", "pyro-ppl", "bydore-pyro"}
-    assert found["torch"] == torch.__version__
+    assert len(told) == 1
+    assert "step was saved with torch 2.0, this is 2.1" in told[0]
+    assert set(versions()) == {"torch", "pyro-ppl", "bydore-pyro"}
