@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +11,12 @@ import numpy as np
 from bydore_pyro.analysis import domain_colours
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import average_start
-from bydore_pyro.report.words import clean, number
+from bydore_pyro.report.words import clean
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = [
-    "losses_figure",
     "rounds_figure",
     "trajectory_figure",
     "weights_figure",
@@ -25,10 +24,8 @@ __all__ = [
 
 MOST_DRAWN = 40  # domains in a figure; the tables hold all
 MOST_POINTS = 500  # of a line
-SMOOTHED = 10  # steps of the losses' running mean
 ROW = 26  # pixels
 SHORT = 40  # characters of a name
-DASHES = ("solid", "dash", "dot", "dashdot")  # another one for every ten domains
 INK, FAINT, GRID = "#1f2328", "#6b7280", "#e6e8eb"
 AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": FAINT, "automargin": True}
 LAYOUT = {
@@ -41,7 +38,7 @@ WEIGHTS = {"title": {"text": "weight"}, "rangemode": "tozero"}
 
 
 def weights_figure(record: RunRecord) -> Figure | None:
-    """Draws every weight with its interval and quartiles, largest on top; None without weights."""
+    """Draws every weight with its interval, largest on top; None without weights."""
     mixture = record.mixture
     if mixture is None:
         return None
@@ -52,19 +49,10 @@ def weights_figure(record: RunRecord) -> Figure | None:
     order = sorted(mixture.names, key=lambda name: -weights[name])[:MOST_DRAWN]
     traces = []
     for row, name in enumerate(order):
-        bars, quartiles = [], record.draws.get(name)
-        told = [f"{_label(name)}: {number(weights[name], 4)}"]
+        look = {"name": _label(name), "showlegend": False}
         if name in hdi:
-            bars.append((2, *hdi[name]))
-            ends = " to ".join(map(number, hdi[name]))
-            told.append(f"{mixture.hdi_probability:.0%} interval {ends}")
-        if quartiles is not None:
-            bars.append((7, quartiles.lower, quartiles.upper))
-        hover = f"{'<br>'.join(told)}<extra></extra>"
-        look = {"hovertemplate": hover, "showlegend": False}
-        for width, low, high in bars:
-            line = {"color": colours[name], "width": width}
-            traces.append(_trace([low, high], [row, row], mode="lines", line=line, **look))
+            line = {"color": colours[name], "width": 2}
+            traces.append(_trace(hdi[name], [row, row], mode="lines", line=line, **look))
         points = {"diamond": weights[name], "diamond-open": free.get(name)}
         for symbol, x in points.items():
             if x is not None:
@@ -118,59 +106,22 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     return _figure([*lines, *dots], 360, xaxis, WEIGHTS)
 
 
-def losses_figure(record: RunRecord) -> Figure | None:
-    """Draws the losses over the steps, running means; None where none were noted.
-
-    A search by matching measures losses in its rounds alone: points on thin lines.
-    """
-    import pandas
-
-    data = record.trajectory
-    if data is None:
-        return None
-    losses = {}
-    for key, label in (("validation_loss", "validation"), ("train_loss", "training batch")):
-        if key in data:
-            losses[label] = data[key].values
-    colours = {"validation": INK, "training batch": FAINT}
-    if "losses" in data:
-        names = [str(name) for name in data["domain"].values]
-        losses |= dict(zip(names, data["losses"].values.T, strict=True))
-    traces = []
-    for one in _lines(data["step"].values, losses, losses, colours):
-        seen = np.isfinite(np.array(one["y"], dtype=float))
-        if not record.by_matching or one["name"] == "training batch":
-            smooth = pandas.Series(one["y"]).rolling(SMOOTHED, min_periods=1)
-            traces.append({**one, "y": smooth.mean().tolist()})
-        elif seen.any():
-            x, y = np.array(one["x"])[seen].tolist(), np.array(one["y"])[seen].tolist()
-            traces.append({**one, "x": x, "y": y, "mode": "lines+markers"})
-    title = {"title": {"text": "nats per token"}}
-    return _figure(traces, 420, {"title": {"text": "step"}}, title) if traces else None
-
-
 def _lines(
-    x: Sequence[float] | np.ndarray,
-    y: Mapping[str, Any],
-    order: Iterable[str],
-    colours: Mapping[str, str] | None = None,
+    x: Sequence[float] | np.ndarray, y: Mapping[str, Any], order: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Returns a line a name, at most `MOST_POINTS` points of each."""
-    every = max(1, -(-len(x) // MOST_POINTS))
-    kept = np.arange(len(x) - 1, -1, -every)[::-1]
-    names = sorted(y)
-    own = {**domain_colours(names), **(colours or {})}
-    dashes = {name: DASHES[place // 10 % len(DASHES)] for place, name in enumerate(names)}
+    kept = np.arange(len(x) - 1, -1, -max(1, -(-len(x) // MOST_POINTS)))[::-1]
+    colours = domain_colours(list(y))
     return [
         _trace(
             np.array(x)[kept],
             np.array(y[name], dtype=float)[kept],
             mode="lines",
             name=_label(name),
-            line={"color": own[name], "width": 1.8, "dash": dashes[name]},
-            marker={"color": own[name], "size": 7},
+            line={"color": colours[name], "width": 1.8},
+            marker={"color": colours[name], "size": 7},
         )
-        for name in list(order)[:MOST_DRAWN]
+        for name in order[:MOST_DRAWN]
     ]
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs import LengthRecord, Metrics, as_number, read_as
 from bydore_pyro.utils import DataError, RunFolderError
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     import xarray
 
 __all__ = [
-    "Draws",
     "RunRecord",
     "SeedsAgreement",
     "read_run",
@@ -29,16 +26,6 @@ __all__ = [
 T = TypeVar("T")
 
 NOTHING = 0.01  # a weight below it counts as next to nothing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draws:
-    """What draws say of one weight: its quartiles, and the share of the draws below 0.01, where a
-    domain has next to nothing."""
-
-    lower: float
-    upper: float
-    next_to_nothing: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +51,7 @@ class RunRecord:
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        draws: Of the weights, by domain.
+        next_to_nothing: The share of the draws below 0.01, by domain.
         agreement: Of several seeds, by domain.
         seeds: The runs of several seeds.
         damaged: Files that are there and could not be read, with the reason.
@@ -76,7 +63,7 @@ class RunRecord:
     metrics: Metrics = field(default_factory=Metrics)
     mixture: Mixture | None = None
     trajectory: xarray.Dataset | None = None
-    draws: Mapping[str, Draws] = field(default_factory=dict)
+    next_to_nothing: Mapping[str, float] = field(default_factory=dict)
     agreement: Mapping[str, SeedsAgreement] = field(default_factory=dict)
     seeds: tuple[RunRecord, ...] = ()
     damaged: tuple[str, ...] = ()
@@ -171,7 +158,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         metrics=metrics,
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),
-        draws=attempt("posterior.nc", _read_draws) or {},
+        next_to_nothing=attempt("posterior.nc", _read_draws) or {},
         agreement=agreement,
         seeds=seeds,
     )
@@ -216,16 +203,9 @@ def _read_trajectory(path: Path) -> xarray.Dataset:
     return data
 
 
-def _read_draws(path: Path) -> dict[str, Draws]:
+def _read_draws(path: Path) -> dict[str, float]:
     import xarray
 
-    posterior = xarray.load_dataset(path, engine="h5netcdf", group="posterior")
-    w = posterior["w"].stack(sample=("chain", "draw")).transpose("domain", "sample").values
-    columns = {
-        **dict(zip(("lower", "upper"), np.quantile(w, [0.25, 0.75], axis=1), strict=True)),
-        "next_to_nothing": (w < NOTHING).mean(1),
-    }
-    return {
-        str(name): Draws(**{column: float(values[k]) for column, values in columns.items()})
-        for k, name in enumerate(posterior["domain"].values)
-    }
+    w = xarray.load_dataset(path, engine="h5netcdf", group="posterior")["w"]
+    shares = (w < NOTHING).mean(("chain", "draw"))
+    return dict(zip(map(str, w["domain"].values), shares.values.tolist(), strict=True))

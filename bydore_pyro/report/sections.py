@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bydore_pyro.report.figures import (
-    losses_figure,
     rounds_figure,
     trajectory_figure,
     weights_figure,
 )
-from bydore_pyro.report.regression import regression_tables
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.tables import (
     agreement_table,
@@ -23,6 +21,7 @@ from bydore_pyro.report.tables import (
     cost_told,
     length_table,
     loss_table,
+    regression_tables,
     round_table,
     weights_table,
 )
@@ -37,14 +36,13 @@ __all__ = ["Command", "Section", "comparison_sections", "run_sections"]
 
 WEIGHTS = (
     "Diamonds: weights, as shares of the training tokens; hollow: free of the cap. Thin lines: "
-    "intervals; thick: the middle half of the draws. Below 0.01: the probability of next to "
+    "intervals. Below 0.01: the probability of next to "
     "nothing. Epochs: how often the run reads the domain's text."
 )
 ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
     "are far apart, the proxy asks for other text as it learns."
 )
-LOSSES = "The proxy's loss on the validation set, its training batches, and every domain."
 FRESH = (
     "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
     "search. How far another start would move these losses was not measured."
@@ -110,8 +108,6 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
                 *figures(rounds_figure, trajectory_figure),
                 ROUNDS if metrics.matching.rounds else None,
                 round_table(record),
-                *figures(losses_figure),
-                LOSSES if record.trajectory is not None else None,
             ],
             expert=True,
         ),

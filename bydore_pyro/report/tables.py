@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bydore_pyro.mixture import Mixture, exactly, total_variation
-from bydore_pyro.report.regression import compared_with
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.report.verdicts import compared_with, verdicts_of
 from bydore_pyro.report.words import (
     ABSENT,
     Table,
@@ -21,7 +20,7 @@ from bydore_pyro.report.words import (
     number,
     percent,
 )
-from bydore_pyro.runs import Spent
+from bydore_pyro.runs import Regressed, Spent
 from bydore_pyro.utils import in_tokens
 
 __all__ = [
@@ -33,28 +32,13 @@ __all__ = [
     "cost_told",
     "length_table",
     "loss_table",
+    "regression_tables",
     "round_table",
     "weights_table",
 ]
 
-PARTS = {
-    "train": "training the proxy",
-    "signals": "the domains' losses",
-    "validation": "gradient of the validation loss",
-    "hypergradient": "g: how much each domain helps",
-    "gradients": "gradients of domains and validation set",
-    "matching": "adding up the evidence",
-    "guide": "updating the posterior",
-    "check": "the check on fresh text",
-    "evaluate": "judging finished proxies",
-    "reference": "the reference model's losses",
-    "trial_train": "training trial proxies",
-    "trial_evaluate": "judging trial proxies",
-    "verify_train": "training fresh models",
-    "verify_evaluate": "judging fresh models",
-}
 MOST_ROWS = 8  # domains in the table of lengths
-ASIDE = {("run", "out"), ("run", "seed"), ("fit", "method")}  # options that other rows tell
+MOST_GIVEN = 20  # given mixtures in a table; the file holds all
 
 
 def weights_table(record: RunRecord) -> Table:
@@ -71,9 +55,8 @@ def weights_table(record: RunRecord) -> Table:
         columns[interval] = [f"{number(low)} to {number(high)}" for low, high in mixture.hdi]
     if mixture.standard_deviation is not None:
         columns["sd"] = [number(sd) for sd in mixture.standard_deviation]
-    if draws := record.draws:
-        none = [draws[name].next_to_nothing if name in draws else None for name in names]
-        columns["below 0.01"] = [percent(share) for share in none]
+    if record.next_to_nothing:
+        columns["below 0.01"] = [percent(record.next_to_nothing.get(name)) for name in names]
     if epochs:
         columns["epochs"] = [number(epochs.get(name), 2) for name in names]
     if decided:
@@ -184,7 +167,7 @@ def cost_table(cost: Spent, caption: str) -> Table:
     parts = sorted(cost.parts.items(), key=lambda part: -(part[1].flops or 0.0))
     rows = [
         (
-            PARTS.get(name, name),
+            name,
             count(one.tokens),
             flops_of(one.flops),
             percent((one.flops or 0.0) / cost.flops if cost.flops else None),
@@ -263,7 +246,7 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
     """Returns a column a run: what it is and cost, its fresh models' losses, how far its weights
-    are from the first run's, its weights with intervals, its verdicts, the options that differ."""
+    are from the first run's, its weights with intervals, and its verdicts."""
     metrics = [record.metrics for record in records]
     rows: dict[str, list[str]] = {
         "method": [record.method for record in records],
@@ -292,7 +275,6 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     found = [{v.question: f"{v.level}: {v.answer}" for v in verdicts_of(r)} for r in records]
     for question in dict.fromkeys(question for verdicts in found for question in verdicts):
         rows[question] = [verdicts.get(question, ABSENT) for verdicts in found]
-    rows |= _options(records)
     return Table(
         header=("", *(record.label for record in records)),
         rows=[(label, *cells) for label, cells in rows.items()],
@@ -309,24 +291,67 @@ def _weight(mixture: Mixture | None, name: str) -> str:
     return f"{number(mixture.weights[place])}{interval}"
 
 
-def _options(records: Iterable[RunRecord]) -> dict[str, list[str]]:
-    """Returns the options in which runs that have them differ, but for seeds and folders."""
-    known = [
-        {
-            (part, option): "not given" if value is None else str(value)
-            for part, values in record.config.items()
-            if isinstance(values, dict)
-            for option, value in values.items()
-        }
-        for record in records
-    ]
-    told = {
-        place: [options.get(place, ABSENT) for options in known]
-        for place in dict.fromkeys(place for options in known for place in options)
-        if place not in ASIDE
-    }
-    return {
-        f"{part} {option}": cells
-        for (part, option), cells in told.items()
-        if len(set(cells) - {ABSENT}) > 1
-    }
+def regression_tables(record: RunRecord) -> list[Table]:
+    """Returns the tables that a fit on tables of runs left, as far as it did."""
+    details = record.metrics.told
+    left_out = Table(
+        header=("regression", "Spearman x 100", "RMSE", "in 94 % intervals", "seconds a fit"),
+        rows=[
+            (kind, *_left_out(one), number(one.seconds, 1))
+            for kind, one in details.regressions.items()
+        ],
+        caption="Runs that were left out, a fifth at a time",
+    )
+    each = Table(
+        header=("metric", "regression", "Spearman x 100", "RMSE", "in 94 %", "these weights",
+                "prior", "better than prior"),
+        rows=[
+            (name, one.regression, *_left_out(one), number(one.weights, 4), number(one.prior, 4),
+             percent(one.better_than_prior))
+            for name, one in details.each_metric.items()
+        ],
+        caption="Every metric on its own",
+    )  # fmt: skip
+    more = len(details.predictions) - MOST_GIVEN
+    given = Table(
+        header=("mixture", "rank", "predicted", "94 % from", "to", "better than prior",
+                "tokens off the nearest run"),
+        rows=[
+            (one.mixture, number(one.rank, 0),
+             *(number(value, 4) for value in (one.predicted, one.low, one.high)),
+             percent(one.better_than_prior), percent(one.nearest_run))
+            for one in details.predictions[:MOST_GIVEN]
+        ],
+        caption="Given mixtures",
+        note=f"and {more} more in predictions.csv" if more > 0 else "",
+    )  # fmt: skip
+    return [table for table in (left_out, each, _scaled(record), given) if table.rows]
+
+
+def _left_out(one: Regressed) -> tuple[str, str, str]:
+    return number(one.spearman_x100, 1), number(one.rmse, 4), percent(one.coverage)
+
+
+def _scaled(record: RunRecord) -> Table:
+    """Returns what large runs are predicted to reach; no rows where there was no calibration."""
+    found = record.metrics.told.scale_up
+    if found.slope is None:
+        return Table()
+    note = "A large run on these weights is below one on the prior with probability "
+    note += f"{percent(found.probability)}."
+    if found.slope <= 0:
+        note += " The scales do not agree: the proposal is not to be trusted there."
+    return Table(
+        header=("a large run on", "predicted", "94 % from", "to"),
+        rows=[
+            (
+                name,
+                number(one.mean, 4),
+                *(number(end, 4) for end in (*one.interval, None, None)[:2]),
+            )
+            for name, one in (("these weights", found.weights), ("prior", found.prior))
+        ],
+        caption=f"The large scale, by a line fitted to {number(found.runs, 0)} of its runs: "
+        f"rank correlation {number(found.spearman_x100, 1)}, slope {number(found.slope, 3)}",
+        note=note,
+    )

@@ -7,7 +7,6 @@ from typing import Literal
 
 __all__ = [
     "AGREES",
-    "CALM",
     "CHECKED",
     "COVERED",
     "FEWEST_STEPS",
@@ -103,15 +102,6 @@ CHECKED = Limits(  # share of the domains that contradict the mixture on fresh t
     bad=0.25,
     reason="A domain contradicts the mixture when it is more than 3 standard errors away. The "
     "check uses other sequences than the search, and losses instead of gradients.",
-)
-CALM = Limits(  # by linear evidence: mean over the second half of sum_k |w_{t+1,k} - w_{t,k}|
-    question="Does it jitter?",
-    answers=("Hardly", "Somewhat", "Strongly"),
-    good=0.005,
-    bad=0.02,
-    reason="Searches in which one domain was right had a jitter of 0.0004 to 0.002, and searches "
-    "in which several shared the weight 0.005 to 0.012. Searches that lost a domain for a while, "
-    "or fell back to uniform weights, had 0.007 to 0.047. Short runs move more.",
 )
 FITS = Limits(  # PSIS k-hat
     question="Is the posterior's width to be believed?",

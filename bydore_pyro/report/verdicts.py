@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from bydore_pyro.mixture import exactly, total_variation
-from bydore_pyro.report.regression import (
-    compared_with,
-    judge_distance,
-    judge_gain,
-    judge_regression,
-    judge_runs,
-    too_few_runs,
-)
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.thresholds import (
     AGREES,
-    CALM,
     CHECKED,
     COVERED,
     FEWEST_STEPS,
@@ -28,11 +19,14 @@ from bydore_pyro.report.thresholds import (
     MOST_EPOCHS,
     ROUNDS_AGREE,
     SETTLED,
+    Level,
     Verdict,
 )
 from bydore_pyro.report.words import clean, count, number, percent
 
-__all__ = ["average_start", "drift", "read_often", "verdicts_of"]
+__all__ = ["average_start", "compared_with", "verdicts_of"]
+
+RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
 
 
 def average_start(record: RunRecord) -> int:
@@ -46,43 +40,24 @@ def average_start(record: RunRecord) -> int:
     return int(steps * min(max(0.5 if share is None else share, 0.0), 1.0))
 
 
-def drift(record: RunRecord) -> tuple[float, tuple[int, int, int]] | None:
-    """Returns how far the weights moved while they were averaged.
-
-    Returns:
-        The total variation between the averages over the two halves of the averaged steps, in
-        [0, 1], and the places of the first step of each half and of the end; None where there are
-        too few steps.
-    """
-    trajectory = record.trajectory
-    if trajectory is None:
-        return None
-    start, end = average_start(record), trajectory.sizes["step"]
-    middle = (start + end) // 2
-    if end - start < FEWEST_STEPS:
-        return None
-    means = trajectory["mean"].values.astype(float)
-    apart = np.abs(means[start:middle].mean(0) - means[middle:].mean(0))
-    return float(0.5 * apart.sum()), (start, middle, end)
-
-
-def read_often(epochs: Mapping[str, float]) -> dict[str, float]:
-    """Returns the domains that are read more than four times, most often first."""
-    most = sorted(epochs.items(), key=lambda item: -item[1])
-    return {name: times for name, times in most if times > MOST_EPOCHS.good + 0.005}
+def compared_with(record: RunRecord) -> tuple[str, str]:
+    """Returns what intervals are held against, in short and with its size."""
+    if record.mixture is not None and record.mixture.prior is not None:
+        short = "its share of the prior"
+        return short, f"{short} (the mixture that the fit started from)"
+    return "an equal share", f"the uniform share {number(1 / max(1, len(record.domains)))}"
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
     """Returns the verdicts on a run; what its files do not tell is not judged."""
     if record.by_matching:
         judges: tuple[Callable[[RunRecord], Verdict | None], ...] = (
-            *(_finished, _learned, _covered, _rounds, _decided),
-            *(_checked, _corrected, _agrees, _repeats),
+            *(_finished, _learned, _covered, _rounds, _decided, _checked, _fits, _agrees, _repeats),
         )
     else:
         judges = (
-            *(_finished, _learned, _settled, _calm, judge_runs, judge_regression),
-            *(judge_gain, judge_distance, _decided, _fits, _agrees, _repeats),
+            *(_finished, _learned, _settled, _runs, _regression, _gain, _distance, _decided),
+            *(_fits, _agrees, _repeats),
         )
     found = [judge(record) for judge in judges]
     return [verdict for verdict in found if verdict is not None]
@@ -105,30 +80,22 @@ def _learned(record: RunRecord) -> Verdict | None:
 
 
 def _settled(record: RunRecord) -> Verdict | None:
+    """Judges how far the weights moved between the halves of the steps that the result averages."""
     if record.trajectory is None:
         return None
-    found = drift(record)
-    if found is None:
+    means = record.trajectory["mean"].values.astype(float)
+    start, end = average_start(record), len(means)
+    middle = (start + end) // 2
+    if end - start < FEWEST_STEPS:
         told = f"The result averages fewer than {FEWEST_STEPS} steps."
         return Verdict("unknown", SETTLED.question, "Too short to tell", told)
-    moved, (start, middle, end) = found
+    moved = 0.5 * float(np.abs(means[start:middle].mean(0) - means[middle:].mean(0)).sum())
     steps = record.trajectory["step"].values
     return SETTLED.judge(
         moved,
         f"The result averages steps {steps[start]} to {steps[end - 1]}. The mean weights "
         f"before and after step {steps[middle]} are {number(moved)} apart in total variation. "
         f"Below {SETTLED.good:g} counts as settled, {SETTLED.bad:g} or more as moving.",
-    )
-
-
-def _calm(record: RunRecord) -> Verdict | None:
-    jitter = record.metrics.jitter_second_half
-    if jitter is None:
-        return None
-    return CALM.judge(
-        jitter,
-        f"In the second half the weights change by {number(jitter, 4)} in sum from one "
-        f"step to the next. Below {CALM.good:g} counts as calm, {CALM.bad:g} or more as unstable.",
     )
 
 
@@ -155,39 +122,58 @@ def _decided(record: RunRecord) -> Verdict | None:
     )
     if 0 < len(clear) < len(decided):
         told += " This run cannot say whether the others deserve more or less."
-    if too_few_runs(record):
+    runs = _number_of_runs(record)
+    too_few = runs is not None and runs < len(record.domains)
+    if too_few:
         told += " So few runs cannot decide it."
     return HALF_DECIDED.judge(
         len(clear) / len(decided),
         told,
-        level="bad" if too_few_runs(record) else None,
+        level="bad" if too_few else None,
         answer=f"{len(clear) or 'None'} of {len(decided)} domains",
     )
 
 
 def _fits(record: RunRecord) -> Verdict | None:
-    fit = _weighed(record)
-    if fit is None:
+    """Judges the guide by its model: of linear evidence its last one, with g frozen at its mean."""
+    fit, matching = record.metrics.guide_fit, record.metrics.matching
+    if fit.khat is None:
         return None
-    khat, told = fit
-    meaning = (
-        "The intervals stand in for the posterior under that evidence."
-        if khat < FITS.good
-        else "The intervals show how far this search has decided, not how sharp that evidence is."
+    level: Level | None = None
+    answer = ""
+    if not record.by_matching:
+        meaning = (
+            "The intervals stand in for the posterior with g at its mean."
+            if fit.khat < FITS.good
+            else "The intervals show how far this search decided, not how sharp its evidence is."
+        )
+    elif not fit.corrected:
+        level, meaning = "bad", "The draws could not be corrected: the intervals are the guide's."
+    elif fit.khat < FITS.good:
+        meaning = "The draws were corrected by the model: they are the posterior's."
+    else:
+        level, answer = "good", "Yes, after its correction"
+        meaning = "Markov chains of the model made the draws the posterior's."
+    told = (
+        f"The guide was compared with its model: PSIS k-hat {number(fit.khat, 2, 'infinite')} "
+        f"(good is below {FITS.good:g}), {number(fit.effective_draws, 0)} effective of "
+        f"{number(fit.draws, 0)} draws. {meaning}"
     )
-    told = f"The last guide was compared with its model, with g frozen at its mean: {told}."
-    return FITS.judge(khat, f"{told} {meaning}")
+    if matching.by_document_over_by_sequence is not None:
+        told += (
+            " Documents count as witnesses, not sequences: the evidence's errors are "
+            f"{number(matching.by_document_over_by_sequence, 1)} times those by sequence."
+        )
+    return FITS.judge(fit.khat, told, level=level, answer=answer)
 
 
 def _covered(record: RunRecord) -> Verdict | None:
     unexplained, scale = record.metrics.matching.unexplained, record.metrics.matching.scale
     if unexplained is None:
         return None
-    share, level = percent(unexplained), COVERED.level(unexplained)
-    told = f"No mixture of these domains teaches {share} of what the target asks for."
-    if level == "good":
-        told = f"Their best mixture leaves {share} of what the target asks for unexplained."
-    elif level == "bad":
+    told = f"Their best mixture leaves {percent(unexplained)} of what the target asks for "
+    told += "unexplained."
+    if COVERED.level(unexplained) == "bad":
         told += " More text like the target's would help more than other weights."
     if scale is not None:
         told += f" The scale is {number(scale, 2)}: 1 where the target is a mixture of the domains."
@@ -195,26 +181,25 @@ def _covered(record: RunRecord) -> Verdict | None:
 
 
 def _rounds(record: RunRecord) -> Verdict | None:
-    rounds = record.metrics.matching.rounds
+    rounds, inference = record.metrics.matching.rounds, record.metrics.matching.inference
     if not rounds:
         return None
-    inference = record.metrics.matching.inference
-    how = "settled after" if inference.settled else "ran out of"
-    inferred = f"Inference {how} {number(inference.steps, 0)} steps."
     apart = total_variation(rounds[-1].alone, rounds[-1].weights)
+    level: Level | None = None
+    answer = ""
     told = (
         f"The last of {len(rounds)} rounds alone finds weights that differ from those of all "
         f"rounds by {number(apart)} in total variation. Below {ROUNDS_AGREE.good:g} counts as "
         f"settled, {ROUNDS_AGREE.bad:g} or more does not."
     )
     if len(rounds) == 1:
-        told = "There was only one round: nothing to compare."
-    told = f"{told} {inferred}"
+        told, level = "There was only one round: nothing to compare.", "unknown"
+        answer = "One round cannot tell"
     if not inference.settled:
-        return ROUNDS_AGREE.judge(apart, told, level="bad", answer="No, inference ran out of steps")
-    if len(rounds) == 1:
-        return ROUNDS_AGREE.judge(apart, told, level="unknown", answer="One round cannot tell")
-    return ROUNDS_AGREE.judge(apart, told)
+        level, answer = "bad", "No, inference ran out of steps"
+    how = "settled after" if inference.settled else "ran out of"
+    told += f" Inference {how} {number(inference.steps, 0)} steps."
+    return ROUNDS_AGREE.judge(apart, told, level=level, answer=answer)
 
 
 def _checked(record: RunRecord) -> Verdict | None:
@@ -237,46 +222,6 @@ def _checked(record: RunRecord) -> Verdict | None:
         f"{' and '.join(parts)} would match the target better.",
         answer=f"Not for {len(failing)} of {len(slopes)} domains",
     )
-
-
-def _weighed(record: RunRecord) -> tuple[float, str] | None:
-    fit = record.metrics.guide_fit
-    if fit.khat is None:
-        return None
-    return fit.khat, (
-        f"PSIS k-hat {'infinite' if math.isinf(fit.khat) else number(fit.khat, 2)} (good is below "
-        f"{FITS.good:g}), {number(fit.effective_draws, 0)} effective of {number(fit.draws, 0)} "
-        "draws"
-    )
-
-
-def _corrected(record: RunRecord) -> Verdict | None:
-    fit = _weighed(record)
-    if fit is None:
-        return None
-    khat, told = fit
-    wider = record.metrics.matching.by_document_over_by_sequence
-    told = f"The guide was compared with its model, the evidence of all rounds: {told}."
-    width = "" if wider is None else (
-        " Documents count as witnesses, not sequences: the evidence's errors are "
-        f"{number(wider, 1)} times those by sequence, in the median."
-    )  # fmt: skip
-    corrected = record.metrics.guide_fit.corrected
-    if khat < FITS.good and corrected:
-        meaning = "The draws were corrected by the model: they are the posterior's."
-        return FITS.judge(khat, f"{told} {meaning}{width}")
-    if corrected:
-        meaning = (
-            "The guide alone is not to be believed. Markov chains of the model went on from its "
-            "draws: they are now the posterior's."
-        )
-        answer = "Yes, after its correction"
-        return FITS.judge(khat, f"{told} {meaning}{width}", level="good", answer=answer)
-    meaning = (
-        "The draws could not be corrected: the intervals are the guide's, or lie between the "
-        "guide's and the posterior's."
-    )
-    return FITS.judge(khat, f"{told} {meaning}{width}", level="bad")
 
 
 def _agrees(record: RunRecord) -> Verdict | None:
@@ -309,20 +254,96 @@ def _repeats(record: RunRecord) -> Verdict | None:
     if not epochs:
         return None
     run = "A run" if tokens is None else f"A run of {count(tokens)} tokens"
-    name, most = max(epochs.items(), key=lambda item: item[1])
-    often = read_often(epochs)
+    most = sorted(epochs.items(), key=lambda item: -item[1])
+    often = [(name, times) for name, times in most if times > MOST_EPOCHS.good + 0.005]
     if not often:
-        told = f"{run} on these weights reads no domain more than {number(most, 2)} times ({name})."
-        return MOST_EPOCHS.judge(most, told, level="good", answer="No")
-    listed = ", ".join(f"{clean(one)} {number(times, 1)} times" for one, times in often.items())
+        name, times = most[0]
+        told = f"{run} on these weights reads no domain more than {number(times, 2)} times"
+        return MOST_EPOCHS.judge(times, f"{told} ({name}).", level="good", answer="No")
+    listed = ", ".join(f"{clean(name)} {number(times, 1)} times" for name, times in often)
     told = f"{run} on these weights reads {listed}; "
     if record.by_matching:
         if not record.lengths:
             told += f"with --target_tokens {'N' if tokens is None else exactly(tokens)} "
         told += "the weights count how little that teaches, "
-    return MOST_EPOCHS.judge(
-        most,
-        f"{told}--max_epochs caps it.",
-        level="careful",
-        answer=f"{len(often)} of {len(epochs)} domains",
+    answer = f"{len(often)} of {len(epochs)} domains"
+    return MOST_EPOCHS.judge(most[0][1], f"{told}--max_epochs caps it.", answer=answer)
+
+
+def _number_of_runs(record: RunRecord) -> float | None:
+    """Returns how many runs a regression was fitted to; None of another method."""
+    details = record.metrics.told
+    if record.method != "regmix" or record.mixture is None:
+        return None
+    return details.proxies if details.runs is None else details.runs
+
+
+def _runs(record: RunRecord) -> Verdict | None:
+    """Judges whether there were enough runs for the domains."""
+    runs = _number_of_runs(record)
+    if runs is None:
+        return None
+    question = "Are there enough runs?"
+    told = f"The regression was fitted to {runs:.0f} runs of {len(record.domains)} domains."
+    if runs < len(record.domains):
+        told += " From so few it mostly assumes what a domain is worth."
+        return Verdict("bad", question, "No", told)
+    return Verdict("good", question, "Yes", told)
+
+
+def _regression(record: RunRecord) -> Verdict | None:
+    """Judges whether the regression ranks runs that it was not fitted to."""
+    rows, chosen = record.metrics.told.regressions, record.metrics.told.regression
+    one = rows.get(chosen)
+    rank = None if one is None else one.spearman_x100
+    if one is None or rank is None:
+        return None
+    best = " has the best rank correlation and" if len(rows) > 1 else ""
+    told = (
+        f"{chosen}{best} was taken. Of runs that were left out: rank correlation x 100 "
+        f"{number(rank, 1)}, error {number(one.rmse, 4)}, {percent(one.coverage)} in their 94 % "
+        "intervals."
     )
+    question = "Does it predict runs that it has not seen?"
+    if rank >= RANKS:
+        return Verdict("good", question, "It ranks them", told)
+    return Verdict("careful", question, "Roughly", told)
+
+
+def _distance(record: RunRecord) -> Verdict | None:
+    """Judges whether mixtures like the proposal were measured."""
+    found = record.metrics.told.distance
+    if not found.words:
+        return None
+    question = "Was anything like it run?"
+    if found.far is None:
+        return Verdict("unknown", question, "Not judged", found.words)
+    if found.far:
+        return Verdict("careful", question, "No", found.words)
+    return Verdict("good", question, "Yes", found.words)
+
+
+def _gain(record: RunRecord) -> Verdict | None:
+    """Judges whether the mixture is predicted to be better than the prior."""
+    mixture, gain = record.mixture, record.metrics.told.gain_over_prior
+    if mixture is None or gain.mean is None or not mixture.predicted_loss:
+        return None
+    told = "; ".join(
+        f"{'these weights' if name == 'weights' else name} {number(mean, 4)}"
+        + ("" if sd is None else f" ± {number(sd, 4)}")
+        for name, (mean, sd) in mixture.predicted_loss.items()
+    )
+    question, figures = "Is it better than the prior?", f"Predicted loss of a run on each: {told}."
+    if gain.probability is None:
+        uncertain = f"{figures} This regression cannot say how certain that is."
+    else:
+        figures += " These weights are better than the prior with probability "
+        figures += f"{percent(gain.probability)}."
+        uncertain = figures
+    if gain.mean <= 0:
+        return Verdict("bad", question, "No", figures)
+    if gain.sure is None:
+        return Verdict("unknown", question, "Predicted so", uncertain)
+    if gain.sure:
+        return Verdict("good", question, "Yes, as predicted", figures)
+    return Verdict("careful", question, "Perhaps", figures)

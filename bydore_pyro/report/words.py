@@ -56,9 +56,11 @@ def clean(text: str) -> str:
     return "".join(map(shown, " ".join(text.split())))
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | None, digits: int = 3, infinite: str = ABSENT) -> str:
     """Returns a number with so many decimals; a dash where there is none."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+    if value is not None and math.isinf(value):
+        return infinite
+    return ABSENT if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def percent(value: float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
 from report_runs import (
     HOSTILE,
@@ -19,7 +18,6 @@ from report_runs import (
 from bydore_pyro.report.figures import (
     MOST_DRAWN,
     MOST_POINTS,
-    losses_figure,
     rounds_figure,
     trajectory_figure,
     weights_figure,
@@ -42,7 +40,7 @@ def test_weights_stand_in_falling_order_with_their_intervals(record: RunRecord) 
     interval = next(t for t in figure.data if t.mode == "lines" and t.line.width == 2)
     assert list(interval.x) == pytest.approx(record.mixture.hdi[0], rel=1e-4)
     assert figure.layout.shapes[0].x0 == 0.25
-    assert len(figure.data) == 3 * len(NAMES)  # interval, quartiles, weight
+    assert len(figure.data) == 2 * len(NAMES)  # interval, weight
     capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
     figure = weights_figure(dataclasses.replace(record, mixture=capped))
     assert figure is not None
@@ -54,12 +52,6 @@ def test_a_linear_search_is_drawn_by_its_steps(record: RunRecord) -> None:
     assert figure is not None
     assert [line.name for line in figure.data] == list(NAMES)
     assert figure.layout.shapes[0].x0 == 30
-    losses = losses_figure(record)
-    assert losses is not None
-    drawn = {trace.name: trace for trace in losses.data}
-    assert set(drawn) == {*NAMES, "validation", "training batch"}
-    falling = 5 - np.linspace(0, 1, 60)
-    assert drawn["training batch"].y[-1] == pytest.approx(falling[-10:].mean(), rel=1e-4)
     assert rounds_figure(record) is None
 
 
@@ -72,16 +64,11 @@ def test_a_search_by_matching_is_drawn_by_its_rounds(tmp_path: Path) -> None:
     assert [line.name for line in lines] == list(NAMES)
     alone = found.metrics.matching.rounds[2].alone["code"]
     assert dots[0].y[-1] == pytest.approx(alone, rel=1e-4)
-    figure = losses_figure(found)
-    assert figure is not None
-    drawn = {trace.name: trace for trace in figure.data}
-    assert set(drawn["validation"].y) == {5.0, 4.0, 3.0}
-    assert len(drawn["training batch"].x) == 30
 
 
 def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
     fit = read_run(write_fit(tmp_path / "fit"))
-    assert trajectory_figure(fit) is losses_figure(fit) is rounds_figure(fit) is None
+    assert trajectory_figure(fit) is rounds_figure(fit) is None
     figure = weights_figure(fit)
     assert figure is not None
     assert {trace.mode for trace in figure.data} == {"markers"}

@@ -150,7 +150,7 @@ def test_names_and_paths_are_harmless(tmp_path: Path) -> None:
         # Names are data of plotly's scripts, none of which is theirs.
         scripts = re.findall(r"<script.*?</script>", text, re.DOTALL)
         assert not any("<svg" in one or "<b>" in one for one in scripts[2:])
-        assert len(scripts) == (5 if len(folders) == 1 else 0)
+        assert len(scripts) == (4 if len(folders) == 1 else 0)
         text.encode()
 
 

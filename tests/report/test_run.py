@@ -10,7 +10,6 @@ import pytest
 from report_runs import NAMES, write_fit, write_search, write_seeds, write_trajectory
 
 from bydore_pyro.report.run import (
-    Draws,
     RunRecord,
     SeedsAgreement,
     read_run,
@@ -25,10 +24,8 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert record.metrics.validation_loss_nats_per_token["learned"] == 3.25
     assert record.trajectory is not None
     assert dict(record.trajectory.sizes) == {"step": 60, "domain": len(NAMES)}
-    draws = record.draws["code"]
-    assert isinstance(draws, Draws)
-    assert draws.lower < draws.upper
-    assert draws.next_to_nothing == 0
+    assert list(record.next_to_nothing) == list(NAMES)
+    assert record.next_to_nothing["code"] == 0 < record.next_to_nothing["web"] < 0.1
     assert record.damaged == ()
 
 
@@ -50,7 +47,7 @@ def test_the_weights_alone_are_enough(tmp_path: Path) -> None:
     assert (record.label, record.method, record.trajectory) == ("mine", "search", None)
     assert record.asked("run", "data") is None
     assert record.metrics.search.flops is None
-    assert record.draws == {}
+    assert record.next_to_nothing == {}
 
 
 def test_what_is_damaged_is_told(tmp_path: Path) -> None:

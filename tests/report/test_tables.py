@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_runs import (
@@ -33,6 +34,7 @@ from bydore_pyro.report.tables import (
     cost_told,
     length_table,
     loss_table,
+    regression_tables,
     round_table,
     weights_table,
 )
@@ -76,7 +78,7 @@ def test_losses_and_costs(record: RunRecord) -> None:
         ("uniform", "3.5000", "+0.0000"),
     ]
     rows = cost_table(record.metrics.search, "Finding the weights").rows
-    assert rows[1] == ("training the proxy", "15,360", "1.00e+09", "33 %", "4.0 s", "67 %")
+    assert rows[1] == ("train", "15,360", "1.00e+09", "33 %", "4.0 s", "67 %")
     assert rows[-1][3] == "100 %"
     assert not cost_table(Spent(flops=0.0), "").rows
     assert cost_told(record) == (
@@ -129,10 +131,6 @@ def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
     assert told == {one: "0.460 (0.306 to 0.689)", other: "0.099"}
     assert cells(table, "nats per token, fresh model on learned") == {one: "3.2500", other: ABSENT}
     assert cells(table, "How much is decided?")[one] == "good: 3 of 4 domains"
-    options = dataclasses.replace(fit, config={"run": {"data": "else", "seed": 7}})
-    table = comparison_table([record, options])
-    assert cells(table, "run data") == {one: "text", other: "else"}
-    assert "run seed" not in [row[0] for row in table.rows]
 
 
 def test_what_does_not_compare_is_told(record: RunRecord) -> None:
@@ -142,3 +140,30 @@ def test_what_does_not_compare_is_told(record: RunRecord) -> None:
     )
     other = dataclasses.replace(record, mixture=mixture, config={"run": {"validation": ["web"]}})
     assert len(cautions([record, other])) == 4
+
+
+def test_a_regression_tells_what_is_known() -> None:
+    def tables(**details: Any) -> list[Table]:
+        return regression_tables(record_of(metrics={"details": details}))
+
+    assert tables() == []
+    rows = [
+        {"mixture": f"m{i}", "rank": i + 1, "predicted": 1.0, "low": None, "high": None,
+         "better_than_prior": None, "nearest_run": 0.1}
+        for i in range(25)
+    ]  # fmt: skip
+    (told,) = tables(predictions=rows)
+    assert [row[0] for row in told.rows] == [f"m{i}" for i in range(20)]
+    assert told.note == "and 5 more in predictions.csv"
+    disagree = {
+        "runs": 8, "spearman_x100": -50.0, "slope": -0.1,
+        "weights": {"mean": 1.0, "interval": [0.5, 1.5]}, "prior": 3, "probability": 0.4,
+    }  # fmt: skip
+    (told,) = tables(scale_up=disagree)
+    assert told.rows[0] == ("these weights", "1.0000", "0.5000", "1.5000")
+    assert "The scales do not agree" in told.note
+    metric = {"regression": "linear", "spearman_x100": 90.0, "weights": 3.0, "prior": 3.1}
+    left_out, each = tables(regressions={"linear": {"rmse": 0.1}}, each_metric={"arc": metric})
+    assert left_out.rows[0][:3] == ("linear", ABSENT, "0.1000")
+    assert each.rows[0][:3] == ("arc", "linear", "90.0")
+    assert all(len(row) == len(one.header) for one in (left_out, each, told) for row in one.rows)

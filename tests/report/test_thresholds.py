@@ -28,5 +28,5 @@ def test_levels(limits: Limits, value: float, level: str) -> None:
 
 def test_every_limit_has_a_reason() -> None:
     found = [value for value in vars(thresholds).values() if isinstance(value, Limits)]
-    assert len(found) == 9
+    assert len(found) == 8
     assert all(len(limits.reason) > 40 for limits in found)
