@@ -18,10 +18,9 @@ from processes import Run
         ("prepare", "--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
-            "paper_budget",
-            "--batch 4 16 --vocabulary 300 --domains 3 --measured 2 --device cpu "
-            "--precision float32 --tokens 1000",
-            "extrapolated to 1e+03 tokens & aten::mm",
+            "gpu",
+            "--smoke --out OUT",
+            'agreement: & "agrees": true & minutes for 0.4B & over 3 steps',
         ),
         (
             "scale",
@@ -38,9 +37,10 @@ def test_benchmarks(
     cache: Path,
     run_here: Run,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # restored where a benchmark sets it
-    given = arguments.replace("CACHE", str(cache)).split()
+    given = arguments.replace("CACHE", str(cache)).replace("OUT", str(tmp_path / "gpu")).split()
     done = run_here(benchmark, *given, top="benchmarks")
     assert done.returncode == 0, done.stderr
     assert all(part in done.stdout for part in told.split(" & "))
