@@ -12,7 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 
 import bydore_pyro.analysis.diagnostics
-import bydore_pyro.core.forward_divergence
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
 import bydore_pyro.core.metropolis
@@ -51,7 +50,7 @@ def smaller(named: str) -> str:
 
 QUICK = (
     (bydore_pyro.core.metropolis, "CHAINS", 40),
-    (bydore_pyro.core.forward_divergence, "STEPS", 5),
+    (bydore_pyro.core.metropolis, "FIT_STEPS", 5),
     (bydore_pyro.analysis.diagnostics, "WEIGHED", 200),
     (bydore_pyro.core.metropolis, "WARMUP", 10),
     (bydore_pyro.core.metropolis, "THIN", 1),

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from bydore_pyro.analysis.diagnostics import to_the_bounds
-from bydore_pyro.core.matching import Sample, measured_round
+from bydore_pyro.core.matching import measured_round
+from bydore_pyro.core.samples import Sample
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import calibration_posterior as posterior

@@ -11,8 +11,8 @@ from torch.distributions import Dirichlet, constraints, kl_divergence
 from torch.distributions.utils import broadcast_all
 
 from bydore_pyro.core.density import log_density
+from bydore_pyro.core.model import SparseDirichlet
 from bydore_pyro.core.moments import exact_covariance, exact_mean, exact_variance
-from bydore_pyro.core.prior import SparseDirichlet
 
 __all__ = ["GammaDirichlet"]
 

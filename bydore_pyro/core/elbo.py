@@ -18,7 +18,7 @@ the second loss equals the first. For a `GammaDirichlet` guide the KL of the wei
 with the exact density, or by an upper bound. The language model provides the evidence, which is a
 constant here. So the posterior's moments give its exact gradient, without the noise of a sample.
 
-`bydore_pyro.core.evidence` computes the expectation.
+`bydore_pyro.core.model` computes the expectation.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet, Distribution, kl_divergence
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.evidence import expected_evidence
-from bydore_pyro.core.prior import SparseDirichlet
-from bydore_pyro.core.sites import Pair, Program, paired_sites
+from bydore_pyro.core.guide import Pair, Program, paired_sites
+from bydore_pyro.core.model import SparseDirichlet, expected_evidence
 
 __all__ = ["HypergradientELBO"]
 

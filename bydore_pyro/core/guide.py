@@ -1,81 +1,29 @@
-"""The Pyro guide over mixture weights, and the Pyro model it belongs to."""
+"""The Pyro guide over mixture weights, and the sample sites that it shares with a model."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pyro
+import pyro.poutine as poutine
 import torch
-from pyro.distributions import Dirichlet, LogNormal
+from pyro.distributions import LogNormal, Unit
 from pyro.nn import PyroModule
 from torch import Tensor, nn
+from torch.distributions import Distribution, constraints
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.prior import CONCENTRATIONS, SparseDirichlet
+from bydore_pyro.core.model import SCALE, WEIGHTS
 from bydore_pyro.core.prior_net import PriorNetwork
 
-__all__ = ["MixtureGuide", "mixture_model"]
+__all__ = ["MixtureGuide", "paired_sites"]
 
-WEIGHTS = "weights"  # names of the sample sites that model and guide share
-SCALE = "scale"
 INITIAL_DEVIATION = 0.1  # of the log of the scale, before a guide's first step
 
-
-def mixture_model(
-    signals: Tensor,
-    linear: Tensor,
-    kl_weight: float = 1.0,
-    precision: Tensor | None = None,
-    concentrations: tuple[float, ...] = CONCENTRATIONS,
-) -> Tensor:
-    """The Pyro model: a prior on the simplex and the evidence of the validation set.
-
-    First order, without `precision`, as in the paper::
-
-        w ~ Dirichlet(1_K),    factor  g . w / lam  ~  log p(D_val | theta(w)) / T
-
-    Second order, a Gaussian evidence in ``u = s w`` whose scale ``s`` is free: by how much of a
-    mixture of the domains the validation set is explained, 1 where it is one. Its prior is weak,
-    and that of the weights does not know how sparse these are::
-
-        w ~ SparseDirichlet,    s ~ LogNormal(0, 1),
-        factor  (h . s w - 1/2 (s w)' Lambda (s w)) / lam
-
-    It runs under Pyro's own inference too: SVI, NUTS, importance sampling, `Predictive`.
-
-    Args:
-        signals: Domain losses ``(K,)``, nats per token; the model takes them only to share the
-            guide's signature.
-        linear: The evidence's first order ``(K,)``, positive where a domain helps: ``g``, the fall
-            of the validation loss per unit of weight, nats per token; or ``h``, nats, with a
-            `precision`.
-        kl_weight: The temperature ``lam > 0``, in the unit of `linear`: the weight of the KL term
-            when the objective is stated in that unit. 1 for an evidence in nats.
-        precision: ``Lambda (K, K)``, symmetric and positive semi-definite, in the unit of `linear`.
-        concentrations: Of the prior beside a `precision`; see `SparseDirichlet`.
-
-    Returns:
-        The weights ``(K,)``, at the sample site "weights"; the scale, where there is one, is at the
-        site "scale".
-
-    Raises:
-        ValueError: When `precision` is not ``(K, K)``.
-    """
-    prior = Dirichlet(torch.ones_like(linear))
-    if precision is not None:
-        prior = SparseDirichlet.like(linear, concentrations)
-    weights = pyro.sample(WEIGHTS, prior)
-    if precision is None:
-        pyro.factor("validation", (linear * weights).sum(-1) / kl_weight)
-        return weights
-    if precision.shape != 2 * linear.shape[-1:]:
-        expected = 2 * tuple(linear.shape[-1:])
-        raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
-    scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
-    u = scale.unsqueeze(-1) * weights  # (..., K)
-    evidence = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
-    pyro.factor("validation", evidence / kl_weight)
-    return weights
+Program = Callable[..., Any]  # a model or a guide
+Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
 
 
 class MixtureGuide(PyroModule):
@@ -156,3 +104,56 @@ class MixtureGuide(PyroModule):
             # Pyro's names of the parameters of a module that is not its own have "$$$" in them.
             if own.get(name.replace("$$$", "."), stored) is not stored:
                 del store[name]
+
+
+def paired_sites(
+    model: Program, guide: Program, *args: Any, **kwargs: Any
+) -> tuple[Pair, Pair | None]:
+    """Runs the guide, then the model on its sample; returns the weights' pair and the scale's.
+
+    Args:
+        model: Has the sites of the guide, under the same names.
+        guide: Has one site on the simplex, the weights, or tells their name by its `site`. Its site
+            "scale", where it has one, is the scale.
+        args: What both are called with, as `kwargs`.
+
+    Returns:
+        The guide's distribution of the weights and the model's; the same of the scale, None where
+        neither has one.
+
+    Raises:
+        ValueError: When there is not one simplex, the scale is in one of both alone, or the model
+            has observed data, which the ELBO would pass over.
+    """
+    guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+    replayed = poutine.replay(model, trace=guide_trace)
+    model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
+
+    def pair(site: str) -> Pair:
+        return guide_trace.nodes[site]["fn"], model_trace.nodes[site]["fn"]
+
+    scaled = SCALE in guide_trace.nodes
+    if scaled != (SCALE in model_trace.nodes):
+        raise ValueError(
+            f"Expected a scale in model and guide or in neither, "
+            f"actual in the {'guide' if scaled else 'model'} alone"
+        )
+    observed = model_trace.observation_nodes
+    if data := [n for n in observed if not isinstance(model_trace.nodes[n]["fn"], Unit)]:
+        raise ValueError(
+            f"Expected a model whose evidence is a pyro.factor, actual observed site {data[0]!r}; "
+            "pyro.infer.Trace_ELBO takes such models"
+        )
+    return pair(_simplex_site(guide, guide_trace)), pair(SCALE) if scaled else None
+
+
+def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
+    """Returns the name of the guide's site of the weights: its own `site`, or its one simplex."""
+    named = getattr(guide, "site", None)
+    if isinstance(named, str) and named in trace.nodes:
+        return named
+    simplex = type(constraints.simplex)
+    sites = [n for n in trace.stochastic_nodes if isinstance(trace.nodes[n]["fn"].support, simplex)]
+    if len(sites) != 1:
+        raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
+    return sites[0]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bydore_pyro.core.inference import isolated
 
-__all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
+__all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit", "smooth_log_weights"]
 
 RELIABLE = 0.7  # k-hat above which importance weights are not to be believed
 # Draws that are weighed. With many domains fewer, because the density costs time for every domain
@@ -171,12 +171,59 @@ def _smoothed(log_weights: Tensor) -> tuple[np.ndarray, GuideFit]:
     if np.ptp(values) < 1e-9:  # no tail to smooth
         even = np.full(len(values), -math.log(len(values)))
         return even, GuideFit(0.0, float(len(values)), len(values))
-    from arviz import psislw
-
-    with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
-        smoothed, khat = psislw(values)  # Pareto-smoothed
+    smoothed, khat = smooth_log_weights(values)
     effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
-    return smoothed, GuideFit(float(khat), float(effective), len(values))
+    return smoothed, GuideFit(khat, float(effective), len(values))
+
+
+def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Smooths the largest importance weights by a generalised Pareto distribution.
+
+    Args:
+        log_weights: ``(D,)``, up to a constant.
+
+    Returns:
+        Logs of smoothed weights that sum to 1 ``(D,)``, and the tail's shape k-hat: infinite where
+        at most four weights are in the tail.
+
+    References:
+        Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
+    """
+    found = log_weights - log_weights.max()
+    count = math.ceil(min(len(found) / 5, 3 * math.sqrt(len(found))))
+    cutoff = max(np.sort(found)[-count - 1], math.log(np.finfo(float).tiny))
+    tail = np.flatnonzero(found > cutoff)
+    tail = tail[np.argsort(found[tail])]
+    size, khat = len(tail), math.inf
+    if size > 4:
+        khat, sigma = _pareto_fit(np.exp(found[tail]) - math.exp(cutoff))
+        # At even quantiles of the fit, and not above the largest weight.
+        logs = -np.log1p(-np.arange(0.5, size) / size)
+        with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
+            quantiles = sigma * (np.expm1(khat * logs) / khat if khat else logs)
+        found[tail] = np.minimum(np.log(quantiles + math.exp(cutoff)), 0)
+    return found - np.log(np.exp(found).sum()), khat
+
+
+def _pareto_fit(excess: np.ndarray) -> tuple[float, float]:
+    """Returns shape and scale of the generalised Pareto distribution of sorted numbers > 0.
+
+    The shape is drawn towards 0.5 as by ten more of them.
+
+    References:
+        Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
+        distribution, Technometrics 51; Vehtari et al., appendix C.
+    """
+    size = len(excess)
+    grid = 30 + math.isqrt(size)
+    b = 1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))
+    b = b / (3 * excess[int(size / 4 + 0.5) - 1]) + 1 / excess[-1]
+    k = np.log1p(-b[:, None] * excess).mean(1)
+    height = size * (np.log(-b / k) - k - 1)
+    likely = np.exp(height - height.max())
+    at = float(b @ likely / likely.sum())
+    shape = float(np.log1p(-at * excess).mean())
+    return (size * shape + 5) / (size + 10), -shape / at
 
 
 def _systematic(log_weights: np.ndarray, count: int) -> Tensor:

@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
 from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.evidence import expected_evidence
-from bydore_pyro.core.guide import MixtureGuide, mixture_model
-from bydore_pyro.core.prior import CONCENTRATIONS, SparseDirichlet
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.model import CONCENTRATIONS, SparseDirichlet, expected_evidence, mixture_model
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]

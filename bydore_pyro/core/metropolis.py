@@ -7,10 +7,15 @@ In ``u = s w``, which is free but for its sign, the density of ``K`` domains is:
 Each sweep moves every weight in its logarithm (near 0 the prior changes with that), hands from one
 domain to another (domains that resemble each other share their weight), and moves all of them
 together. Steps have many sizes, each drawn anew, so that nothing is tuned.
+
+A guide is fitted to such draws. SVI minimises ``KL(q || p)``, so that the guide is too narrow where
+weights are tied or sparse, and importance weights have heavy tails. Maximum likelihood on draws of
+the posterior minimises ``KL(p || q)`` instead. The chains begin where SVI has led the guide.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +24,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.density import log_density
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.prior import CONCENTRATIONS
+from bydore_pyro.core.inference import FREE, Inference, InferenceConfig, infer, isolated
+from bydore_pyro.core.model import CONCENTRATIONS
 
-__all__ = ["MOST_EXACT", "ExactDraws", "exact_draws", "guide_draws"]
+__all__ = [
+    "MOST_EXACT",
+    "ExactDraws",
+    "exact_draws",
+    "fit_to_draws",
+    "guide_draws",
+    "infer_and_refine",
+]
 
 CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
 SMALLEST, LARGEST = -600.0, 600.0  # of log u
 MOST_EXACT = 64  # domains above which chains take too long (time grows with their square)
 LEAST_LOG = -500.0  # of a weight where a chain begins
+FIT_STEPS, FIT_BATCH = 150, 64  # of a guide, to draws
+RATE, LAST_RATE = 0.05, 0.1  # the first step size, and the last as a share of it
+SMALLEST_WEIGHT = 1e-300  # of a draw
 DRIFTED = 5.0  # standard errors by which the chains' mean may change between first and last draw
 
 
@@ -111,6 +128,75 @@ def guide_draws(guide: MixtureGuide, signals: Tensor, count: int | None, seed: i
         if guide.has_scale:
             log_w = log_w + guide.scale_posterior().sample((count, 1)).log()
     return log_w.double().clamp(min=LEAST_LOG).exp()
+
+
+def infer_and_refine(
+    guide: MixtureGuide,
+    signals: Tensor,
+    linear: Tensor,
+    precision: Tensor,
+    *,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
+    config: InferenceConfig,
+) -> Inference:
+    """Fits a guide by SVI, then to exact draws; with many domains by SVI with smaller steps alone.
+
+    The arguments are those of `bydore_pyro.core.infer`, with a precision.
+    """
+    exactly = len(linear) <= MOST_EXACT
+    steps = dataclasses.replace(config, decays=0) if exactly else config
+    evidence = (signals, linear, precision)
+    found = infer(guide, *evidence, concentrations=concentrations, config=steps)
+    if exactly:
+        fit_to_draws(guide, *evidence, concentrations=concentrations, seed=config.seed)
+    return found
+
+
+def fit_to_draws(
+    guide: MixtureGuide,
+    signals: Tensor,
+    linear: Tensor,
+    precision: Tensor,
+    *,
+    concentrations: tuple[float, ...] = CONCENTRATIONS,
+    seed: int = 0,
+) -> None:
+    """Fits a guide to draws of `bydore_pyro.core.mixture_model`, by maximum likelihood.
+
+    The network's parameters that all signals share stay as they are. The caller's random numbers
+    and Pyro parameter store are left alone.
+
+    Args:
+        guide: Near the posterior, as `bydore_pyro.core.infer` leaves it.
+        signals: ``(K,)``, nats per token.
+        linear: ``h (K,)``.
+        precision: ``Lambda (K, K)``.
+        concentrations: Of the prior; see `mixture_model`.
+        seed: Of chains and batches.
+
+    References:
+        Naesseth, Lindsten, Blei (2020), Markovian Score Climbing: Variational Inference with
+        KL(p||q), arXiv 2003.10374.
+    """
+    start = guide_draws(guide, signals, None, seed)
+    found = exact_draws(
+        linear[None], precision[None], start[None], concentrations=concentrations, seed=seed
+    )
+    log_w, scale = found.weights[0].clamp(min=SMALLEST_WEIGHT).log(), found.scale[0]
+    free = [p for name, p in guide.named_parameters() if name.rpartition(".")[2] in FREE]
+    with isolated(seed):
+        adam = torch.optim.Adam(free, RATE, betas=(0.9, 0.99))
+        fall = torch.optim.lr_scheduler.LinearLR(adam, 1.0, LAST_RATE, FIT_STEPS)
+        for _ in range(FIT_STEPS):
+            chosen = torch.randint(len(log_w), (FIT_BATCH,))
+            q = guide.posterior(signals)
+            loss = -log_density(log_w[chosen], q.concentration, q.rate, *q.num_nodes).mean()
+            if guide.has_scale:
+                loss = loss - guide.scale_posterior().log_prob(scale[chosen]).mean()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            fall.step()
 
 
 class _Chains:

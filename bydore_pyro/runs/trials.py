@@ -1,6 +1,6 @@
 """Trial runs after a search: how long a step its answer should be for.
 
-Which length is best is not in the gradients; see `bydore_pyro.core.run_mixture`. A proxy is
+Which length is best is not in the gradients; see `bydore_pyro.core.point`. A proxy is
 trained on the mixture for each length, and its loss on the target is evidence of the length.
 """
 

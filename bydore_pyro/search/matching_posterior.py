@@ -16,7 +16,7 @@ from bydore_pyro.core import (
     MixtureGuide,
     PriorNetwork,
     PriorNetworkConfig,
-    infer_at_last,
+    infer_and_refine,
 )
 
 __all__ = ["MatchingPosterior"]
@@ -53,7 +53,7 @@ class MatchingPosterior:
             signals: The domains' losses ``(K,)``, nats per token.
             matching: The evidence.
         """
-        return infer_at_last(
+        return infer_and_refine(
             self.guide,
             *(signals.double(), matching.linear, matching.precision),
             concentrations=matching.concentrations,

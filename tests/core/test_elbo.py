@@ -14,7 +14,8 @@ from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.guide import MixtureGuide, mixture_model
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
 
 G = torch.tensor([0.03, -0.01, 0.0, 0.02])

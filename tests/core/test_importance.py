@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import arviz
+import numpy as np
 import pytest
 import torch
 from pyro.distributions import Dirichlet
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from bydore_pyro import corrected_draws
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.importance import CorrectedDraws, GuideFit, guide_fit
+from bydore_pyro.core.importance import CorrectedDraws, GuideFit, guide_fit, smooth_log_weights
 from bydore_pyro.core.prior_net import FreeConcentrations
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
@@ -110,3 +112,22 @@ def test_the_same_seed_gives_the_same_draws_and_nothing_else_moves() -> None:
 def test_bad_options_are_refused(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         corrected_draws(counts_model, guide_of(1 + COUNTS), COUNTS, **options)
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.4, 0.9, 3.0])
+def test_smoothed_weights_and_the_shape_of_their_tail_are_arviz_s(shape: float) -> None:
+    random = np.random.default_rng(0)
+    log_weights = -shape * np.log(random.uniform(size=4000)) + 7.0
+    log_weights = log_weights if shape else random.normal(size=60)
+    smoothed, khat = smooth_log_weights(log_weights)
+    expected, their_khat = arviz.psislw(log_weights)
+    np.testing.assert_allclose(smoothed, expected, rtol=1e-9, atol=1e-9)
+    assert khat == pytest.approx(float(their_khat), rel=1e-9)
+    assert np.exp(smoothed).sum() == pytest.approx(1)
+    assert not shape or khat == pytest.approx(shape, abs=0.15)
+
+
+def test_so_few_weights_that_there_is_no_tail() -> None:
+    smoothed, khat = smooth_log_weights(np.r_[np.zeros(3), np.full(997, -800.0)])
+    assert khat == np.inf
+    np.testing.assert_allclose(np.exp(smoothed[:3]), 1 / 3)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from bydore_pyro import InferenceConfig, infer
 from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.guide import MixtureGuide, mixture_model
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.inference import Inference, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
+from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
 
 

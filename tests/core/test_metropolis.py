@@ -1,8 +1,9 @@
-"""Draws from the exact posterior: against its prior, quadrature, NUTS-free closed forms."""
+"""Draws from the exact posterior, and a guide that is fitted to them, against quadrature."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyro
 import pytest
 import torch
 from gaussian_evidence import exact_moments, gaussian_evidence
@@ -10,15 +11,24 @@ from torch import Tensor
 from torch.distributions import Categorical, Dirichlet, MixtureSameFamily
 
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.metropolis import ExactDraws, exact_draws, guide_draws
-from bydore_pyro.core.prior_net import FreeConcentrations
+from bydore_pyro.core.importance import guide_fit
+from bydore_pyro.core.inference import InferenceConfig, infer
+from bydore_pyro.core.metropolis import (
+    ExactDraws,
+    exact_draws,
+    fit_to_draws,
+    guide_draws,
+    infer_and_refine,
+)
+from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
 
 SPARSE = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @pytest.fixture(autouse=True)
 def _quick_searches() -> None:
-    """All sweeps are taken."""
+    """All draws, sweeps and steps are taken."""
 
 
 def starts(count: int, size: int, chains: int = 400) -> Tensor:
@@ -122,3 +132,61 @@ def test_chains_begin_where_the_guide_draws() -> None:
         assert bool((u > 0).all())
         assert float(u.sum(-1).log().std()) == pytest.approx(0.1 * scaled, abs=0.02)
         assert torch.equal(torch.get_rng_state(), before)
+
+
+def network_guide(domains: int) -> MixtureGuide:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return MixtureGuide(PriorNetwork(domains, link="exp").double(), scale=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("domains", "alike", "seed"), [(8, 1, 4), (13, 1, 3)])
+def test_its_importance_weights_have_lighter_tails_than_after_svi(
+    domains: int, alike: int, seed: int
+) -> None:
+    linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=seed)
+    signals = torch.linspace(2, 4, domains, dtype=torch.float64)
+    guide = network_guide(domains)
+
+    def effective_draws() -> float:
+        fit = guide_fit(mixture_model, guide, signals, linear, 1.0, precision, num_samples=2000)
+        return fit.effective_draws
+
+    infer(guide, signals, linear, precision, config=InferenceConfig(decays=0))
+    before = effective_draws()
+    shared = guide.network.project.weight.clone()
+    random, stored = torch.get_rng_state(), set(pyro.get_param_store())
+    fit_to_draws(guide, signals, linear, precision)
+    assert effective_draws() > 1.3 * before
+    assert torch.equal(guide.network.project.weight, shared)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert set(pyro.get_param_store()) == stored
+
+
+@pytest.mark.slow
+def test_three_domains_have_the_means_of_integration() -> None:
+    """Where one domain is sparse and the others are sure, normalised Gammas must be too wide."""
+    linear, precision = gaussian_evidence(3, 0.05, seed=2)
+    signals = torch.linspace(2, 4, 3, dtype=torch.float64)
+    guide = network_guide(3)
+    assert infer_and_refine(guide, signals, linear, precision, config=InferenceConfig()).settled
+    mean, deviation = exact_moments(linear, precision)
+    q, scale = guide.posterior(signals), guide.scale_posterior()
+    torch.testing.assert_close(q.mean, mean[:3], atol=0.01, rtol=0)
+    ratio = q.stddev / deviation[:3]
+    assert ((ratio > 0.7) & (ratio < 2.2)).all()
+    assert scale.mean.item() == pytest.approx(mean[3].item(), abs=0.01)
+    assert scale.stddev.item() == pytest.approx(deviation[3].item(), rel=0.15)
+
+
+def test_many_domains_are_left_to_svi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bydore_pyro.core.metropolis.MOST_EXACT", 3)
+    linear, precision = gaussian_evidence(4, 0.05)
+    signals = torch.linspace(2, 4, 4, dtype=torch.float64)
+    config = InferenceConfig(steps=25, window=10)
+    guides = [MixtureGuide(FreeConcentrations(4).double(), scale=True) for _ in range(2)]
+    infer_and_refine(guides[0], signals, linear, precision, config=config)
+    infer(guides[1], signals, linear, precision, config=config)
+    for left, right in zip(guides[0].parameters(), guides[1].parameters(), strict=True):
+        assert torch.equal(left, right)

@@ -1,12 +1,24 @@
-"""The weights that stand for draws."""
+"""The one mixture, against a general optimiser, a grid and many other mixtures."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
+from torch import Tensor
 from torch.distributions import Dirichlet
 
-from bydore_pyro.core.point import central_weights
+from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.point import (
+    best_for_mean,
+    best_for_worst,
+    central_weights,
+    given_away,
+    run_mixture,
+)
+from bydore_pyro.core.quadratic import Effective
+from bydore_pyro.mixture.repetition import effective_shares
 
 
 @pytest.mark.parametrize("concentration", [0.05, 0.5, 1.0, 20.0])
@@ -32,3 +44,199 @@ def test_of_two_domains_they_are_the_medians_and_a_rare_domain_has_nothing() -> 
     torch.testing.assert_close(central_weights(rare), torch.eye(3).double()[0])
     same = torch.tensor([[0.25, 0.75]] * 2, dtype=torch.float64)
     torch.testing.assert_close(central_weights(same), same[0])
+
+
+PLANTED = torch.tensor([[0.5, 0.0, 0.3, 0.2]], dtype=torch.float64)
+
+
+@pytest.fixture
+def gram() -> Tensor:
+    """Products of four domains' mean gradients, of unlike lengths."""
+    rng = torch.Generator().manual_seed(0)
+    lengths = torch.tensor([1.0, 3.0, 0.5, 2.0], dtype=torch.float64)[:, None]
+    means = lengths * torch.randn(4, 30, generator=rng, dtype=torch.float64) + 1.0
+    return means @ means.T
+
+
+def matching_of(gram: Tensor, left: Tensor | None = None, noise: float = 1.0) -> Matching:
+    """Evidence whose optimum is the planted mixture, at a scale of 0.8."""
+    optimum, covariance = 0.8 * PLANTED[0], noise * torch.eye(4, dtype=torch.float64)
+    cross = gram @ optimum + (0 if left is None else left)
+    precision = gram @ gram / noise
+    return Matching(
+        gram=gram, cross=cross, covariance=covariance, covariance_by_sequence=covariance,
+        linear=gram @ cross / noise, precision=precision, optimum=optimum, target=1.0,
+    )  # fmt: skip
+
+
+def shorter_step(
+    gram: Tensor, weights: Tensor, length: float, effective: Effective | None = None
+) -> Tensor:
+    """Where the domains cover the target, whatever the scale."""
+    scale = torch.full((len(weights),), 0.8, dtype=torch.float64)
+    return run_mixture(matching_of(gram), weights, scale, length, effective)
+
+
+def short_of(gram: Tensor, goal: Tensor, got: Tensor) -> float:
+    """The squared distance of two gradients."""
+    return float((goal - got) @ gram @ (goal - got))
+
+
+@pytest.mark.parametrize("length", [0.7, 0.5, 0.25])
+def test_no_other_optimiser_finds_a_better_mixture(gram: Tensor, length: float) -> None:
+    def loss(x: np.ndarray) -> float:
+        return short_of(gram, PLANTED[0], length * torch.from_numpy(x))
+
+    one = {"type": "eq", "fun": lambda x: x.sum() - 1}
+    other = minimize(
+        loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=one, method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    mine = shorter_step(gram, PLANTED, length)[0]
+    assert float(mine.sum()) == pytest.approx(1)
+    np.testing.assert_allclose(mine.numpy(), other.x, atol=1e-4)
+
+
+def test_a_whole_step_is_the_match_and_a_tiny_one_the_best_domain(gram: Tensor) -> None:
+    torch.testing.assert_close(shorter_step(gram, PLANTED, 1.0), PLANTED)
+    almost = shorter_step(gram, PLANTED, 1 - 1e-9)
+    torch.testing.assert_close(almost, PLANTED, atol=1e-6, rtol=0)
+    best = int((gram @ PLANTED[0]).argmax())
+    tiny = shorter_step(gram, PLANTED, 1e-3)[0]
+    torch.testing.assert_close(tiny, torch.eye(4).double()[best], atol=1e-6, rtol=0)
+
+
+def test_each_draw_has_its_own(gram: Tensor) -> None:
+    draws = torch.cat([PLANTED, PLANTED.flip(1)])
+    both = shorter_step(gram, draws, 0.5)
+    for row, one in zip(both, draws, strict=True):
+        alone = shorter_step(gram, one[None], 0.5)[0]
+        torch.testing.assert_close(row, alone, atol=1e-8, rtol=0)
+
+
+def test_effective_shares_of_text_that_is_not_repeated_change_nothing(gram: Tensor) -> None:
+    rates = torch.full((4,), 0.5, dtype=torch.float64)  # half an epoch of each at most
+    found = shorter_step(gram, PLANTED, 0.5, lambda w: effective_shares(w, rates, 1))
+    torch.testing.assert_close(found, shorter_step(gram, PLANTED, 0.5), atol=1e-9, rtol=0)
+
+
+def test_effective_shares_against_a_grid(gram: Tensor) -> None:
+    rates = torch.tensor([8.0, 0.1, 0.1, 0.1], dtype=torch.float64)  # the first is short
+
+    def effective(weights: Tensor) -> Tensor:
+        return effective_shares(weights, rates, 0.5)
+
+    mine = shorter_step(gram, PLANTED, 0.6, effective)[0]
+    ticks = np.stack(np.meshgrid(*[np.linspace(0, 1, 21)] * 3), -1).reshape(-1, 3)
+    grid = np.c_[ticks, 1 - ticks.sum(1)]
+    found = short_of(gram, PLANTED[0], 0.6 * effective(mine))
+    others = min(
+        short_of(gram, PLANTED[0], 0.6 * effective(torch.from_numpy(x)))
+        for x in grid[grid[:, 3] >= 0]
+    )
+    assert others - 0.05 < found <= others + 1e-9
+    assert float(mine[0]) < float(shorter_step(gram, PLANTED, 0.6)[0, 0])
+
+
+def test_a_gram_of_few_noisy_gradients_counts_as_positive(gram: Tensor) -> None:
+    """It is unbiased, so it may have negative eigenvalues; the mixture is that without them."""
+    values, vectors = torch.linalg.eigh(gram)
+    found = []
+    for least in (0.0, -0.05 * float(values[-1])):
+        values[0] = least
+        found.append(shorter_step((vectors * values) @ vectors.T, PLANTED, 0.5))
+    torch.testing.assert_close(*found, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("length", [0.0, -0.5, 1.5, float("nan")])
+def test_a_length_out_of_its_range_is_refused(gram: Tensor, length: float) -> None:
+    with pytest.raises(ValueError, match=r"Expected a length in \(0, 1\], actual"):
+        shorter_step(gram, PLANTED, length)
+
+
+def test_what_no_mixture_explains_counts_as_far_as_it_is_not_noise(gram: Tensor) -> None:
+    """Without noise the loss's own optimum is found, whatever the metric of the evidence; of noise
+    alone nothing is left, and the weights stay those of the composition."""
+    left = torch.tensor([3.0, -2.0, 1.0, -4.0], dtype=torch.float64)
+    scale = torch.tensor([0.8], dtype=torch.float64)
+    sure = matching_of(gram, left, noise=1e-9)
+    torch.testing.assert_close(sure.residual, left, rtol=1e-6, atol=0)
+
+    def loss(x: np.ndarray) -> float:
+        u = 0.8 * torch.from_numpy(x)
+        return float(u @ gram @ u / 2 - sure.cross @ u)
+
+    one = {"type": "eq", "fun": lambda x: x.sum() - 1}
+    other = minimize(
+        loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=one, method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    found = run_mixture(sure, PLANTED, scale)[0]
+    np.testing.assert_allclose(found.numpy(), other.x, atol=1e-4)
+    assert float((found - PLANTED[0]).abs().max()) > 0.02
+    noise = matching_of(gram, left, noise=float(left @ left) / 3.9)  # chi^2 of 3.9 of 4 domains
+    assert not noise.residual.any()
+    assert torch.equal(run_mixture(noise, PLANTED, scale), PLANTED)
+    half = matching_of(gram, left, noise=float(left @ left) / 8)
+    torch.testing.assert_close(half.residual, left / 2)
+
+
+@pytest.fixture
+def metric() -> Tensor:
+    """Of domains of unlike lengths."""
+    means = torch.randn(5, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    means = means * torch.tensor([1.0, 5.0, 2.0, 0.5, 1.0])[:, None]
+    return means @ means.T
+
+
+TARGETS = torch.tensor(
+    [[0.8, 0.1, 0.0, 0.0, 0.0], [0.0, 0.1, 0.9, 0.0, 0.0], [0.0, 0.2, 0.2, 0.5, 0.0]],
+    dtype=torch.float64,
+)
+
+
+def cosines(metric: Tensor, weights: Tensor) -> Tensor:
+    """With every target ``(..., T)``."""
+    lengths = ((TARGETS @ metric) * TARGETS).sum(-1) * ((weights @ metric) * weights).sum(-1)[
+        ..., None
+    ]
+    return weights @ metric @ TARGETS.T / lengths.sqrt()
+
+
+def test_no_other_mixture_is_better(metric: Tensor) -> None:
+    torch.manual_seed(0)
+    anywhere = Dirichlet(torch.full((5,), 0.7).double()).sample((50_000,))
+    for find, judged in ((best_for_mean, Tensor.mean), (best_for_worst, Tensor.amin)):
+        found = find(metric, TARGETS)
+        assert float(found.sum()) == pytest.approx(1)
+        assert float(found.min()) >= 0
+        near = Dirichlet(3000 * found + 0.01).sample((50_000,))
+        best = float(judged(cosines(metric, found), -1))
+        assert float(judged(cosines(metric, anywhere), -1).max()) <= best
+        assert float(judged(cosines(metric, near), -1).max()) <= best + 1e-6
+    worst, mean = best_for_worst(metric, TARGETS), best_for_mean(metric, TARGETS)
+    assert float(cosines(metric, worst).min()) > float(cosines(metric, mean).min()) + 0.05
+
+
+def test_a_targets_length_does_not_matter(metric: Tensor) -> None:
+    longer = TARGETS * torch.tensor([[1.0], [30.0], [0.1]])
+    for find in (best_for_mean, best_for_worst):
+        torch.testing.assert_close(find(metric, longer), find(metric, TARGETS), atol=1e-5, rtol=0)
+
+
+def test_of_one_target_both_are_its_own_mixture(metric: Tensor) -> None:
+    own = TARGETS[:1] / TARGETS[0].sum()
+    for find in (best_for_mean, best_for_worst):
+        torch.testing.assert_close(find(metric, TARGETS[:1]), own[0], atol=1e-5, rtol=0)
+
+
+def test_what_a_mixture_gives_away_is_the_least_over_its_scale(metric: Tensor) -> None:
+    weights = torch.full((5,), 0.2, dtype=torch.float64)
+    scales = torch.linspace(0, 5, 5001, dtype=torch.float64)[:, None, None]
+    apart = TARGETS - scales * weights  # (S, T, K)
+    brute = ((apart @ metric) * apart).sum(-1).min(0).values / ((TARGETS @ metric) * TARGETS).sum(
+        -1
+    )
+    torch.testing.assert_close(given_away(metric, TARGETS, weights), brute, atol=1e-4, rtol=1e-4)
+    own = given_away(metric, TARGETS[0], TARGETS[0] / TARGETS[0].sum())
+    assert float(own) < 1e-9

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.run_mixture import run_mixture
+from bydore_pyro.core.point import run_mixture
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.inputs import belongs_of, load_domains
 from bydore_pyro.runs.options import SMOKE, Options

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny import Bigram
 
-from bydore_pyro.core.matching import Sample
+from bydore_pyro.core.samples import Sample
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig

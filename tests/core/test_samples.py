@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from bydore_pyro.core.matching import Sample, match, measured_round
-from bydore_pyro.core.pooled import members_of, pooled
+from bydore_pyro.core.matching import match, measured_round
+from bydore_pyro.core.samples import Sample, members_of, pooled
 
 
 def sample(mean: float, count: int) -> Sample:
