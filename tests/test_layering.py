@@ -108,5 +108,5 @@ def test_import_is_light() -> None:
 
 
 def test_the_probabilistic_core_needs_torch_and_pyro_alone() -> None:
-    core = "from bydore_pyro.core import GammaDirichlet, MixtureGuide, HypergradientELBO"
+    core = "from bydore_pyro.core import *"
     assert not _imported_by(core) & set(HEAVY)
