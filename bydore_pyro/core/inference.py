@@ -45,7 +45,6 @@ class InferenceConfig:
     decays: int = option(2, least=0)
     decay: float = option(0.3, above=0, below=1)
     draws: int = option(8, "Draws for the KL per step; fewer with more than 64 domains.", least=1)
-    start_shape: float = option(20.0, "Gamma shape of every domain at the start.", above=0)
     seed: int = option(0)
 
     def __post_init__(self) -> None:
@@ -190,7 +189,7 @@ def _start(guide: MixtureGuide, arguments: tuple[Any, ...], config: InferenceCon
     before = {name: value.clone() for name, value in guide.state_dict().items()}
     loss_before = elbo.loss(mixture_model, guide, *arguments)
     alpha, loc, log_deviation = _dirichlet_fit(*arguments[1:])
-    shape = torch.full_like(alpha, config.start_shape)
+    shape = torch.full_like(alpha, 20.0)  # sharp enough that draws stay near the start
     start_at(signals, shape, shape / alpha)
     if guide.has_scale:
         with torch.no_grad():

@@ -35,8 +35,7 @@ PREFIX, SEAL = "checkpoint-", "belongs.json"
 # how that is computed, read, told and kept: they may change on the way.
 DECIDING = (
     *("tokens", "sequence_length", "target_batch_sequences", "seed", "precision"),
-    *("learning_rate", "final_learning_rate", "warmup_share", "weight_decay"),
-    "max_gradient_norm",
+    *("learning_rate", "warmup_share", "weight_decay", "max_gradient_norm"),
 )
 
 

@@ -35,12 +35,6 @@ class TargetConfig:
         below=2**31,
     )
     learning_rate: float = option(4e-4, "Step size after the warm-up.", above=0)
-    final_learning_rate: float = option(
-        0.1,
-        "Final step size of the cosine schedule, as a share of --learning_rate.",
-        least=0,
-        most=1,
-    )
     warmup_share: float = option(
         0.01, "Share of the steps that are a linear warm-up.", least=0, most=1
     )
@@ -76,7 +70,6 @@ class TargetConfig:
     )
     log_every: int = option(10, "Steps between two logged losses.", least=1, below=2**31)
     save_every: int = option(1000, "Steps between two checkpoints.", least=1, below=2**31)
-    kept_checkpoints: int = option(2, "Number of checkpoints to keep.", least=1, below=2**31)
     log: Literal["none", "tensorboard"] = option(
         "tensorboard", "'tensorboard' writes event files to the run's folder."
     )

@@ -181,7 +181,7 @@ def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
         "average_tokens_across_devices": True,
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": "cosine_with_min_lr",
-        "lr_scheduler_kwargs": {"min_lr_rate": config.final_learning_rate},
+        "lr_scheduler_kwargs": {"min_lr_rate": 0.1},
         "warmup_steps": round(config.warmup_share * config.steps),
         "weight_decay": config.weight_decay,
         "adam_beta1": 0.9,
@@ -199,7 +199,7 @@ def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
         "report_to": "none",
         "disable_tqdm": False,
         "save_steps": config.save_every,
-        "save_total_limit": config.kept_checkpoints,
+        "save_total_limit": 2,
     }
     if config.fsdp:
         given["fsdp"] = True

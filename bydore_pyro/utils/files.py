@@ -24,6 +24,7 @@ __all__ = [
     "readable",
     "remove_half_written",
     "require_new_file",
+    "require_writable",
     "set_aside",
     "unique_keys",
     "with_hash",
@@ -104,13 +105,10 @@ def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames what cannot be used to `refused-NAME`, so that nothing counts it any longer.
-
-    Returns:
-        Its new place, `refused-NAME-2` and so on where there is such a one already.
-    """
-    places = (f"refused-{path.name}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
-    place = next(path.with_name(name) for name in places if not path.with_name(name).exists())
+    """Renames what cannot be used to `refused-NAME`, or `refused-NAME-2`; returns its new place."""
+    place, number = path.with_name(f"refused-{path.name}"), 2
+    while place.exists():
+        place, number = path.with_name(f"refused-{path.name}-{number}"), number + 1
     return path.rename(place)
 
 
@@ -122,7 +120,16 @@ def require_new_file(path: Path) -> None:
     """
     if path.exists() or path.is_symlink():
         raise RunFolderError(f"Expected a new file, found {path}: name another by --out")
-    existing = next(p for p in path.absolute().parents if p.exists())
+    require_writable(path.parent)
+
+
+def require_writable(folder: Path) -> None:
+    """Checks that a folder, or the first of its parents that exists, can be written to.
+
+    Raises:
+        RunFolderError: When it cannot.
+    """
+    existing = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise RunFolderError(f"Expected a folder to write to, found {existing}")
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.files import appearing_file, read_hashed, with_hash
+from bydore_pyro.utils.files import appearing_file, read_hashed, require_writable, with_hash
 from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 
 if TYPE_CHECKING:
@@ -32,10 +32,9 @@ PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arvi
 
 
 class RunFolder:
-    """Writes a run's results, and keeps other processes from writing to the folder.
+    """Writes a run's results, and keeps other processes from the folder until the command ends.
 
-    It does so until it is collected, its `with` block ends, or the command does. A folder that was
-    made for it goes again where nothing was written.
+    A folder that was made for it goes again where nothing was written.
 
     Args:
         path: The folder.
@@ -55,9 +54,7 @@ class RunFolder:
         if not writes:
             return
         self._require_new()
-        existing = next(p for p in (path, *path.absolute().parents) if p.exists())
-        if not existing.is_dir() or not os.access(existing, os.W_OK):
-            raise RunFolderError(f"Expected a folder to write to, found {existing}")
+        require_writable(path)
         self._lock = hold_folder(path)
         self._require_new()  # a run may have begun and ended in the meantime
 
@@ -145,24 +142,18 @@ class RunFolder:
 
 
 def provenance(more: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the versions of Python and of the packages that matter, and the source's commit.
-
-    Args:
-        more: Packages that matter here beside those that always do.
-    """
-    versions = {"python": sys.version.split()[0]}
-    for package in ("bydore-pyro", *PACKAGES, *more):
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return {"versions": versions, "commit": _commit()}
+    """Returns the versions of Python and of packages, `more` among them, and the commit."""
+    found = {"python": sys.version.split()[0], **versions(("bydore-pyro", *PACKAGES, *more))}
+    return {"versions": found, "commit": _commit()}
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions that decide the bits of a result."""
-    found = provenance()["versions"]
-    return {package: found[package] for package in DECISIVE}
+def versions(packages: Sequence[str] = DECISIVE) -> dict[str, str]:
+    """Returns the versions of packages, by default of those that decide the bits of a result."""
+    found = dict.fromkeys(packages, "not installed")
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 def check_belongs(
@@ -215,8 +206,6 @@ def _commit() -> str | None:
         return None
     run = ["git", "-C", str(source), "describe"]
     run += ["--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
-    try:
-        told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-        return told.strip() or None
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    with suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+    return None

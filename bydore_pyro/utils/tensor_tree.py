@@ -25,10 +25,7 @@ TREE, TENSORS = "tree.json", "tensors.safetensors"
 def write_tree(folder: Path, tree: Any, header: Mapping[str, Any]) -> None:
     """Writes dictionaries, lists, tuples, tensors, arrays and plain values into a folder.
 
-    Args:
-        folder: Exists.
-        tree: The values; keys of dictionaries are strings or integers.
-        header: Plain values that come back with the tree, for telling files apart.
+    The header is plain values that come back with the tree, for telling files apart.
 
     Raises:
         TypeError: When the tree holds anything else.
@@ -45,10 +42,7 @@ def write_tree(folder: Path, tree: Any, header: Mapping[str, Any]) -> None:
 
 
 def read_tree(folder: Path) -> tuple[dict[str, Any], Any]:
-    """Reads what `write_tree` wrote, bit for bit.
-
-    Returns:
-        Header and tree.
+    """Returns the header and the tree that `write_tree` wrote, bit for bit.
 
     Raises:
         ValueError: When a file is missing, truncated or changed.

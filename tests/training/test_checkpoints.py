@@ -76,7 +76,7 @@ def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -
     saved = belonging("models/target-60m", corpus, stages, tiny_config())
     write_seal(checkpoint, saved, STATE)
     told: list[str] = []
-    elsewhere = tiny_config(device_batch_sequences=1, log_every=3, kept_checkpoints=1)
+    elsewhere = tiny_config(device_batch_sequences=1, log_every=3, save_every=7)
     same = belonging("/elsewhere/target-60m", corpus, stages, elsewhere)
     assert last_checkpoint(checkpoint.parent, same, told.append) == (checkpoint, STATE)
     assert not told

@@ -188,7 +188,7 @@ def test_edited_options_are_refused_by_the_field(
         with pytest.raises(RunFolderError, match=f"Expected {field} .*, found {value}: a run"):
             train(corpus, folder, resume=True, **{field: value})
     assert len(list((folder / "checkpoints").iterdir())) == 2, "nothing is set aside"
-    train(corpus, folder, resume=True, log_every=3, kept_checkpoints=1)
+    train(corpus, folder, resume=True, log_every=3)
     assert same_bits(weights_in(folder / "model"), weights_in(whole.folder / "model"))
 
 

@@ -19,6 +19,7 @@ from bydore_pyro.utils.files import (
     readable,
     remove_half_written,
     require_new_file,
+    require_writable,
     set_aside,
     unique_keys,
     yaml_or_json,
@@ -63,8 +64,10 @@ def test_new_files_are_new(tmp_path: Path) -> None:
     for name in ("old", "link", "."):
         with pytest.raises(RunFolderError, match="Expected a new file, found"):
             require_new_file(tmp_path / name)
-    with pytest.raises(RunFolderError, match="Expected a folder to write to"):
-        require_new_file(tmp_path / "old" / "below")
+    require_writable(tmp_path / "deep")
+    for wrong in (require_new_file, require_writable):
+        with pytest.raises(RunFolderError, match="Expected a folder to write to"):
+            wrong(tmp_path / "old" / "below")
 
 
 def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:
