@@ -1,0 +1,37 @@
+"""Hooks of mkdocs: `figures/` joins the site, and each command tells its options."""
+
+import os
+import re
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from bydore_pyro.cli.main import main
+
+FIGURES = Path(__file__).resolve().parents[1] / "figures"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds every picture as `figures/NAME.png`, every result as `figures/results/NAME`."""
+    results = (FIGURES / "results").rglob("*.json")
+    for path in sorted([*FIGURES.glob("*.png"), *results]):
+        name = path.relative_to(FIGURES.parent).as_posix()
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Puts a command's help where the page says `{{ bydore COMMAND --help-all }}`."""
+    return re.sub(r"\{\{ bydore (\w+) --help-all \}\}", lambda found: _help(found[1]), markdown)
+
+
+def _help(command: str) -> str:
+    told = StringIO()
+    with patch.dict(os.environ, COLUMNS="100"), redirect_stdout(told), suppress(SystemExit):
+        main([command, "--help-all"])
+    return f"```text\n{told.getvalue().rstrip()}\n```"
