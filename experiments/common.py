@@ -19,7 +19,6 @@ from tqdm import tqdm
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.data import TokenStore
-from bydore_pyro.mixture import normalised
 from bydore_pyro.proxy import (
     Cost,
     Proxy,
@@ -36,11 +35,9 @@ from bydore_pyro.runs import (
     search_in,
 )
 from bydore_pyro.utils import (
-    DataError,
     NonFiniteError,
     RunFolder,
     appearing_file,
-    one_line,
     one_line_errors,
     parse_options,
     read_hashed,
@@ -232,33 +229,6 @@ def fresh_models(
     ]
     runs = train_runs(problem, planned, label)
     return {name: runs[count * i : count * (i + 1)] for i, name in enumerate(mixtures)}
-
-
-def no_results(script: str, path: object, error: Exception) -> DataError:
-    """Returns the error of a file that is no results.json of an experiment; what is wrong in it."""
-    what = f"no {error}" if isinstance(error, KeyError) else one_line(error)
-    return DataError(f"Expected results.json of {script}, found {path}: {what}")
-
-
-def check_weights(weights: Any, domains: Sequence[str], place: str) -> None:
-    """Checks the weights of an earlier run, before models train on them.
-
-    Args:
-        weights: Shares by domain.
-        domains: That are trained on.
-        place: Where the weights stand, for the error.
-
-    Raises:
-        DataError: When they are no shares, or of other domains.
-    """
-    try:
-        normalised(weights, place)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DataError(f"Expected weights in {place}, found {one_line(error)}") from None
-    if odd := set(weights) - set(domains):
-        raise DataError(
-            f"Expected weights of {', '.join(domains)} in {place}, found one of '{min(odd)}'"
-        )
 
 
 def run_variants(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from common import drawn_by, fresh_models, run_main
-from compare_earlier import check_found, found_before
 from compare_mixtures import CompareOptions, fits, problem_on
 from compare_tables import standings, standings_table, target_table
 from compare_targets import posed, target_named, text_of_targets
@@ -33,19 +32,16 @@ trains them on N processes."""
 def compare(options: CompareOptions, resume: Path | None) -> None:
     """Finds and judges every mixture; leaves a run folder, a table."""
     folder = begin_run(options, "compare", resume)
-    given, earlier = options, options.compare.found
+    given = options
     steps = max(2, round(options.search.steps * options.compare.scale))
     options = dataclasses.replace(options, search=dataclasses.replace(options.search, steps=steps))
-    known = None if earlier is None else found_before(options, Path(earlier))
     corpus = text_of_targets(options, options.compare.targets)
-    if known is not None:
-        check_found(options, corpus, known)
     if resume is None:
         folder.write_config("compare", given.as_dict(), tell)
     results: dict[str, Any] = {}
     cost = Cost()
     for name in options.compare.targets:
-        results[name] = one_target(options, folder, corpus, name, cost, known)
+        results[name] = one_target(options, folder, corpus, name, cost)
         placed = standings(results)
         content = {"targets": results, "steps": steps, "standings": placed}
         content = results_of(content, given, given.run.seed, cost)
@@ -59,12 +55,7 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
 
 
 def one_target(
-    options: CompareOptions,
-    folder: RunFolder,
-    corpus: TokenStore,
-    name: str,
-    cost: Cost,
-    known: Mapping[str, dict[str, dict[str, Any]]] | None,
+    options: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str, cost: Cost
 ) -> dict[str, Any]:
     """Returns what every method finds for a target, and the losses of fresh models on it.
 
@@ -74,8 +65,6 @@ def one_target(
         corpus: The text of all targets.
         name: The target's.
         cost: Counts all of it, and proxies that methods or targets share for each of them.
-        known: An earlier comparison's mixtures, by target and label, which are judged again; their
-            searches cost nothing now. None for new ones.
 
     Returns:
         Plain values: `validation` (shares), `methods` (mixtures and their costs, by label),
@@ -87,13 +76,10 @@ def one_target(
     if target.scarce is not None:  # proxies read text as often as the run will
         own = dataclasses.replace(own, budget=dataclasses.replace(own.budget, proxies_repeat=True))
     trained = domains_of(own, corpus, 0).names
-    if known is not None:
-        found = known[name]
-    else:
-        same_text = own.run.domains == options.run.domains and target.scarce is None
-        found = fits(own, folder, corpus, name, same_text)
-        for method in found.values():
-            cost.add(method["cost"]["parts"])
+    same_text = own.run.domains == options.run.domains and target.scarce is None
+    found = fits(own, folder, corpus, name, same_text)
+    for method in found.values():
+        cost.add(method["cost"]["parts"])
     judged = {k: v["weights"] for k, v in found.items()}
     if set(target.validation) <= set(trained) and len(target.validation) > 1:
         judged["the target's own shares"] = dict(target.validation)

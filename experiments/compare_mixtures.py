@@ -41,11 +41,6 @@ class CompareConfig:
         "trained.",
     )
     target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
-    found: str | None = option(
-        None,
-        "An earlier results.json: train fresh models on its mixtures of --methods, without a "
-        "search.",
-    )
     scale: float = option(
         1.0, "Factor on --steps for the proxies and the fresh models.", above=0, most=1e6
     )

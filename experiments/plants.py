@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import check_weights, drawn_by, fresh_models, markdown, no_results, run_main
+from common import drawn_by, fresh_models, markdown, run_main
 from compare_tables import verdict
 from planted import gap_closed
 
@@ -61,15 +61,9 @@ class PlantsConfig:
         least=0,
         most=1000,
     )
-    found: str | None = option(
-        None,
-        "An earlier results.json: train fresh models on its mixtures, without a search.",
-    )
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if self.found is not None and not self.fresh:
-            raise ValueError("Expected --fresh of 1 or more with --found, found 0: nothing to do")
 
     @property
     def numbers(self) -> range:
@@ -121,20 +115,15 @@ def plantable(domains: Domains) -> list[str]:
 def plants(options: PlantsOptions, resume: Path | None) -> None:
     """Searches every plant; each leaves a run folder, and all of them a table."""
     folder = begin_run(options, "plants", resume)
-    known = None if options.plants.found is None else known_plants(options.plants)
     domains = load_domains(options)
     plantable(domains)
-    for number, row in (known or {}).items():
-        for part in ("weights", "shares"):
-            check_weights(row[part], domains.names, f"the {part} of the earlier plant {number}")
     if resume is None:
         folder.write_config("plants", options.as_dict(), tell)
     rows, cost = [], Cost()
     for number in options.plants.numbers:
-        compute = partial(judged_plant, options, domains, folder.path, number, known)
+        compute = partial(judged_plant, options, domains, folder.path, number)
         rows.append(folder.once(f"plant-{number}/plant.json", compute))
-        if known is None:  # an earlier search costs nothing now
-            cost.add(rows[-1]["search"]["parts"])
+        cost.add(rows[-1]["search"]["parts"])
         cost.add(rows[-1]["cost_of_fresh_models"], prefix="fresh_")
         content = {"plants": rows}
         folder.write_json("results.json", results_of(content, options, options.run.seed, cost))
@@ -144,35 +133,11 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     print(drawn_by("planted_mixtures", folder))
 
 
-def known_plants(config: PlantsConfig) -> dict[int, dict[str, Any]]:
-    """Returns the plants of an earlier run by number.
-
-    Raises:
-        DataError: When the file is no results.json of this experiment, or lacks a plant.
-    """
-    try:
-        rows = json.loads(Path(config.found or "").read_text(encoding="utf-8"))["plants"]
-        known = {int(row["plant"]): dict(row) for row in rows}
-        for number in set(config.numbers) & set(known):
-            results_table([known[number]])  # needs whatever a table shows
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise no_results("plants.py", config.found, error) from None
-    for number in config.numbers:
-        if number not in known:
-            raise DataError(f"Expected plant {number} in {config.found}, found none")
-    return {number: known[number] for number in config.numbers}
-
-
 def judged_plant(
-    options: PlantsOptions,
-    domains: Domains,
-    folder: Path,
-    number: int,
-    known: dict[int, dict[str, Any]] | None,
+    options: PlantsOptions, domains: Domains, folder: Path, number: int
 ) -> dict[str, Any]:
-    """Searches one plant, or takes an earlier search's row, and trains fresh models on it."""
-    path = folder / f"plant-{number}"
-    row = one_plant(options, domains, path, number) if known is None else known[number]
+    """Searches one plant and trains fresh models on it."""
+    row = one_plant(options, domains, folder / f"plant-{number}", number)
     return row | judged(options, domains, folder / "proxies", row)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,16 +14,16 @@ from typing import Any
 import numpy as np
 from common import drawn_by, markdown, run_main
 from compare import judge
-from compare_earlier import check_found, finished_comparison
 from compare_mixtures import CompareOptions
-from compare_tables import mean_and_spread
+from compare_tables import mean_and_spread, target_table
 from compare_targets import posed, require_different, target_named, text_of_targets
 from scipy.stats import rankdata
 
 from bydore_pyro.baselines import FinishedRun
 from bydore_pyro.data import TokenStore
+from bydore_pyro.mixture import normalised
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import begin_run, language_model, results_of
+from bydore_pyro.runs import begin_run, domains_of, language_model, results_of
 from bydore_pyro.utils import (
     DataError,
     one_line,
@@ -57,12 +58,6 @@ class ScalesConfig:
         None, "Whose mixtures, by the comparison's labels. Default: all."
     )
     target_seeds: int = option(2, "Number of models of each size per mixture.", least=1, most=100)
-    longer: float = option(
-        1.0,
-        "Training tokens as a multiple of those of the comparison's fresh models.",
-        above=0,
-        most=1e6,
-    )
     data: str | None = option(None, "The comparison's text or token store, if it has moved.")
     cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
     device: str | None = option(None, "'cpu', 'cuda' or 'auto'. Default: the comparison's device.")
@@ -95,7 +90,9 @@ def scales(options: ScalesOptions, resume: Path | None) -> None:
     base = judging(compared, found["steps"], config)
     folder = begin_run(base, "scales", resume)
     corpus = text_of_targets(base, config.targets)
-    check_found(base, corpus, {name: found["targets"][name]["methods"] for name in config.targets})
+    check_mixtures(
+        base, corpus, {name: found["targets"][name]["methods"] for name in config.targets}
+    )
     if resume is None:
         folder.write_config("scales", asdict(options), tell)
     small, targets = compared.run.proxy, found["targets"]
@@ -150,6 +147,57 @@ def comparison(config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
     return options, found
 
 
+def finished_comparison(path: Path, targets: Sequence[str]) -> dict[str, Any]:
+    """Returns the content of a comparison's results.json, which has the targets.
+
+    Raises:
+        DataError: When the file is no results.json of `compare.py`, or lacks a target.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known = [*found["targets"].keys()]
+        if not isinstance(found["steps"], int):
+            raise ValueError(f"steps {found['steps']!r:.60}")
+        for name in set(targets) & set(known):
+            target_table(name, found["targets"][name])  # needs whatever a table shows
+            of_methods(found["targets"][name])
+            if not found["targets"][name]["methods"]:
+                raise ValueError(f"no method for {name}")
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else one_line(error)
+        raise DataError(f"Expected results.json of compare.py, found {path}: {what}") from None
+    for name in targets:
+        if name not in known:
+            raise DataError(
+                f"Expected one of the targets of {path}, {', '.join(known)}, found '{name}'"
+            )
+    return dict(found)
+
+
+def check_mixtures(
+    options: CompareOptions,
+    corpus: TokenStore,
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]],
+) -> None:
+    """Checks mixtures by target and label: they are shares of the domains that are trained on.
+
+    Raises:
+        DataError: When one is not.
+    """
+    for name, methods in found.items():
+        names = domains_of(*posed(options, corpus, target_named(name)), 0).names
+        for label, method in methods.items():
+            place = f"the earlier mixture of {label} for {name}"
+            try:
+                normalised(method["weights"], place)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise DataError(f"Expected weights in {place}, found {one_line(error)}") from None
+            if odd := set(method["weights"]) - set(names):
+                raise DataError(
+                    f"Expected weights of {', '.join(names)} in {place}, found one of '{min(odd)}'"
+                )
+
+
 def judging(compared: CompareOptions, steps: int, config: ScalesConfig) -> CompareOptions:
     """Returns the comparison's options with what is asked for here: seeds, length, where."""
     run = replace(
@@ -162,7 +210,7 @@ def judging(compared: CompareOptions, steps: int, config: ScalesConfig) -> Compa
     return replace(
         compared,
         run=run,
-        search=replace(compared.search, steps=max(2, round(steps * config.longer))),
+        search=replace(compared.search, steps=steps),
         budget=replace(compared.budget, proxy_runs=config.proxy_runs),
         compare=replace(compared.compare, target_seeds=config.target_seeds),
     )

@@ -19,10 +19,9 @@ from bydore_pyro.utils.options import options_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import compare_tables as tables
-from compare_earlier import finished_comparison
 from compare_mixtures import CompareOptions
 from compare_targets import Target, posed
-from scales import of_methods, rank_correlation, ranks
+from scales import finished_comparison, of_methods, rank_correlation, ranks
 
 
 def test_the_standard_error_is_that_of_the_pairs_that_there_are() -> None:
@@ -123,7 +122,6 @@ def changed(content: dict, *keys: str, value: object = None) -> dict:
         (("steps",), None, "no 'steps'"),
         (("steps",), "160", "steps '160'"),
         (("targets",), [3], "found"),
-        (("config", "run", "proxy"), None, "no 'proxy'"),
         (("targets", "t", "methods"), {}, "no method for t"),
         (("targets", "t", "methods", "uniform", "cost"), None, "no 'cost'"),
         (("targets", "t", "methods", "uniform", "cost", "flops"), "many", "found"),

@@ -132,33 +132,6 @@ def test_compare_withholds_domains_of_a_folder(
         assert message in refusal(compared, "--targets", target)
 
 
-def test_compare_judges_the_mixtures_of_an_earlier_comparison_by_more_models(
-    tmp_path: Path, compared: Callable[..., dict], capsys: pytest.CaptureFixture[str]
-) -> None:
-    old = compared("run", "--targets", "withheld:a")["withheld:a"]
-    path = tmp_path / "run" / "results.json"
-    asked = ("--targets", "withheld:a", "--found", str(path))
-    again = compared("again", *asked, "--methods", "natural", "--target_seeds", "2")["withheld:a"]
-    assert again["methods"] == {"natural": old["methods"]["natural"]}
-    assert len(again["losses"]["natural"]) == 2
-    assert again["losses"]["natural"][:1] == old["losses"]["natural"], "the same model and text"
-    assert not (tmp_path / "again" / "fits").exists()
-    cost = json.loads((tmp_path / "again" / "results.json").read_text())["cost"]
-    assert set(cost["parts"]) == {"fresh_train", "fresh_evaluate"}
-    assert "found 'withheld:b'" in refusal(compared, *asked, "--targets", "withheld:b")
-    assert "mixture of mde for withheld:a" in refusal(compared, *asked, "--methods", "mde")
-    content = json.loads(path.read_text())
-    for weights, message in (
-        ({"z": 1.0}, "Expected weights of b, c in the earlier mixture of natural"),
-        ({"b": -1.0, "c": 2.0}, "found -1.0 as the weight of 'b'"),
-        ({"b": 0.0}, "found weights that sum to 0"),
-    ):
-        content["targets"]["withheld:a"]["methods"]["natural"]["weights"] = weights
-        path.write_text(json.dumps(content))
-        assert message in refusal(compared, *asked)
-        assert not (tmp_path / "refused").exists()
-
-
 def test_scales_judges_the_mixtures_of_a_comparison_on_larger_models(
     tmp_path: Path,
     compared: Callable[..., dict],

@@ -110,32 +110,6 @@ def test_plants_in_smoke_size(
         assert set(row["losses"]) == {"learned", "planted", "uniform"}
         assert all(len(values) == 1 for values in row["losses"].values())
     draw("planted_mixtures", tmp_path / "run")
-    # Found mixtures are judged anew, and nothing is searched.
-    found = ("--found", str(tmp_path / "run" / "results.json"), "--out", str(tmp_path / "again"))
-    given = ("--smoke", "--cache", str(cache), "--plants", "1", *some, *found)
-    done = run_here("plants", *given, "--first", "3", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (again,) = json.loads((tmp_path / "again" / "results.json").read_text())["plants"]
-    for row in (again, *rows):
-        spent = row.pop("cost_of_fresh_models")
-        assert spent["train"]["flops"] > 0
-    assert [again] == rows
-    assert not (tmp_path / "again" / "plant-3" / "mixture.json").exists()
-    done = run_here("plants", *given[:-1], str(tmp_path / "none"), "--first", "4", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Expected plant 4 in" in done.stderr
-    path = tmp_path / "run" / "results.json"
-    (row,) = json.loads(path.read_text())["plants"]
-    for plants, message in (
-        ([{**row, "weights": {**row["weights"], "greek": 0.0}}], "found one of 'greek'"),
-        ([{k: v for k, v in row.items() if k != "khat"}], "no 'khat'"),
-        ([3], "Expected results.json of plants.py"),
-    ):
-        path.write_text(json.dumps({"plants": plants}))
-        done = run_here("plants", *given[:-1], str(tmp_path / "none"), "--first", "3", cwd=tmp_path)
-        assert (done.returncode, done.stderr.count("error:")) == (2, 1)
-        assert message in done.stderr
-        assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
