@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from common import markdown, run_main, verify
-from paper_scale import PAPER, ScaleConfig, paper_case
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture, mixture_from
@@ -49,7 +48,6 @@ class CaseOptions(Options):
     """The options of a search and of its verification."""
 
     verification: VerificationConfig
-    scale: ScaleConfig
 
 
 def learned_mixtures(mixture: Mixture) -> dict[str, dict[str, float]]:
@@ -95,7 +93,6 @@ def case_main(name: str, about: str, pile: Mapping[str, Any], **defaults: Any) -
         about,
         CaseOptions,
         pile=dict(pile),
-        presets={"--scale=paper": PAPER},
         resumable=True,
         steps=250,
         **defaults,
@@ -104,9 +101,6 @@ def case_main(name: str, about: str, pile: Mapping[str, Any], **defaults: Any) -
 
 def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     """Searches, verifies, writes and prints: the whole of Case 1 and Case 2."""
-    if options.scale.scale == "paper":
-        paper_case(name, options, options.scale, resume)
-        return
     folder = begin_run(options, name, resume)
     domains = load_domains(options)
     compared = compared_mixtures(options, domains)

@@ -59,7 +59,7 @@ class ScalesConfig:
     )
     target_seeds: int = option(2, "Number of models of each size per mixture.", least=1, most=100)
     data: str | None = option(None, "The comparison's text or token store, if it has moved.")
-    cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
+    cache: str | None = option(None, "Folder of cached token stores.")
     device: str | None = option(None, "'cpu', 'cuda' or 'auto'. Default: the comparison's device.")
     proxy_runs: str | None = option(
         None, "Folder of finished models. Default: proxies/ in the run's folder."

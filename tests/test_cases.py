@@ -5,18 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
-import subprocess
-import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 import arviz
 import numpy as np
 import pytest
 import torch
 import xarray
-from benchmark_data import write_benchmark
 from experiment_results import SCRIPTS, check_origin
 from processes import Run
 from tiny import write_domains
@@ -254,53 +250,3 @@ def test_a_folder_with_an_empty_domain_is_refused(tmp_path: Path, run_here: Run)
     done = run_here("case1", "--smoke", "--data", str(own), "--validation", "a")
     assert done.returncode == 2
     assert done.stderr.strip() == f"case1: error: Expected text files, found none in {own / 'c'}"
-
-
-@pytest.mark.slow
-def test_a_case_at_the_papers_size_in_small(
-    tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Search, target training and evaluation in a chain; goes on where it was broken off."""
-    parts, run = [], subprocess.run
-
-    def here(command: list[str], **rest: Any) -> subprocess.CompletedProcess[str]:
-        """Runs a command of `bydore` in this process, which saves the imports."""
-        if command[:3] != [sys.executable, "-m", "bydore_pyro"]:
-            return run(command, **rest)
-        parts.append(command[3])
-        main(command[3:])
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(subprocess, "run", here)
-    text = write_domains(tmp_path / "text", {"law": "abcde", "web": "vwxyz"}, files=30)
-    write_benchmark(tmp_path / "benchmarks", "piqa")
-    (tmp_path / "train.json").write_text(json.dumps({"max_epochs": 50, "device": "cpu"}))
-    asked = {"tasks": ["piqa"], "data_dir": str(tmp_path / "benchmarks"), "num_fewshot": [0]}
-    (tmp_path / "evaluate.json").write_text(json.dumps({**asked, "device": "cpu"}))
-    out = tmp_path / "run"
-    given = (
-        *("--smoke", "--scale", "paper", "--data", str(text), "--validation", "law"),
-        *("--cache", str(tmp_path / "cache"), "--tokens", "1500", "--target_tokens", "2048"),
-        *("--proxy", "models/proxy-tiny", "--sequence_length", "32", "--vocabulary", "300"),
-        *("--precision", "float32", "--max_epochs", "50", "--target_model", "models/target-tiny"),
-        *("--train_config", str(tmp_path / "train.json")),
-    )
-    none = str(tmp_path / "none.json")
-    done = run_here("case1", *given, "--evaluate_config", none, "--out", str(out))
-    assert done.returncode == 2
-    assert "Expected a file of options, found none at" in done.stderr
-    assert not out.exists()
-    whole = (*given, "--evaluate_config", str(tmp_path / "evaluate.json"), "--out", str(out))
-    done = run_here("case1", *whole)
-    assert done.returncode == 0, done.stderr
-    metrics = json.loads((out / "target" / "metrics.json").read_text())
-    assert metrics["tokens"] == 2048
-    scores = out / "target" / "model" / "scores.json"
-    before = (out / "target" / "metrics.json").stat().st_mtime_ns
-    assert "piqa" in scores.read_text()
-    scores.unlink()
-    again = run_here("case1", "--resume", str(out))
-    assert again.returncode == 0, again.stderr
-    assert parts == ["train", "evaluate", "evaluate"]
-    assert scores.is_file()
-    assert (out / "target" / "metrics.json").stat().st_mtime_ns == before

@@ -29,7 +29,6 @@ COMPARISONS = [
     "calibration",
 ]
 OTHERS = ["reuse_guide", "regmix_pile", "adaptive"]  # those without a language model
-CASES = ["cases", "paper_scale"]
 ALL_OF_THEM = "study"
 
 
@@ -51,7 +50,9 @@ def test_help_lists_its_own_options_and_ten_more_at_most(
         return re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
 
     monkeypatch.syspath_prepend(ROOT / "experiments")
-    files = {"case1": CASES, "case2": CASES, "compare": ["compare_mixtures"]}.get(script, [script])
+    files = {"case1": ["cases"], "case2": ["cases"], "compare": ["compare_mixtures"]}.get(
+        script, [script]
+    )
     code = "".join((ROOT / f"experiments/{name}.py").read_text("utf-8") for name in files)
     own, found = re.findall(r"^    (\w+): .* = option\(", code, re.M), listed("--help")
     assert {*own} <= {*found}
