@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, models
 from torch import Tensor, nn
-from transformers import LlamaConfig, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 
@@ -247,3 +247,19 @@ def believing(questions: Sequence[Question], right: Callable[[int], bool]) -> Kn
         prompt, continuation = question.asked[question.gold if right(place) else wrong]
         beliefs.append((prompt, continuation, 0.99))
     return KnownAnswers(beliefs)
+
+
+def save_model(folder: Path, vocabulary: int = 101) -> Path:
+    """Saves an untrained model with its tokenizer."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=512,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    character_tokenizer().save_pretrained(folder)
+    return folder

@@ -148,24 +148,17 @@ def _of_target(one: TargetAnswer, judged: Sequence[float] | None) -> dict[str, A
 
 def _told(names: Sequence[str], columns: dict[str, list[float]], content: dict[str, Any]) -> str:
     """Returns the weights as a table, the largest first, and what is left unexplained."""
-    order = sorted(range(len(names)), key=lambda k: -max(of[k] for of in columns.values()))
-    heads, width = list(columns), max(map(len, names))
-    if len(heads) == 1:
-        of = content["targets"][heads[0]]
-        lines = [f"{'domain':<{width}}  weight  94 % interval  below 0.01"]
-        lines += [
-            f"{names[k]:<{width}}  {columns[heads[0]][k]:.3f}   {of['low'][names[k]]:.3f} to "
-            f"{of['high'][names[k]]:.3f}  {of['next_to_nothing'][names[k]]:.0%}"
-            for k in order
-        ]
-    else:
-        lines = ["  ".join([f"{'domain':<{width}}", *heads])]
-        lines += [
-            "  ".join(
-                [f"{names[k]:<{width}}", *(f"{columns[h][k]:.3f}".rjust(len(h)) for h in heads)]
-            )
-            for k in order
-        ]
+    import pandas
+
+    frame = pandas.DataFrame(columns, index=pandas.Index(names))
+    if len(columns) == 1:
+        (of,) = content["targets"].values()
+        frame.columns = ["weight"]
+        ends = zip(of["low"].values(), of["high"].values(), strict=True)
+        frame["94 % interval"] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
+        frame["below 0.01"] = [f"{share:.0%}" for share in of["next_to_nothing"].values()]
+    largest = frame.max(axis=1, numeric_only=True).sort_values(ascending=False, kind="stable")
+    lines = [frame.loc[largest.index].to_string(float_format="{:.3f}".format)]
     for name, of in content["targets"].items():
         lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
         if lost := of.get("mixture_leaves"):

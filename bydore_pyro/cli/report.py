@@ -2,57 +2,49 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from bydore_pyro.utils import asks_for_help, one_line_errors
+from bydore_pyro.utils import one_line_errors
 
 __all__ = ["report_command"]
 
-USAGE = """usage: bydore report RUN ... [--out FILE]
 
-Prints the results of runs and writes them as one HTML page that needs neither network nor server.
-The page of one run is report.html in its folder. Several runs are compared; their page is
-report.html in the working directory.
-
-options:
-  --out FILE  File for the page. Default: report.html, as described above."""
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"Expected the folders of runs, and --out FILE at most: {message}")
 
 
 @one_line_errors("bydore report")
 def report_command(arguments: Sequence[str]) -> None:
     """Prints the results of runs and writes an HTML page."""
-    if asks_for_help(arguments):
-        print(USAGE)
-        return
-    runs, out = _split(arguments)
-    wrong = [argument for argument in runs if argument.startswith("-") or not argument]
-    if not runs or wrong or out == "":
-        found = " ".join(arguments) or "none"
-        raise ValueError(f"Expected the folders of runs, and --out FILE at most, found {found}")
+    parser = _Parser(
+        "bydore report",
+        description="Prints the results of runs and writes them as one HTML page that needs "
+        "neither network nor server. Several runs are compared.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="File for the page. Default: report.html, in the folder of one run, or in the working "
+        "directory.",
+    )
+    given = parser.parse_args(arguments)
+    folders: list[Path] = given.runs
     from bydore_pyro.report import report_text
 
-    folders = [Path(run) for run in runs]
     for folder in folders:
         if len(folders) > 1:
             print(f"\n== {folder}")
         print(report_text(folder))
     page = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
-    _write_page(folders, page if out is None else Path(out))
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """Returns the runs, and the file that `--out` names; "" where it names none."""
-    runs, out = [], None
-    given = iter(arguments)
-    for argument in given:
-        option, equals, value = argument.partition("=")
-        if option == "--out":
-            out = value if equals else next(given, "")
-        else:
-            runs.append(argument)
-    return runs, out
+    _write_page(folders, given.out or page)
 
 
 def _write_page(folders: Sequence[Path], page: Path) -> None:

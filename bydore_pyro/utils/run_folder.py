@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.files import appearing_file, read_hashed, require_writable, with_hash
+from bydore_pyro.utils.files import appearing_file, require_writable
 from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 
 if TYPE_CHECKING:
@@ -101,16 +101,10 @@ class RunFolder:
         self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
     def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns what is computed, or what an earlier call wrote to a file of that name.
-
-        The file holds a hash of its content; one that was changed is computed again, with a
-        warning.
-        """
-        found = read_hashed(self.path / name)
-        if found is None:
-            found = json.loads(json.dumps(compute()))
-            self.write_text(name, with_hash(found))
-        return found
+        """Returns plain values that are computed, or that an earlier call wrote to that file."""
+        if not (self.path / name).exists():
+            self.write_json(name, compute())
+        return dict(json.loads((self.path / name).read_text(encoding="utf-8")))
 
     def write_config(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""`bydore evaluate` as a user runs it, on a model that was really trained."""
+"""`bydore evaluate` as a user runs it; what scores are is tested in `tests/evaluation`."""
 
 from __future__ import annotations
 
@@ -7,107 +7,44 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from benchmark_data import write_benchmark
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from benchmark_data import save_model, write_benchmark
 
 from bydore_pyro.cli.evaluate import ScoresConfig, evaluate_command
 from bydore_pyro.evaluation import evaluate
 from bydore_pyro.utils.errors import DataError
 
-SOUNDS = {
-    **{"cow": "moo", "dog": "woof", "cat": "meow", "duck": "quack", "sheep": "baa"},
-    **{"pig": "oink", "horse": "neigh", "owl": "hoot", "bee": "buzz", "snake": "hiss"},
-}
-PLACES = ("on the hill", "by the sea", "in the town", "near the mill", "at the fair", "at home")
-
-
-def riddle(animal: str, place: str) -> str:
-    return f"Which sound does the {animal} {place} make ?"
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A model trained for seconds on riddles, and others of them as ARC-Easy and SciQ."""
+    """A model, and questions of two benchmarks."""
     folder = tmp_path_factory.mktemp("trained")
-    pairs = [(animal, place) for animal in SOUNDS for place in PLACES]
-    asked = [pair for i, pair in enumerate(pairs) if i % 4 == 3]
-    texts = [
-        f"Question: {riddle(*pair)}\nAnswer: {SOUNDS[pair[0]]}"
-        for pair in pairs
-        if pair not in asked
-    ]
-    words = sorted({w for text in texts for w in text.replace(":", " : ").split()})
-    vocabulary = {"<end>": 0, "<unknown>": 1} | {word: i + 2 for i, word in enumerate(words)}
-    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unknown>"))
-    core.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<end>")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=128,
-    )
-    model = LlamaForCausalLM(config)
-    tokens = tokenizer(texts, padding=False)["input_ids"]
-    length = max(map(len, tokens))
-    batch = torch.tensor([row + [0] * (length - len(row)) for row in tokens])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(120):
-        optimizer.zero_grad()
-        model(input_ids=batch, labels=batch).loss.backward()
-        optimizer.step()
-    model.save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
-
-    def write(task: str, rows: list[dict]) -> None:
-        (folder / "data" / task).mkdir(parents=True)
-        (folder / "data" / task / "test.jsonl").write_text(
-            "".join(json.dumps(r) + "\n" for r in rows)
-        )
-
-    sounds, arc, sciq = list(SOUNDS.values()), [], []
-    for i, (animal, place) in enumerate(asked):
-        right = sounds.index(SOUNDS[animal])
-        choices = [sounds[(right + k) % len(sounds)] for k in range(4)]
-        gold = i % 4
-        choices[0], choices[gold] = choices[gold], choices[0]
-        listed = {"text": choices, "label": list("ABCD")}
-        question = riddle(animal, place)
-        arc.append({"question": question, "choices": listed, "answerKey": "ABCD"[gold]})
-        wrong = [choice for choice in choices if choice != sounds[right]]
-        row = {f"distractor{k + 1}": choice for k, choice in enumerate(wrong)}
-        sciq.append({**row, "support": "", "question": question, "correct_answer": sounds[right]})
-    write("arc_easy", arc)
-    write("sciq", sciq)
-    return folder / "model", folder / "data"
+    for task in ("arc_easy", "sciq"):
+        write_benchmark(folder / "data", task)
+    return save_model(folder / "model"), folder / "data"
 
 
-def test_a_trained_model_beats_chance(
-    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_scores_are_told_and_written_beside_the_model_once(
+    trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, data = trained
-    out = tmp_path / "deep" / "scores.json"
-    given = ["--tasks", "arc_easy", "sciq", "--data_dir", str(data), "--num_fewshot", "0"]
-    evaluate_command([str(model), *given, "--device", "cpu", "--out", str(out)])
-    captured = capsys.readouterr()
-    scores = json.loads(out.read_text())
+    given = [str(model), "--tasks", "arc_easy", "sciq", "--data_dir", str(data)]
+    given += ["--num_fewshot", "0", "--limit", "3", "--device", "cpu"]
+    evaluate_command(given)
+    captured, written = capsys.readouterr(), (model / "scores.json").read_text()
+    scores = json.loads(written)
     assert {*scores["tasks"]} == {"ARC-Easy", "SciQ"}
     for name, result in scores["tasks"].items():
-        assert (result["questions"], result["seed"]) == (15, 1234)
-        assert result["score"] >= 80.0, name  # chance is 25, give or take 11
+        assert (result["questions"], result["seed"]) == (3, 1234)
         assert f"{name}: acc_norm {result['score']:.2f}\n" in captured.err
     average = scores["average"]
     told = f"average of 2  {average['score']:6.2f} ± {average['standard_error']:.2f}"
     assert told in captured.out.splitlines()
-    assert f"In {out}." in captured.out
-    assert "Traceback" not in captured.err
+    assert f"In {model / 'scores.json'}." in captured.out
     assert {"python", "torch", "lm-eval", "accelerate"} <= {*scores["versions"]}
-    assert list(out.parent.iterdir()) == [out]
+    with pytest.raises(SystemExit, match="2"):
+        evaluate_command(given)
+    assert "Expected a new file, found" in capsys.readouterr().err
+    assert (model / "scores.json").read_text() == written
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from benchmark_data import (
     believing,
     character_tokenizer,
     questions_of,
+    save_model,
     write_benchmark,
     write_split,
 )
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from bydore_pyro.evaluation.evaluate import (
     PILE13,
@@ -314,22 +314,6 @@ def test_the_columns_on_the_page_on_formats_are_enough(tmp_path: Path) -> None:
                 del question.row[key]
         write_split(tmp_path, task, splits[0], questions)
     assert len(scores_of(KnownAnswers([]), tmp_path, "pile13")) == 13
-
-
-def save_model(folder: Path, vocabulary: int = 101) -> Path:
-    """Saves an untrained model with its tokenizer."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        max_position_embeddings=512,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    character_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def test_folders_that_are_no_models(tmp_path: Path) -> None:
