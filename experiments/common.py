@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

@@ -26,7 +26,9 @@ def report_command(arguments: Sequence[str]) -> None:
         description="Prints the results of runs and writes them as one HTML page that needs "
         "neither network nor server. Several runs are compared.",
         allow_abbrev=False,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", "--help-all", action="help", help="Show this help.")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument(
         "--out",
