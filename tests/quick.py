@@ -27,7 +27,7 @@ from bydore_pyro.proxy import model_source
 PROXY = Path(__file__).parent / "files" / "proxy"
 # Of the guide of a search that does not say how many: it need not settle.
 FEW_STEPS = (
-    "bydore_pyro.search.matching_posterior.InferenceConfig",
+    "bydore_pyro.search.matching.InferenceConfig",
     partial(InferenceConfig, steps=60, draws=8),
 )
 

@@ -30,10 +30,8 @@ def bydore_steps(problem: Problem, options: Options) -> int:
     if search.evidence == "matching":
         return _matching_steps(problem, options, SEARCH_SHARE if search.has_trials else 1.0)
     measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
-    # A Jacobian-vector product costs about three forward passes; a finite difference takes two.
-    passes = 3 if search.hypergradient == "forward_mode" else 2
-    update = (search.validation_batch + passes * measured / 3) / search.batch_sequences
-    step = 1 + update / search.update_every  # in training steps
+    update = search.validation_batch + 2 / 3 * measured  # a finite difference: two forward passes
+    step = 1 + update / search.batch_sequences  # in training steps
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
 
 

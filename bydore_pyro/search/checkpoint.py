@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.proxy import proxy_content, restore_proxy
-from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.search.search import SearchState, StepRecord
 from bydore_pyro.utils import appearing_folder, check_belongs, read_tree, set_aside, write_tree
 
 __all__ = ["load_checkpoint", "save_checkpoint"]

@@ -16,12 +16,10 @@ OF_MATCHING = (
     "sketch_size",
     "trial_share",
 )  # without those that --smoke sets for either
-OF_LINEAR = (
-    *("signal_sequences", "signal_domains", "update_every", "hypergradient"),
-    *("guide_learning_rate", "network_learning_rate", "guide_learning_rate_decay"),
-    *("kl_scale", "kl_weight", "kl", "moment", "epsilon_rule", "signal_average", "average_from"),
-    *("tolerance", "tolerance_window", "learner"),
-)
+OF_LINEAR = ("signal_sequences", "signal_domains", "guide_learning_rate", "kl_weight", "learner")
+# Final step sizes of the guide, as a share of the initial ones; the share of the steps after which
+# the result starts to average the posterior.
+GUIDE_DECAY, AVERAGE_FROM = 0.3, 0.5
 Learner = Literal["bayesian", "point", "exponentiated"]
 
 
@@ -100,9 +98,6 @@ class SearchConfig:
         "measures a random subset; g stays unbiased.",
         least=1,
     )
-    update_every: int = option(
-        1, "Linear: steps of the proxy between two measurements and updates.", least=1
-    )
     strategy: Strategy = option(
         "intra_sampling",
         "How weights are turned into batches. Sampling: they allocate a batch's sequences "
@@ -115,11 +110,6 @@ class SearchConfig:
         "simplex, by the same network ('point') or by DoReMi's multiplicative update "
         "('exponentiated').",
     )
-    hypergradient: Literal["finite_difference", "forward_mode"] = option(
-        "finite_difference",
-        "Linear: compute g by a finite difference of two perturbed passes, or exactly by a "
-        "Jacobian-vector product.",
-    )
     validation_batch: int = option(
         12, "Linear: sequences in the batch of the validation gradient.", least=1
     )
@@ -131,54 +121,15 @@ class SearchConfig:
     )
     guide_learning_rate: float = option(
         0.1,
-        "Linear: initial step size gamma of the domains' biases in the guide (Adam).",
+        "Linear: initial step size of the domains' biases in the guide (Adam).",
         above=0,
         most=1e6,
     )
-    network_learning_rate: float = option(
-        3e-4, "Linear: initial step size of the rest of the prior network.", above=0, most=1e6
-    )
-    guide_learning_rate_decay: float = option(
-        0.3,
-        "Linear: final step sizes as a share of the initial ones, in (0, 1].",
+    kl_weight: float = option(
+        0.001,
+        "Linear: weight of the KL term, a multiple of the running spread of g over the domains.",
         above=0,
-        most=1,
-    )
-    kl_scale: Literal["relative", "absolute"] = option(
-        "relative",
-        "Linear: 'relative': kl_weight is a multiple of the running spread of g over the domains. "
-        "'absolute': kl_weight is the paper's lambda, in nats per token.",
-    )
-    kl_weight: float = option(0.001, "Linear: weight of the KL term.", above=0, most=1e6)
-    kl: Literal["exact", "bound"] = option(
-        "exact", "Linear: the KL divergence of the guide, exact up to sampling, or its upper bound."
-    )
-    moment: Literal["exact", "ratio"] = option(
-        "exact", "Linear: compute E_q[w] by the exact integral or by the paper's ratio."
-    )
-    epsilon_rule: Literal["paper", "darts", "auto"] = option(
-        "darts",
-        "Linear: step of the finite difference: 0.01 / |theta| (paper), 0.01 / |D| (darts), or "
-        "the step at which truncation and round-off errors balance, updated every 50 "
-        "measurements (auto).",
-    )
-    signal_average: float = option(
-        0.9, "Linear: decay of the running average of the signals, in [0, 1).", least=0, below=1
-    )
-    average_from: float = option(
-        0.5,
-        "Linear: share of the steps after which the result starts to average the posterior.",
-        least=0,
-        below=1,
-    )
-    tolerance: float = option(
-        0.0,
-        "Linear: stop when the averaged weights of two successive windows differ by less than "
-        "this total variation; 0 runs all steps.",
-        least=0,
-    )
-    tolerance_window: int = option(
-        100, "Linear: length in steps of the windows that are compared for the tolerance.", least=1
+        most=1e6,
     )
 
     def __post_init__(self) -> None:
@@ -199,11 +150,7 @@ class SearchConfig:
             )
         warn_idle(self, OF_MATCHING, "evidence linear")
         if self.learner != "bayesian":
-            warn_idle(self, ("kl", "kl_weight", "kl_scale", "moment"), f"learner {self.learner}")
-        if self.hypergradient == "forward_mode":
-            warn_idle(self, ("epsilon_rule",), "hypergradient forward_mode")
-        if self.tolerance == 0:
-            warn_idle(self, ("tolerance_window",), "tolerance 0")
+            warn_idle(self, ("kl_weight",), f"learner {self.learner}")
 
     @property
     def trained_steps(self) -> int:
@@ -224,9 +171,8 @@ class SearchConfig:
 
     @property
     def guide_decay(self) -> float:
-        """Factor of the guide's step sizes, an update, > 0; `guide_learning_rate_decay` in all."""
-        updates = (self.steps - self.guide_warmup) / self.update_every
-        return self.guide_learning_rate_decay ** (1 / updates)
+        """Factor of the guide's step sizes, an update, > 0."""
+        return GUIDE_DECAY ** (1 / (self.steps - self.guide_warmup))
 
     @property
     def measured_steps(self) -> tuple[int, ...]:

@@ -9,33 +9,32 @@
 7. g around theta_t along D, on fresh batches; their losses go into s_{t+1}
 8. one SVI step of Phi on  -(g . E_q[w]) + lam KL(q || p)
 
-The paper measures the signals in an extra pass. Here they are the perturbed losses of step 7, which
-cost nothing and are one step older.
+The paper measures the signals in an extra pass. Here they are the mean of the perturbed losses of
+step 7, which cost nothing and are one step older.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Parameters, PriorNetworkConfig
+from bydore_pyro.core import Parameters, PriorNetworkConfig, finite_difference, step_size
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, schedule
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.learner import BayesianLearner, WeightsLearner
-from bydore_pyro.search.linear_evidence import Measure
-from bydore_pyro.search.point_learners import ExponentiatedLearner, PointLearner
-from bydore_pyro.search.state import SearchState, StepRecord, check_finite
+from bydore_pyro.search.config import AVERAGE_FROM, SearchConfig
+from bydore_pyro.search.learners import WeightsLearner, learner_of
+from bydore_pyro.search.search import SearchState, StepRecord, check_finite
 from bydore_pyro.utils import NonFiniteError
 
 __all__ = ["LinearSearch"]
 
 RUNNING = ("signals", "losses", "g", "g_spread")
+SIGNAL_AVERAGE = 0.9  # decay of the running average of the signals
 
 
 @dataclass(kw_only=True)
@@ -43,15 +42,13 @@ class LinearSearch(SearchState):
     """A search with the paper's evidence, linear in the weights, a step at a time.
 
     Attributes:
-        measure: Measures losses and hypergradients.
-        learner: Learns the weights from them.
+        learner: Learns the weights from losses and hypergradients.
         losses: The last of every domain ``(K,)``; 0 before the first.
         g: The last of every domain ``(K,)``; 0 before the first.
         signals: Running average of the losses ``(K,)``, None before the first.
         g_spread: Running standard deviation over domains of g, None before the first.
     """
 
-    measure: Measure
     learner: WeightsLearner
     losses: Tensor
     g: Tensor
@@ -68,47 +65,37 @@ class LinearSearch(SearchState):
         seed: int,
     ) -> LinearSearch:
         """Returns a search before its first step."""
-        learner: WeightsLearner
-        if config.learner == "bayesian":
-            learner = BayesianLearner(domains.num_domains, config, network, seed)
-        elif config.learner == "point":
-            learner = PointLearner(domains.num_domains, config, network, seed)
-        else:
-            learner = ExponentiatedLearner(domains.num_domains)
         losses, g = torch.zeros(2, domains.num_domains)
         return cls(
             domains=domains,
             config=config,
             proxy=proxy,
             generator=torch.Generator().manual_seed(seed),  # of the measured domains too
-            measure=Measure(domains, proxy, config),
-            learner=learner,
+            learner=learner_of(config, domains.num_domains, network, seed),
             losses=losses,
             g=g,
         )
 
     @property
     def is_done(self) -> bool:
-        """Whether the steps are used up or the weights have converged."""
-        return len(self.records) >= self.config.steps or _converged(self)
+        """Whether the steps are used up."""
+        return len(self.records) >= self.config.steps
 
     @property
     def average_start(self) -> int:
         """The first step of those whose posteriors are averaged into the result."""
-        return int(len(self.records) * self.config.average_from)
+        return int(len(self.records) * AVERAGE_FROM)
 
     def running(self) -> dict[str, Any]:
         """Returns what the next step depends on, beside proxy, data and records."""
         return {
             "learner": self.learner.state(),
-            "measure": self.measure.state(),
             **{name: getattr(self, name) for name in RUNNING},
         }
 
     def restore(self, running: Mapping[str, Any]) -> None:
         """Goes on from what `running` returned."""
         self.learner.restore(running["learner"])
-        self.measure.restore(running["measure"])
         for name in RUNNING:
             setattr(self, name, running[name])
 
@@ -118,7 +105,7 @@ class LinearSearch(SearchState):
         step = len(self.records)
         if self.signals is None:
             # The state has torch's default dtype, the evidence the proxy's.
-            self.losses = self.signals = self.measure.losses(domains.names).to(self.g.dtype)
+            self.losses = self.signals = self.losses_of(domains.names).to(self.g.dtype)
             check_finite("signal", self.signals, step, domains.names)
         signals = self.signals
         with proxy.cost.part("guide"):
@@ -133,13 +120,9 @@ class LinearSearch(SearchState):
         _check_parameters(self, theta)
         train_loss = self.train(counts, factors)
 
-        if self.records and (step - config.guide_warmup) % config.update_every:
-            last = self.records[-1]  # neither measured nor updated
-            validation_loss, lam, loss = last.validation_loss, last.kl_weight, last.loss
-        else:
-            g, validation_loss = _measure(self, signals, theta, eta)
-            with proxy.cost.part("guide"):
-                lam, loss = _update(self, signals, g)
+        g, validation_loss = _measure(self, signals, theta, eta)
+        with proxy.cost.part("guide"):
+            lam, loss = _update(self, signals, g)
         record = StepRecord(
             weights=drawn.weights.numpy(),
             mean=drawn.mean.numpy(),
@@ -156,13 +139,54 @@ class LinearSearch(SearchState):
         self.records.append(record)
         return record
 
+    def losses_of(self, names: Sequence[str]) -> Tensor:
+        """Returns the losses ``(m,)`` of domains on fresh small batches, nats per token."""
+        batch = self.domains.signal_batch(self.config.signal_sequences, names)
+        with self.proxy.cost.part("signals"), torch.no_grad():
+            return self._mean_losses(batch, "signals", None).cpu().float()
+
+    def evidence(
+        self, names: Sequence[str], theta: Parameters, eta: float
+    ) -> tuple[Tensor, Tensor, float]:
+        """Measures around the parameters before a step, along the gradient after it.
+
+        Args:
+            names: The m domains.
+            theta: The parameters before the step.
+            eta: The step's size.
+
+        Returns:
+            The losses ``(m,)`` around theta; g ``(m,)``, positive where training on the domain
+            lowers the validation loss; the validation loss; all in nats per token.
+        """
+        proxy, config = self.proxy, self.config
+        with proxy.cost.part("validation"):
+            held_out = self.domains.validation_batch(config.validation_batch)
+            validation_loss, direction = proxy.gradient(held_out, "validation")
+        with proxy.cost.part("hypergradient"):
+            batch = self.domains.signal_batch(config.signal_sequences, names)
+
+            def losses(perturbed: Parameters) -> Tensor:
+                return self._mean_losses(batch, "hypergradient", perturbed)
+
+            epsilon = 1.0  # where there is no finite direction g is 0 or NaN, whatever the step
+            with suppress(ValueError):
+                epsilon = step_size(theta, direction, "darts")
+            found = finite_difference(losses, theta, direction, eta, epsilon)
+        own, g = torch.stack(found).cpu().float()  # read at once
+        return own, g, validation_loss
+
+    def _mean_losses(self, batch: Tensor, part: str, theta: Parameters | None) -> Tensor:
+        losses = self.proxy.losses(batch, part, theta, full_precision=True)  # (m n,)
+        return losses.view(-1, self.config.signal_sequences).mean(1)  # (m,)
+
 
 def _check_parameters(state: LinearSearch, theta: Parameters) -> None:
     """Refuses NaN and infinity in the proxy, by the domain that shows them where one does."""
     if torch.stack([torch.isfinite(p).all() for p in theta.values()]).all():  # read once
         return
     step, names = len(state.records), state.domains.names
-    check_finite("signal", state.measure.losses(names), step, names)
+    check_finite("signal", state.losses_of(names), step, names)
     raise NonFiniteError(
         f"Step {step}: a parameter of the proxy is NaN or infinite; a smaller --learning_rate may "
         "help"
@@ -185,43 +209,27 @@ def _measure(
     if most < count:
         chosen = torch.randperm(count, generator=state.generator)[:most].sort().values
     labels = [names[k] for k in chosen.tolist()]
-    evidence = state.measure(labels, theta, eta)
-    check_finite("validation loss", torch.tensor([evidence.validation_loss]), step, ["validation"])
-    check_finite("signal", evidence.losses, step, labels)
-    check_finite("hypergradient", evidence.g, step, labels)
+    losses, g, validation_loss = state.evidence(labels, theta, eta)
+    check_finite("validation loss", torch.tensor([validation_loss]), step, ["validation"])
+    check_finite("signal", losses, step, labels)
+    check_finite("hypergradient", g, step, labels)
 
-    losses, g = evidence.losses.to(state.g.dtype), evidence.g.to(state.g.dtype)
+    losses, g = losses.to(state.g.dtype), g.to(state.g.dtype)
     estimate = state.g.clone()
     estimate[chosen] += count / len(chosen) * (g - state.g[chosen])
     state.g = state.g.index_put((chosen,), g)
     state.losses = state.losses.index_put((chosen,), losses)
-    smoothed = torch.lerp(losses, signals[chosen], state.config.signal_average)
+    smoothed = torch.lerp(losses, signals[chosen], SIGNAL_AVERAGE)
     state.signals = signals.index_put((chosen,), smoothed)
-    return estimate, evidence.validation_loss
+    return estimate, validation_loss
 
 
 def _update(state: LinearSearch, signals: Tensor, g: Tensor) -> tuple[float, float]:
     """Updates the learner; returns the KL term's weight and the loss, nats per token."""
-    config, step = state.config, len(state.records)
-    spread = _update_spread(state)
-    lam = config.kl_weight * (spread if config.kl_scale == "relative" else 1.0)
-    learn = step >= config.guide_warmup
-    # In units of g's spread, so that the clipping of Adam does not depend on eta.
-    return lam, state.learner.update(signals, g / spread, lam / spread, learn=learn) * spread
-
-
-def _update_spread(state: LinearSearch) -> float:
-    """Returns the running standard deviation over domains of g, nats per token."""
     spread = max(state.g.std().item(), torch.finfo(state.g.dtype).tiny)
     previous = spread if state.g_spread is None else state.g_spread
-    state.g_spread = 0.95 * previous + 0.05 * spread
-    return state.g_spread
-
-
-def _converged(state: LinearSearch) -> bool:
-    window, tolerance = state.config.tolerance_window, state.config.tolerance
-    if tolerance == 0 or len(state.records) < 2 * window:
-        return False
-    means = np.stack([record.mean for record in state.records[-2 * window :]])
-    variation = 0.5 * np.abs(means[window:].mean(0) - means[:window].mean(0)).sum()
-    return bool(variation < tolerance)
+    state.g_spread = spread = 0.95 * previous + 0.05 * spread
+    lam = state.config.kl_weight * spread
+    learn = len(state.records) >= state.config.guide_warmup
+    # In units of g's spread, so that the clipping of Adam does not depend on eta.
+    return lam, state.learner.update(signals, g / spread, lam / spread, learn=learn) * spread

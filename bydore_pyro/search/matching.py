@@ -11,6 +11,7 @@ The proxy knows nothing of the target, so what was measured of the domains serve
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,24 +22,27 @@ from torch import Tensor
 
 from bydore_pyro.core import (
     Inference,
+    InferenceConfig,
     Matching,
     MeasuredRound,
     Metric,
+    MixtureGuide,
+    PriorNetwork,
     PriorNetworkConfig,
     Sample,
     covariance_of,
+    infer_and_refine,
     match,
     measured_round,
 )
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch, Proxy, schedule
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.matching_posterior import MatchingPosterior
 from bydore_pyro.search.measurement import Measurement, sample_of
 from bydore_pyro.search.residual_check import ResidualCheck, check_residual
-from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.search.search import SearchState, StepRecord
 
-__all__ = ["MatchingSearch", "RoundRecord"]
+__all__ = ["MatchingPosterior", "MatchingSearch", "RoundRecord"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,45 @@ class RoundRecord:
     weights: np.ndarray
     scale: float
     unexplained: float
+
+
+class MatchingPosterior:
+    """The Gamma-Dirichlet posterior with a free scale: `MixtureGuide`, fitted by `infer`.
+
+    Args:
+        num_domains: K.
+        network: The prior network.
+        seed: Of its first weights, and of the draws.
+        steps: Of SVI, at most; those of `InferenceConfig` when None.
+    """
+
+    def __init__(
+        self,
+        num_domains: int,
+        network: PriorNetworkConfig | None,
+        seed: int,
+        steps: int | None = None,
+    ) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            prior = PriorNetwork(num_domains, network, link="exp").double()
+        self.guide = MixtureGuide(prior, scale=True)
+        config = InferenceConfig(seed=seed)
+        self.config = config if steps is None else dataclasses.replace(config, steps=steps)
+
+    def learn(self, signals: Tensor, matching: Matching) -> Inference:
+        """Fits the guide by SVI, then to exact draws.
+
+        Args:
+            signals: The domains' losses ``(K,)``, nats per token.
+            matching: The evidence.
+        """
+        return infer_and_refine(
+            self.guide,
+            *(signals.double(), matching.linear, matching.precision),
+            concentrations=matching.concentrations,
+            config=self.config,
+        )
 
 
 @dataclass(kw_only=True)
@@ -136,7 +179,7 @@ class MatchingSearch(SearchState):
     def running(self) -> dict[str, Any]:
         """Returns what the next step depends on, beside proxy, data and records."""
         return {
-            "learner": self.learner.state(),
+            "guide": dict(self.learner.guide.state_dict()),
             "measured": [vars(one) for one in self.measured],
             "rounds": [vars(one) for one in self.rounds],
             "inference": None if self.inference is None else vars(self.inference),
@@ -146,13 +189,12 @@ class MatchingSearch(SearchState):
 
     def restore(self, running: Mapping[str, Any]) -> None:
         """Goes on from what `running` returned."""
-        self.learner.restore(running["learner"])
+        self.learner.guide.load_state_dict(running["guide"])
         self.measured = [MeasuredRound(**one) for one in running["measured"]]
         self.rounds = [RoundRecord(**one) for one in running["rounds"]]
         inference, check = running["inference"], running["check"]
         if inference is not None:
-            losses = tuple(inference["losses"])
-            self.inference = Inference(**{**inference, "losses": losses})
+            self.inference = Inference(**{**inference, "losses": ()})
         self.signals = running["signals"]
         self.check = None if check is None else ResidualCheck(**check)
 
@@ -228,7 +270,8 @@ class MatchingSearch(SearchState):
         if step != self.config.measured_steps[-1]:
             return
         with cost.part("guide"):
-            self.inference = self.learner.learn(self.signals, found)
+            inference = self.learner.learn(self.signals, found)
+            self.inference = dataclasses.replace(inference, losses=())  # a checkpoint holds it
         if self.config.check_sequences:
             with cost.part("check"):
                 self.check = self._checked(samples, held_out, metric, found)

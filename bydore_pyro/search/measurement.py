@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bydore_pyro.core import Sample
 from bydore_pyro.proxy import GradientSketch
-from bydore_pyro.search.state import check_finite
+from bydore_pyro.search.search import check_finite
 from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
 
 __all__ = ["Measurement", "keep_measurement", "read_measurements", "sample_of"]

@@ -35,8 +35,7 @@ from bydore_pyro.core.prior_net import FreeConcentrations
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import run_search, search_step
-from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.search.search import SearchState, StepRecord, run_search, search_step
 from bydore_pyro.utils.errors import DataError
 
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)

@@ -24,8 +24,7 @@ from bydore_pyro.analysis.plots import (
     plot_trajectory,
 )
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.search.search import run_search
-from bydore_pyro.search.state import SearchState
+from bydore_pyro.search.search import SearchState, run_search
 
 
 @pytest.fixture

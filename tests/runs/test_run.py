@@ -28,7 +28,7 @@ from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
 from bydore_pyro.search.checkpoint import save_checkpoint
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.search.search import SearchState, StepRecord
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder

@@ -18,8 +18,7 @@ from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.search.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import init_search, run_search, search_step
-from bydore_pyro.search.state import SearchState
+from bydore_pyro.search.search import SearchState, init_search, run_search, search_step
 from bydore_pyro.utils.errors import RunFolderError
 
 CONFIG = SearchConfig(
@@ -71,9 +70,7 @@ def assert_same(left: SearchState, right: SearchState) -> None:
     [
         {},
         {"learner": "point"},
-        {"learner": "exponentiated"},
-        {"signal_domains": 2, "epsilon_rule": "auto"},
-        {"update_every": 3, "hypergradient": "forward_mode"},
+        {"learner": "exponentiated", "signal_domains": 2},
     ],
 )
 def test_resumed_at_any_step_the_end_is_the_same(
@@ -82,7 +79,7 @@ def test_resumed_at_any_step_the_end_is_the_same(
     config = dataclasses.replace(CONFIG, **options)
     whole = state_of(corpus, config)
     saved = run_and_save(whole, tmp_path)
-    for stop in (1, 3, 4, 9, 14):
+    for stop in (1, 4, 14):
         torch.manual_seed(stop)  # what the process drew since does not matter
         resumed = state_of(corpus, config, seed=99)
         assert load_checkpoint(resumed, tmp_path / str(stop), print) == saved[stop - 1]

@@ -1,26 +1,58 @@
-"""The ablation's learners: points on the simplex that follow g."""
+"""Learners of the weights: they follow g; the posterior is isolated and repeatable."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+import pyro
 import pytest
 import torch
 
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.point_learners import (
+from bydore_pyro.search.learners import (
+    BayesianLearner,
     ExponentiatedLearner,
     PointLearner,
+    Weights,
+    WeightsLearner,
     exponentiated_step,
+    learner_of,
 )
 
 CONFIG = SearchConfig(evidence="linear", steps=60, guide_warmup=0)
 SIGNALS, G = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, -1.0])
 
 
+def test_weights_follow_g_and_nothing_is_shared() -> None:
+    learners: list[WeightsLearner] = [BayesianLearner(3, CONFIG, None, 0) for _ in range(2)]
+    before, stored = torch.get_rng_state(), dict(pyro.get_param_store())
+    first = learners[0].update(SIGNALS, G, 0.05, learn=False)
+    learners[1].update(SIGNALS, G, 0.05, learn=False)
+    for _ in range(60):
+        losses = [learner.update(SIGNALS, G, 0.05, learn=True) for learner in learners]
+        assert losses[0] == losses[1]
+    assert losses[0] < first - 0.2, "the loss falls as the weights follow g"
+    drawn: Weights = learners[0].draw(SIGNALS)
+    assert drawn.mean[0] > 0.6 > drawn.mean[1] > drawn.mean[2]
+    torch.testing.assert_close(drawn.weights.sum(), torch.tensor(1.0))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert dict(pyro.get_param_store()).keys() == stored.keys()
+
+
+def test_without_learning_only_the_random_numbers_move() -> None:
+    learner = BayesianLearner(3, CONFIG, None, 0)
+    first = learner.draw(SIGNALS)
+    learner.update(SIGNALS, G, 0.05, learn=False)
+    again = learner.draw(SIGNALS)
+    assert torch.equal(first.mean, again.mean)
+    assert not torch.equal(first.weights, again.weights)
+
+
 @pytest.mark.parametrize("kind", ["point", "exponentiated"])
 def test_points_follow_g(kind: str) -> None:
-    learner = PointLearner(3, CONFIG, None, 0) if kind == "point" else ExponentiatedLearner(3)
+    learner: WeightsLearner = learner_of(dataclasses.replace(CONFIG, learner=kind), 3, None, 0)
+    assert type(learner) is {"point": PointLearner, "exponentiated": ExponentiatedLearner}[kind]
     start = learner.draw(SIGNALS)
     torch.testing.assert_close(start.mean, torch.full((3,), 1 / 3))
     assert learner.update(SIGNALS, G, 1.0, learn=False) == pytest.approx(0, abs=1e-6)
@@ -43,14 +75,6 @@ def test_doremis_update_of_two_domains_by_hand() -> None:
         exponentiated_step(torch.tensor([0.2, 0.8]), torch.zeros(2), 5.0, 0.0).round(decimals=6),
         torch.tensor([0.2, 0.8]),
     )
-
-
-def test_the_multiplicative_update_by_hand() -> None:
-    learner = ExponentiatedLearner(2, eta=1.0, smoothing=0.1)
-    learner.update(SIGNALS[:2], torch.tensor([1.0, 0.0]), 1.0, learn=True)
-    e = 2.718281828459045
-    expected = [0.9 * e / (e + 1) + 0.05, 0.9 / (e + 1) + 0.05]
-    assert learner.draw(SIGNALS[:2]).mean.tolist() == pytest.approx(expected)
 
 
 def test_the_points_gradient_is_the_covariance_with_g() -> None:
