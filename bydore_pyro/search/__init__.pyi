@@ -1,6 +1,7 @@
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import save_checkpoint as save_checkpoint
 from .config import SearchConfig as SearchConfig
+from .kinds import init_search as init_search
 from .learners import BayesianLearner as BayesianLearner
 from .learners import exponentiated_step as exponentiated_step
 from .linear import LinearSearch as LinearSearch
@@ -14,6 +15,5 @@ from .run_length import RunLength as RunLength
 from .run_length import run_of_length as run_of_length
 from .search import SearchState as SearchState
 from .search import StepRecord as StepRecord
-from .search import init_search as init_search
 from .search import run_search as run_search
 from .search import search_step as search_step

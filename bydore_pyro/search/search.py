@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.search.config import SearchConfig
@@ -21,7 +20,6 @@ __all__ = [
     "SearchState",
     "StepRecord",
     "check_finite",
-    "init_search",
     "run_search",
     "search_step",
 ]
@@ -129,26 +127,6 @@ def check_finite(what: str, values: Tensor, step: int, names: Any) -> None:
             f"Step {step}: the {what} of domain '{names[index]}' is {values[index].item()}; "
             f"a smaller --{option} may help"
         )
-
-
-def init_search(
-    domains: Domains,
-    proxy: Proxy,
-    config: SearchConfig,
-    network: PriorNetworkConfig | None = None,
-    *,
-    seed: int = 0,
-) -> SearchState:
-    """Returns a search before its first step, with the evidence that `config` names.
-
-    For gradient matching, `domains` should keep sequences for measuring
-    (`config.measured_sequences` of each domain).
-    """
-    from bydore_pyro.search.linear import LinearSearch  # they build on this module
-    from bydore_pyro.search.matching import MatchingSearch
-
-    kind = MatchingSearch if config.evidence == "matching" else LinearSearch
-    return kind.begin(domains, proxy, config, network, seed)
 
 
 def run_search(state: SearchState) -> Iterator[StepRecord]:

@@ -17,8 +17,9 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.search.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.kinds import init_search
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import SearchState, init_search, run_search, search_step
+from bydore_pyro.search.search import SearchState, run_search, search_step
 from bydore_pyro.utils.errors import RunFolderError
 
 CONFIG = SearchConfig(

@@ -22,8 +22,9 @@ from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
 from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.kinds import init_search
 from bydore_pyro.search.linear import LinearSearch, _measure
-from bydore_pyro.search.search import init_search, run_search, search_step
+from bydore_pyro.search.search import run_search, search_step
 from bydore_pyro.utils.errors import NonFiniteError
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -18,8 +18,9 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.kinds import init_search
 from bydore_pyro.search.matching import MatchingPosterior, MatchingSearch, RoundRecord
-from bydore_pyro.search.search import init_search, run_search, search_step
+from bydore_pyro.search.search import run_search, search_step
 from bydore_pyro.utils.errors import NonFiniteError
 
 PLANTED = {"a": 0.6, "b": 0.4}
