@@ -6,6 +6,7 @@ Files and functions are of a size to be read alone.
 from __future__ import annotations
 
 import ast
+import configparser
 import graphlib
 import subprocess
 import sys
@@ -47,6 +48,15 @@ def test_every_folder_is_a_room() -> None:
     found = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
     assert found == set(ROOMS)
     assert {p.name for p in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+def test_a_wheel_holds_every_folder_of_python_files() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(PACKAGE.parent / "setup.cfg")
+    found = {p.parent.relative_to(PACKAGE.parent).as_posix() for p in PACKAGE.rglob("*.py")}
+    assert {name.replace("/", ".") for name in found} | {"bydore_pyro.models"} == {
+        *setup["options"]["packages"].split()
+    }
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)

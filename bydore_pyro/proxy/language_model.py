@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["build_language_model", "model_source", "read_model_config"]
 
-PROJECT = Path(__file__).resolve().parents[2]  # where models/ lies in a checkout
+PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a checkout, else in it
 
 
 def model_source(named: str) -> str:
-    """Returns a model's folder, also when it is named relative to the checkout, or its hub name."""
-    return str(next((p for p in (Path(named), PROJECT / named) if p.is_dir()), named))
+    """Returns the folder of a model, also of one of ours from any other folder, or its hub name."""
+    places = (Path(named), PACKAGE.parent / named, PACKAGE / named)
+    return str(next((place for place in places if place.is_dir()), named))
 
 
 def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) -> nn.Module:

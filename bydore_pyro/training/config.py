@@ -16,8 +16,7 @@ class TargetConfig:
     """How a target model is trained.
 
     Raises:
-        ValueError: When an option is out of its range, `tokens` is no number, or `fsdp` is
-            asked for on a CPU.
+        ValueError: When an option is out of its range, or `tokens` is no number.
     """
 
     tokens: str = option(
@@ -50,11 +49,6 @@ class TargetConfig:
     )
     torch_compile: bool = option(True, "Use torch.compile on a GPU.")
     liger: bool = option(True, "Use liger-kernel's fused kernels on a GPU, if installed.")
-    fsdp: bool = option(
-        False,
-        "Shard parameters, gradients and optimiser over the processes (FSDP2) instead of "
-        "copying them to each (DDP).",
-    )
     activation_checkpointing: bool = option(False, "Recompute activations instead of storing them.")
     max_epochs: float = option(
         4.0, "Maximum number of times that the text of a domain may be read.", above=0
@@ -80,8 +74,6 @@ class TargetConfig:
     def __post_init__(self) -> None:
         require_fields(self)
         number_of_tokens(self.tokens)
-        if self.fsdp and self.device == "cpu":
-            raise ValueError("Expected device 'cuda' with fsdp, actual 'cpu'")
 
     @property
     def steps(self) -> int:

@@ -143,7 +143,7 @@ def build_trainer(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model: Any = build_language_model(plan.model, store.vocabulary)
-        if config.activation_checkpointing and not config.fsdp:  # FSDP2 has its own
+        if config.activation_checkpointing:
             newer = getattr(model, "activation_checkpointing_enable", None)
             (newer or model.gradient_checkpointing_enable)()
     arguments = _arguments(plan, folder.path / CHECKPOINTS)
@@ -161,9 +161,6 @@ def build_trainer(
         trainer.add_callback(TensorBoardCallback(writer))
     for callback in callbacks:
         trainer.add_callback(callback)
-    if trainer.is_fsdp_enabled:
-        # The sharded kind has an index that is unpickled, and no `from_pretrained` reads it.
-        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     return trainer
 
 
@@ -201,11 +198,4 @@ def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
         "save_steps": config.save_every,
         "save_total_limit": 2,
     }
-    if config.fsdp:
-        given["fsdp"] = True
-        given["fsdp_config"] = {
-            "version": 2,
-            "state_dict_type": "FULL_STATE_DICT",
-            "activation_checkpointing": config.activation_checkpointing,
-        }
     return TrainingArguments(**given)

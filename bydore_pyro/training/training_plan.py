@@ -65,8 +65,6 @@ def plan_training(
     processes = number_of_processes()
     for package in ("accelerate", *(["tensorboard"] if config.log == "tensorboard" else [])):
         require(package, "target")
-    if config.fsdp and processes == 1:
-        raise ValueError("Expected several processes with --fsdp, found one")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("Expected a CUDA device, found none: --device cpu trains on the CPU")
     each, accumulation = _device_batch(

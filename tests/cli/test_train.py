@@ -80,7 +80,6 @@ def test_stages_and_another_tokenizer(
         (["--tokens", "1B"], "; --tokens 146K would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
         (["--speed", "3"], "unrecognized arguments: --speed 3"),
-        (["--fsdp", "--device", "cpu"], "Expected device 'cuda' with fsdp, actual 'cpu'"),
         (["--resume", "nowhere"], "Expected --resume RUN and no other option"),
     ],
 )

@@ -15,5 +15,3 @@ def test_the_length_is_rounded_up_to_whole_steps() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="Expected tokens such as"):
         TargetConfig(tokens="many")
-    with pytest.raises(ValueError, match="Expected device 'cuda' with fsdp, actual 'cpu'"):
-        TargetConfig(fsdp=True, device="cpu")

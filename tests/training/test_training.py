@@ -276,25 +276,21 @@ def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
 
 # What two processes do, one after the other, so that they are started once. Every process writes
 # down the keys of the sequences that it reads. The second is so late that it finds what the
-# first has written. Then a signal reaches the second process alone. Then they shard: Accelerate
-# does so on GPUs alone; taken for one, a CPU is sharded by the same calls.
+# first has written. Then a signal reaches the second process alone.
 SCRIPT = """
 import json, os, signal, sys, time
 from pathlib import Path
 import torch
-from accelerate.state import AcceleratorState, PartialState
-from accelerate.utils import DistributedType
 from bydore_pyro.data.store import open_store
-from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.mixture_dataset import MixtureDataset
 from bydore_pyro.utils.terminal import Interrupted
-from training_runs import SignalAt, StopAt, train
+from training_runs import SignalAt, train
 
 torch.set_num_threads(1)
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 plain, seen = MixtureDataset.__getitem__, []
 MixtureDataset.__getitem__ = lambda self, key: (seen.append(key), plain(self, key))[1]
-store, run, stopped, sharded, killed = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
+store, run, stopped = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
 rank = os.environ["RANK"]
 while rank == "1" and not (run / "config.json").exists():
     time.sleep(0.05)
@@ -304,33 +300,15 @@ try:
     train(store, stopped, callbacks=[SignalAt(6, signal.SIGTERM)] if rank == "1" else [])
 except Interrupted as error:
     Path(f"code-{rank}").write_text(str(error.exit_code))
-
-TargetConfig.__post_init__ = lambda self: None  # it refuses to shard on a CPU
-begin = PartialState.__init__
-
-def taken_for_gpus(self, *arguments, **options):
-    begin(self, *arguments, **options)
-    if self._shared_state["distributed_type"] == DistributedType.MULTI_CPU:
-        self._shared_state["distributed_type"] = DistributedType.MULTI_GPU
-
-PartialState.__init__ = taken_for_gpus
-AcceleratorState._reset_state(reset_partial_state=True)
-train(store, sharded, fsdp=True)
-try:
-    train(store, killed, fsdp=True, callbacks=[StopAt(6)])
-except KeyboardInterrupt:
-    pass
-torch.distributed.barrier()
-train(store, killed, fsdp=True, resume=True)
 """
 
 
 @pytest.fixture(scope="module")
 def pair(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two processes' training, another that a signal stopped, and two that are sharded."""
+    """Two processes' training, and another that a signal stopped."""
     folder = tmp_path_factory.mktemp("pair")
     (folder / "script.py").write_text(SCRIPT)
-    places = (corpus.folder, *(folder / name for name in ("run", "stopped", "sharded", "killed")))
+    places = (corpus.folder, *(folder / name for name in ("run", "stopped")))
     on_two_processes("script.py", *places, cwd=folder)
     return folder
 
@@ -369,14 +347,3 @@ def test_processes_save_together(corpus: TokenStore, whole: Whole, pair: Path) -
     resumed = train(corpus, run, resume=True, tell=told.append)
     assert f"going on from {run}/checkpoints/checkpoint-6" in told
     np.testing.assert_allclose(losses(resumed), whole.losses, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_sharded_processes_train_what_one_trains(whole: Whole, pair: Path) -> None:
-    """FSDP2, killed and resumed too, with checkpoints that are whole and hold no pickled index."""
-    checkpoint = pair / "sharded/checkpoints/checkpoint-12"
-    assert (checkpoint / "pytorch_model_fsdp.bin").is_file(), "it was sharded"
-    assert all(path.is_file() for path in checkpoint.iterdir())
-    sharded = weights_in(pair / "sharded/model")
-    assert same_bits(sharded, weights_in(pair / "killed/model"))
-    torch.testing.assert_close(sharded, weights_in(whole.folder / "model"), rtol=1e-3, atol=1e-4)

@@ -48,7 +48,6 @@ def test_a_plan(corpus: TokenStore) -> None:
         ({"sequence_length": 20_000}, "Expected at least one sequence of 20000 tokens"),
         ({"tokens": "100M"}, "at most 4 times .--max_epochs., found 'birds' "),
         ({"max_epochs": 0.001}, "found 'birds' .* with weight 0.5; --tokens .* would"),
-        ({"device": "cuda", "fsdp": True}, "Expected several processes with --fsdp, found one"),
     ],
 )
 def test_refused(corpus: TokenStore, options: dict[str, Any], message: str) -> None:
