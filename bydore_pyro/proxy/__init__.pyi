@@ -1,4 +1,7 @@
 from .cost import Cost as Cost
+from .fixed_weights import kept_on_signal as kept_on_signal
+from .fixed_weights import proxy_content as proxy_content
+from .fixed_weights import restore_proxy as restore_proxy
 from .fixed_weights import train_on_mixture as train_on_mixture
 from .gradients import GradientSketch as GradientSketch
 from .language_model import build_language_model as build_language_model
@@ -12,6 +15,3 @@ from .scheduling import STRATEGIES as STRATEGIES
 from .scheduling import Strategy as Strategy
 from .scheduling import schedule as schedule
 from .scheduling import systematic_counts as systematic_counts
-from .unfinished import kept_on_signal as kept_on_signal
-from .unfinished import proxy_content as proxy_content
-from .unfinished import restore_proxy as restore_proxy

@@ -1,17 +1,28 @@
-"""The verification phase in small: a fresh model trained on fixed weights."""
+"""A fresh model trained on fixed weights; what a signal broke off is kept in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import systematic_counts
-from bydore_pyro.utils import NonFiniteError
+from bydore_pyro.utils import (
+    Interrupted,
+    NonFiniteError,
+    appearing_folder,
+    deferred,
+    read_tree,
+    write_tree,
+)
 
-__all__ = ["train_on_mixture"]
+__all__ = ["kept_on_signal", "proxy_content", "restore_proxy", "train_on_mixture"]
 
 
 def train_on_mixture(
@@ -28,7 +39,7 @@ def train_on_mixture(
     Args:
         domains: Where the batches come from.
         proxy: A language model before its first step, or one that was kept behind a later step
-            (`bydore_pyro.proxy.unfinished`), which takes the steps that are left.
+            (`kept_on_signal`), which takes the steps that are left.
         weights: Shares by domain, summing to 1; a domain of the validation set is allowed even
             where it is not one of the domains to train on.
         steps: Training steps.
@@ -53,3 +64,64 @@ def train_on_mixture(
                 "a smaller --learning_rate may help"
             )
         yield loss
+
+
+def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
+    """Returns what a proxy's next step depends on, and what it cost; for `write_tree`."""
+    cost = proxy.cost
+    return {
+        "proxy": {
+            "model": dict(proxy.model.state_dict()),
+            "optimizer": proxy.optimizer.state_dict(),
+            "steps": proxy.steps,
+        },
+        "cost": {part: dict(getattr(cost, part)) for part in ("tokens", "flops", "seconds")},
+        "domains": domains.state(),
+    }
+
+
+def restore_proxy(proxy: Proxy, domains: Domains, content: Mapping[str, Any]) -> None:
+    """Sets a proxy that has taken no step to what `proxy_content` gave."""
+    proxy.model.load_state_dict(content["proxy"]["model"])
+    proxy.optimizer.load_state_dict(content["proxy"]["optimizer"])
+    proxy.steps = content["proxy"]["steps"]
+    for part, values in content["cost"].items():
+        getattr(proxy.cost, part).update(values)
+    domains.restore(content["domains"])
+
+
+@contextmanager
+def kept_on_signal(
+    place: Path, belongs: Mapping[str, Any], proxy: Proxy, domains: Domains
+) -> Iterator[Callable[[], None]]:
+    """Keeps a proxy in training when a signal asks for the end, and goes on with a kept one.
+
+    Args:
+        place: The folder where it is kept until it is finished.
+        belongs: What it is trained on and how, plain values; another's is not gone on with.
+        proxy: Before its first step; where one was kept it has taken its steps on entry.
+        domains: Where its batches come from.
+
+    Yields:
+        A function to call behind every step.
+
+    Raises:
+        Interrupted: By that function, when the proxy has been kept.
+    """
+    try:
+        header, content = read_tree(place)
+        if header == {**belongs}:
+            restore_proxy(proxy, domains, content)
+    except ValueError:
+        pass  # there is none, or it is damaged: beginning anew costs one proxy
+
+    def check() -> None:
+        if number := asked():
+            shutil.rmtree(place, ignore_errors=True)
+            with appearing_folder(place) as aside:
+                write_tree(aside, proxy_content(proxy, domains), belongs)
+            raise Interrupted(number)
+
+    with deferred() as asked:
+        yield check
+    shutil.rmtree(place, ignore_errors=True)
