@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -234,8 +233,11 @@ def _quiet() -> Iterator[None]:
     """Shows one of lm-eval's warnings, that prompts are cut; progress bars on a terminal alone."""
     cut, first, handler = "exceeds model's maximum length", iter([True]), logging.StreamHandler()
     handler.addFilter(lambda record: cut in record.getMessage() and next(first, False))
-    with (
-        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),
-        patch.multiple(logging.getLogger("lm_eval"), handlers=[handler], propagate=False),
-    ):
-        yield
+    logger = logging.getLogger("lm_eval")
+    before = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [handler], False
+    try:
+        with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.handlers, logger.propagate = before
