@@ -111,14 +111,12 @@ def parse_options(
         arguments: Of the command line.
         name: The command.
         about: The text of `--help`.
-        kind: The class of the options: a dataclass whose fields are dataclasses of options.
-        defaults: The command's own defaults.
-        presets: Defaults on top of those where an argument is given, by that argument (`--flag` or
-            `--option=value`). They apply as far as the command has such options; an option that is
-            given wins.
+        kind: A dataclass whose fields are dataclasses of options.
+        defaults: The command's own.
+        presets: Defaults where an argument (`--flag` or `--option=value`) is given, by it, as far
+            as the command has such options.
         common: Options that `--help` lists, in this order; all when None.
-        more: Options that `--help-all` lists too; all others when None. Options in neither can be
-            set only in a file given by `--config`.
+        more: What `--help-all` adds; all others when None. The rest is set by `--config` alone.
         called: How the command line begins; `name` when None.
 
     Raises:
@@ -130,7 +128,7 @@ def parse_options(
     own = dict(defaults or {})
     parser.set_defaults(**own)  # before the help shows them
     offered = known if more is None else {*(common or ()), *more}
-    _arrange(parser, arguments, configurations.values(), common, offered)
+    _arrange(parser, "--help-all" in arguments, configurations.values(), common, offered)
     _refuse(parser, arguments, known - offered)
     arguments = _with_config(arguments, known)
     require_utf8(name, arguments)
@@ -170,9 +168,7 @@ def _parser(name: str, about: str, parts: Iterable[type], called: str) -> HfArgu
         allow_abbrev=False,
         add_help=False,
     )
-    required = [
-        f"--{option.dest} {option.dest.upper()}" for option in parser._actions if option.required
-    ]
+    required = [f"--{a.dest} {a.dest.upper()}" for a in parser._actions if a.required]
     parser.usage = " ".join([called, *required, "[options]"])
     parser.add_argument(
         "--config",
@@ -188,14 +184,14 @@ def _parser(name: str, about: str, parts: Iterable[type], called: str) -> HfArgu
 
 def _arrange(
     parser: argparse.ArgumentParser,
-    arguments: Sequence[str],
+    show_all: bool,
     parts: Iterable[type],
     common: Sequence[str] | None,
     offered: Collection[str],
 ) -> None:
     """Puts the common options first in the help, and on request the others by their parts."""
     sections = [("options", [*(common or ()), "config", "help", "help_all"])]
-    if common is None or "--help-all" in arguments:
+    if common is None or show_all:
         for part in parts:
             about, names = inspect.getdoc(part) or "", [f.name for f in dataclasses.fields(part)]
             rest = [name for name in names if name in offered and name not in (common or ())]
@@ -214,11 +210,10 @@ def _refuse(
     given = {argument.partition("=")[0] for argument in arguments}
     for option in parser._actions:
         if option.dest in hidden and (found := sorted(given.intersection(option.option_strings))):
-            where = "in a file given by --config, found it on the command line"
-            parser.error(f"Expected {found[0]} {where}")
+            parser.error(f"Expected {found[0]} in a file given by --config, found it here")
     if hidden:
         parser.epilog = (
-            "Settings that are seldom changed can only be set in a file, given by --config. The "
+            "Settings that are seldom changed are set in a file, given by --config. The "
             "config.json of any run lists them all."
         )
 
@@ -278,7 +273,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     signals (`bydore_pyro.utils.terminal`) are one line each.
 
     Raises:
-        SystemExit: With exit code 2, that of the signal, or 141 when nobody reads the output.
+        SystemExit: With 2, the signal's exit code, or 141 when nobody reads the output.
     """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -312,10 +307,10 @@ def one_line_errors(name: str) -> Iterator[None]:
 
 
 def fail(name: str, message: str, code: int = 2, *, everywhere: bool = False) -> NoReturn:
-    """Prints one line and exits; `everywhere` of several processes also where others are quiet.
+    """Prints one line, `everywhere` also where other processes are quiet, and exits.
 
     Raises:
-        SystemExit: Always, with the exit code `code`.
+        SystemExit: Always.
     """
     quiet = everywhere and os.environ.get("RANK", "0") != "0"
     stream = sys.__stderr__ if quiet else sys.stderr

@@ -81,11 +81,7 @@ def appearing_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
-    """Like `appearing_file`, for a folder.
-
-    Args:
-        path: The folder.
-        first_wins: Whether one that is there stays, as where several processes make the same.
+    """Like `appearing_file`, for a folder; where the first wins, one that is there stays.
 
     Raises:
         OSError: When there is one already, and the first does not win.

@@ -38,17 +38,12 @@ os.register_at_fork(after_in_child=_forget)
 class FolderLock:
     """A folder that this process alone writes to, until it is released, collected or dies.
 
-    Args:
-        path: The folder; it is made where it is missing. What was made goes again with the lock
-            where nothing has been written to it.
-        waiting: Called once where another process holds the folder, before it is waited for; when
-            None it is not waited for.
+    One that is missing is made, and goes again with the lock where nothing has been written to it.
+    Where another process holds it, `waiting` is called once and the folder is waited for. A file
+    system without locks is warned of.
 
     Raises:
-        RunFolderError: When another process holds it, and it is not waited for.
-
-    Warns:
-        UserWarning: When the file system knows no locks.
+        RunFolderError: When another process holds it, and `waiting` is None.
     """
 
     def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
@@ -113,7 +108,7 @@ def folders_released() -> Iterator[None]:
     """Releases, when the block ends, every folder that this process got by `hold_folder`.
 
     Raises:
-        RunFolderError: Where the block fails to read or write because one of them is not there.
+        RunFolderError: Instead of an `OSError` of the block, where one of the folders is gone.
     """
     try:
         yield
@@ -128,11 +123,9 @@ def folders_released() -> Iterator[None]:
 
 
 def lock_if_free(path: Path, *, make: bool = False) -> int | None:
-    """Locks a folder; returns what `unlock` takes, None where another holds it.
+    """Locks a folder; returns what `unlock` takes, None where another process holds it.
 
-    Args:
-        path: The folder.
-        make: Whether it is made where it is missing, and warned where it knows no locks.
+    With `make` it is made where it is missing, and a file system without locks is warned of.
 
     Raises:
         OSError: When it cannot be made or opened.

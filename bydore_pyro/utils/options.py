@@ -70,12 +70,9 @@ def _short(number: float) -> str:
 
 
 def option(default: Any, help: str = "", **ends: Any) -> Any:
-    """Returns a field of a dataclass of options.
+    """Returns a field of a dataclass of options; `require_fields` checks the `ends` of its `Range`.
 
-    Args:
-        default: Its value unless given; a list is copied. `dataclasses.MISSING` when it must be.
-        help: What `--help` says of it.
-        ends: What it may be, as of `Range`; `require_fields` checks it.
+    The default is `dataclasses.MISSING` where it must be given; a list is copied.
     """
     metadata: dict[str, Any] = {"help": help, **({"range": Range(**ends)} if ends else {})}
     if isinstance(default, list):
@@ -87,8 +84,7 @@ def require_fields(config: Any) -> None:
     """Checks what the types and the ranges of a configuration dataclass promise.
 
     Raises:
-        ValueError: When a value is of another type than its field's, a number is NaN or infinite, a
-            text is empty, or a value is out of its range or none of its `Literal`'s.
+        ValueError: When a value is of another type, NaN, infinite, empty or out of its range.
     """
     hints = typing.get_type_hints(type(config))
     for each in dataclasses.fields(config):

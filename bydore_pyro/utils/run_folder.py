@@ -153,13 +153,9 @@ def versions(packages: Sequence[str] = DECISIVE) -> dict[str, str]:
 def check_belongs(
     path: Path, saved: Mapping[str, Any], own: Mapping[str, Any], tell: Callable[[str], None]
 ) -> None:
-    """Checks that a checkpoint belongs to the run that would go on from it.
+    """Checks that the checkpoint `path`, `saved` with a run, belongs to the `own` run.
 
-    Args:
-        path: The checkpoint's folder.
-        saved: What it belongs to, by name, nested as far as need be.
-        own: What the run is.
-        tell: Is told of other versions.
+    Both are plain values by name, nested as far as need be. Other versions are told.
 
     Raises:
         RunFolderError: When they differ; it names the first field that does.

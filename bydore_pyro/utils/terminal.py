@@ -43,11 +43,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def visible(text: str) -> str:
-    r"""Returns a text in which all that cannot be seen is an escape, such as ``\x1b`` or ``\n``.
-
-    That is what Python calls not printable: control characters, line breaks, marks of the writing
-    direction, halves of characters.
-    """
+    r"""Returns a text in which all that Python calls not printable is an escape, as ``\x1b``."""
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
     )
@@ -74,10 +70,7 @@ class _Visible:
 
 @contextmanager
 def visible_streams() -> Iterator[None]:
-    """Shows in the block as escapes what is told on standard error, and printed to a terminal.
-
-    Standard output that goes to a file is a file: it keeps names as they are.
-    """
+    """Shows in the block as escapes what goes to standard error, and to a terminal."""
     out: Any = _Visible(sys.stdout) if sys.stdout.isatty() else sys.stdout
     error: Any = _Visible(sys.stderr)
     with redirect_stdout(out), redirect_stderr(error):
@@ -111,14 +104,10 @@ def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked the program to end.
-
-    Args:
-        number: The signal's.
+    """A signal, given by its number, asked the program to end.
 
     Attributes:
-        exit_code: What a shell expects of a program that the signal ended: 130 after SIGINT, 143
-            after SIGTERM, 129 after SIGHUP.
+        exit_code: What a shell expects: 130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP.
         asked_by_hand: Whether it was Ctrl-C: behind the others stands one who may soon kill.
     """
 
@@ -152,10 +141,9 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def ending_on_signals() -> Iterator[Callable[[], None]]:
-    """Lets the three signals raise `Interrupted` in the block.
+    """Lets the three signals raise `Interrupted` in the block, in the main thread.
 
-    One that is ignored stays so: `nohup` means it, and so does a script that starts a program in
-    the background. Threads other than the main one receive no signals.
+    One that is ignored stays so: `nohup` means it, and so does a script's background program.
 
     Yields:
         A function from which on the signals are ignored: the program is ending.
@@ -166,9 +154,7 @@ def ending_on_signals() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], int]]:
-    """Lets the three signals wait until the block asks for them; a second one changes nothing.
-
-    That one has arrived is told at once, on the error stream.
+    """Lets the three signals wait until the block asks; a second one changes nothing.
 
     Yields:
         A function that returns the number of the first signal that has arrived, 0 before.
@@ -210,10 +196,7 @@ def _handle(handlers: dict[signal.Signals, Any]) -> None:
 
 
 def device_named(name: str) -> torch.device:
-    """Returns a device that this machine has.
-
-    Args:
-        name: `cpu`, `cuda`, `cuda:N`, or `auto`: a GPU if there is one.
+    """Returns a device of this machine: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU if there is one.
 
     Raises:
         ValueError: When there is no such device.

@@ -43,18 +43,6 @@ def test_several_runs_are_compared_in_a_page_here(
     assert not (tmp_path / "a" / "report.html").exists()
 
 
-def test_several_seeds_print_their_agreement(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_seeds(tmp_path / "seeds", 3)
-    report_command([str(folder), "--out", str(tmp_path / "page.html")])
-    printed = capsys.readouterr().out
-    assert "largest standard deviation of a weight over the" in " ".join(printed.split())
-    assert "overconfident" in printed
-    (folder / "agreement.csv").write_text("domain,mean\nlaw,1\n")
-    with pytest.raises(SystemExit):
-        report_command([str(folder)])
-    assert "agreement.csv: KeyError: 'sd_over_seeds'" in capsys.readouterr().err
 
 
 def test_without_plotly_the_text_is_printed_and_the_way_told(

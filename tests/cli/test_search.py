@@ -48,9 +48,3 @@ def test_a_proxy_that_has_not_learned_is_told_everywhere(
     assert told in page
 
 
-def test_the_options_that_are_offered_exist_and_are_few() -> None:
-    for kind, module, most in ((SearchOptions, search, 36), (FitOptions, fit, 49)):
-        known = {f.name for part in get_type_hints(kind).values() for f in fields(part)}
-        offered = [*module.COMMON, *module.MORE]
-        assert set(offered) <= known
-        assert len(set(offered)) == len(offered) < most
