@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_runs import write_search, write_seeds
+from report_runs import write_search
 
 from bydore_pyro.cli.report import report_command
 
@@ -41,8 +41,6 @@ def test_several_runs_are_compared_in_a_page_here(
     report_command([*runs, "--out=deep/page.html"])
     assert (tmp_path / "deep" / "page.html").is_file()
     assert not (tmp_path / "a" / "report.html").exists()
-
-
 
 
 def test_without_plotly_the_text_is_printed_and_the_way_told(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
-from bydore_pyro.cli import fit, search
-from bydore_pyro.cli.fit import FitOptions
-from bydore_pyro.cli.search import RepetitionConfig, SearchOptions, search_command
+from bydore_pyro.cli.search import RepetitionConfig, search_command
 
 
 def test_bad_searches(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,5 +42,3 @@ def test_a_proxy_that_has_not_learned_is_told_everywhere(
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Has the proxy learned?" in page
     assert told in page
-
-
