@@ -17,6 +17,7 @@ from .methods import problem_of as problem_of
 from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
+from .options import options_or_resumed as options_or_resumed
 from .options import validation_of as validation_of
 from .question import TargetAnswer as TargetAnswer
 from .record import LengthRecord as LengthRecord
@@ -34,8 +35,7 @@ from .results import run_epochs as run_epochs
 from .results import search_metrics as search_metrics
 from .results import spent as spent
 from .results import write_draws as write_draws
-from .resuming import begin_run as begin_run
-from .resuming import options_or_resumed as options_or_resumed
+from .run import begin_run as begin_run
 from .run import is_finished as is_finished
 from .run import search as search
 from .run import search_in as search_in

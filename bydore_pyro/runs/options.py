@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 
@@ -21,11 +21,14 @@ from bydore_pyro.utils import (
     device_named,
     number_of_tokens,
     option,
+    parse_options,
     require_fields,
+    resumed_options,
+    resumed_run,
     warn_idle,
 )
 
-__all__ = ["SMOKE", "Options", "RunConfig", "validation_of"]
+__all__ = ["SMOKE", "Options", "RunConfig", "options_or_resumed", "validation_of"]
 
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -218,3 +221,41 @@ class Options:
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Returns plain values, by part and name."""
         return dataclasses.asdict(self)
+
+
+T = TypeVar("T", bound=Options)
+
+
+def options_or_resumed(
+    arguments: Sequence[str],
+    name: str,
+    about: str,
+    kind: type[T],
+    smoke: Mapping[str, Any] = SMOKE,
+    common: Sequence[str] | None = None,
+    more: Collection[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> tuple[T, Path | None]:
+    """Returns the options of a command line, and the folder of the run that `--resume` names.
+
+    Args:
+        arguments: Of the command line.
+        name: The command, "bydore" before it or not.
+        about: The text of `--help`.
+        kind: The class of the options.
+        smoke: What `--smoke` presets.
+        common: Options that `--help` lists, see `parse_options`.
+        more: Options that `--help-all` lists too, see `parse_options`.
+        defaults: The command's own.
+
+    Raises:
+        RunFolderError: When `--resume` names no run.
+        ValueError: When other options stand beside `--resume`.
+    """
+    resume = resumed_run(arguments)
+    if resume is not None:
+        return resumed_options(resume, name.removeprefix("bydore "), kind), resume
+    options = parse_options(
+        arguments, name, about, kind, defaults, {"--smoke": smoke}, common, more
+    )
+    return options.resolved(), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,11 +49,27 @@ from bydore_pyro.utils import (
     versions,
 )
 
-__all__ = ["is_finished", "search", "search_in", "write_inputs"]
+__all__ = ["begin_run", "is_finished", "search", "search_in", "write_inputs"]
 
 CHECKPOINTS, TRIALS = "checkpoints", "trials"
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
 FREE = ("data", "cache", "out", "device", "log", "checkpoint_every")
+
+
+def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
+    """Returns the run's folder, checked but not made; with `resume` the one that is continued.
+
+    It is the same one in every process, whatever the clock says to each.
+
+    Raises:
+        RunFolderError: When the folder holds a run already, or cannot be written to.
+    """
+    parallel = processes(options)
+    if resume is not None:
+        return RunFolder(resume, resume=True, writes=parallel.is_main)
+    now = time.strftime("%Y%m%d-%H%M%S")
+    path = parallel.agree(options.run.out or f"runs/{name}-{now}")
+    return RunFolder(Path(path), writes=parallel.is_main)
 
 
 def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: str) -> None:

@@ -72,7 +72,7 @@ from pathlib import Path
 import bydore_pyro.search.search as search
 from bydore_pyro.cli.main import main
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.resuming import begin_run
+from bydore_pyro.runs.run import begin_run
 from bydore_pyro.utils.command_line import parse_options
 from quick import be_quick
 
