@@ -10,14 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from common import drawn_by, markdown, run_main
 from regmix_subsets import joined
 from tqdm import tqdm
 
-from bydore_pyro.baselines import BATCH, RunsTable, fit_gaussian_process, next_mixtures, read_runs
+from bydore_pyro.baselines import (
+    BATCH,
+    RunsTable,
+    acquisition,
+    fit_gaussian_process,
+    read_runs,
+)
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
-from bydore_pyro.utils import RunFolder, option, require_fields, tell
+from bydore_pyro.utils import RunFolder, option, require, require_fields, tell
 
 ABOUT = """Compare the adaptive design of bydore fit --adaptive with a fixed one. The measured runs
 of a table are the pool. A design picks runs from it, and sees only the losses of the runs that it
@@ -74,21 +81,25 @@ def adaptive_regrets(
     while True:
         model = fit_gaussian_process(pool.weights[got], losses[got])
         rest = np.setdiff1d(np.arange(len(losses)), got)
-        ahead = next_mixtures(model, pool.weights[got], pool.weights[rest], BATCH)
+        choices = torch.tensor(pool.weights[rest])
+        function = acquisition(model, pool.weights[got])
+        picked, values = require("botorch.optim", "baselines").optimize_acqf_discrete(
+            function, q=BATCH, choices=choices
+        )
+        gain = float(values[0].exp())
         found.append(
             {
                 "runs": len(got),
                 "regret": float(losses[model.predict(pool.weights).argmin()] - best),
                 "regret_of_best_measured": float(losses[got].min() - best),
-                "expected_gain": float(ahead.expected_gain[0]),
-                "noise": ahead.noise,
-                "below_noise": ahead.below_noise,
-                "ends": not ahead.worthwhile,
+                "expected_gain": gain,
+                "noise": model.noise,
+                "ends": gain < model.noise,
             }
         )
         if len(got) + BATCH > most:
             return found
-        got += rest[ahead.places].tolist()
+        got += [int(rest[(choices == one).all(1).nonzero()[0, 0]]) for one in picked]
 
 
 def fixed_regrets(
@@ -229,7 +240,7 @@ def adaptive(options: AdaptiveOptions) -> None:
     text = tables(results)
     content: dict[str, Any] = {"pool": len(pool.runs), "batch": BATCH, "targets": results}
     # The repetitions' seeds are 0, 1, 2, ...
-    content = results_of(content, options, 0, cost, ("scikit-learn", "scipy"))
+    content = results_of(content, options, 0, cost, ("botorch", "scipy"))
     folder.write_json("config.json", {"name": "adaptive", **content["config"]})
     folder.write_json("results.json", content)
     folder.write_text("table.md", text.lstrip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,9 @@ from bydore_pyro.baselines import (
     fit_regression,
     prior_of,
     read_runs,
+    simulated_optimum,
     spearman_x100,
 )
-
-# The door would give the module of that name.
-from bydore_pyro.baselines.simulated_optimum import simulated_optimum
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
 from bydore_pyro.utils import (
@@ -67,9 +65,8 @@ REGRESSIONS = (
 STOPPING_SHARE = 0.2
 FEWEST_RUNS = 40  # LightGBM puts 20 in every leaf
 PATIENCE_ROUNDS = 3  # LightGBM stops where either metric has not fallen for so many
-LONGEST = 9900  # length scales above it lie at their bound: the domain has no influence
 SMOKE_DRAWS, SMOKE_BEST = 2000, 32
-PACKAGES = ("lightgbm", "scikit-learn", "scipy")
+PACKAGES = ("lightgbm", "scikit-learn", "scipy", "botorch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +113,7 @@ class RegMixPileConfig:
     out: str | None = option(None, "Folder of the run. Default: runs/regmix_pile-<time>.")
     smoke: bool = option(
         False,
-        "A run of seconds that only shows that all parts work: one target, one length "
-        f"scale, {SMOKE_DRAWS} draws at most.",
+        f"A run of seconds that only shows that all parts work: one target, {SMOKE_DRAWS} draws.",
     )
 
     def __post_init__(self) -> None:
@@ -174,29 +170,21 @@ def fit_all(
     order = np.random.default_rng(run.seed).permutation(len(losses))
     kept = len(losses) - max(1, round(STOPPING_SHARE * len(losses)))
     fitted, stopping = order[:kept], order[kept:]
-    scales: Any = "shared" if run.smoke else "per_domain"
     found = (
         fit_regression("linear", train.weights, losses),
         stopped_trees((train.weights, losses), (test.weights, test.losses_of(target))),
         fit_regression("lightgbm", train.weights, losses),
         stopped_trees((train.weights[fitted], losses[fitted]),
                       (train.weights[stopping], losses[stopping])),
-        fit_gaussian_process(train.weights, losses, length_scales=scales),
+        fit_gaussian_process(train.weights, losses),
     )  # fmt: skip
     return dict(zip(REGRESSIONS, found, strict=True))
 
 
-def details(model: AnyRegression, domains: Sequence[str]) -> dict[str, Any]:
+def details(model: AnyRegression) -> dict[str, Any]:
     """Returns what a fit tells of itself."""
     if isinstance(model, GaussianProcess):
-        lengths = np.resize(model.estimator.kernel_.k1.k2.length_scale, len(domains))
-        return {
-            "noise_nats_per_token": model.noise,
-            "without_influence": [
-                n for n, long in zip(domains, lengths > LONGEST, strict=True) if long
-            ],
-            "notes": list(model.notes),
-        }
+        return {"noise_nats_per_token": model.noise}
     if not isinstance(model, PointRegression) or model.kind == "linear":
         return {}
     best = model.estimator.best_iteration  # not positive where nothing could stop it
@@ -242,7 +230,7 @@ def correlate(
                 results[scale][target] = {
                     kind: {
                         "spearman_x100": spearman_x100(model.predict(test.weights), measured),
-                        **(details(model, train.domains) if scale == stopping else {}),
+                        **(details(model) if scale == stopping else {}),
                     }
                     for kind, model in models.items()
                 }
@@ -281,17 +269,6 @@ def read_tables(run: RegMixPileConfig) -> tuple[str, RunsTable, dict[str, RunsTa
     }
     ordered[own] = tests[own].ordered(train.domains, train.targets)
     return own, train, ordered
-
-
-def tell_notes(results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Prints what the Gaussian processes found out of domains, and could not settle."""
-    for target, row in results.items():
-        process = row["Gaussian process"]
-        if process["without_influence"]:
-            names = ", ".join(process["without_influence"])
-            print(f"No influence on {target} is seen of {names} (Gaussian process).")
-        for note in process["notes"]:
-            print(f"Gaussian process of {target}: {note}")
 
 
 def regmix_pile(options: RegMixPileOptions) -> None:
@@ -360,7 +337,6 @@ def regmix_pile(options: RegMixPileOptions) -> None:
     folder.write_json("results.json", results_of(content, options, run.seed, cost, PACKAGES))
     folder.write_text("table.md", text)
     print(text)
-    tell_notes(results)
     print(f"In {path}: results.json, table.md.")
 
 

@@ -10,10 +10,14 @@ import numpy as np
 from common import markdown
 from tqdm import tqdm
 
-from bydore_pyro.baselines import RegMixConfig, Regressed, RunsTable, fit_regression, fit_runs
-
-# The door would give the module of that name.
-from bydore_pyro.baselines.scale_up import scale_up
+from bydore_pyro.baselines import (
+    RegMixConfig,
+    Regressed,
+    RunsTable,
+    fit_regression,
+    fit_runs,
+    scale_up,
+)
 
 SIZES = (24, 64, 256)
 LARGE_SIZES, LARGE_SUBSETS = (8, 16, 32), 20  # of the runs of another scale
@@ -84,7 +88,7 @@ def coverage(
 def _process(table: RunsTable, target: str) -> Regressed:
     """Fits the Gaussian process; intervals of weights need no cross-validation."""
     model = fit_regression("gaussian_process", table.weights, table.losses_of(target))
-    return Regressed(kind="gaussian_process", model=model, compared=())
+    return Regressed(kind="gaussian_process", model=model)
 
 
 def coverage_table(

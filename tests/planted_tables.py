@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bydore_pyro.baselines.autoscale import probe_counts
-from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
+from bydore_pyro.baselines.autoscale import PowerLaws, fit_power_laws, probe_counts
 
 # Validation perplexities in github.com/feiyang-k/AutoScale, algorithms/DDO_example.ipynb: the base
 # with uniform weights, then each of seven domains cut, then each grown to 3; the fit takes 1/5 for

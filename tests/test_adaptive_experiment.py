@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("botorch")
+
 SCRIPT = Path(__file__).parents[1] / "experiments" / "adaptive.py"
 
 

@@ -1,10 +1,12 @@
 """AutoScale: a power law a domain, the optimum at two small budgets, and its growth.
 
 Around one base mixture, ``2 K`` more models are trained, each with one domain's tokens cut or
-grown and all else as it was. Every domain's law (see `power_laws`) follows from its three runs, and
-the mixture that minimises their sum under a budget from the laws (`optimal_counts`). Two such
-optima, at two small budgets, are extrapolated to the budget wanted (`extrapolate`). `fit_table`
-finds the design in a table of finished runs instead; one table is one budget.
+grown and all else as it was. Every domain's law follows from its three runs,
+
+    loss(n) / loss(base) = (x + alpha)^-gamma + c,        x = n / base,
+
+and the mixture that minimises their sum under a budget from the laws (`optimal_counts`). Two such
+optima, at two small budgets, are extrapolated to the budget wanted (`extrapolate`).
 
 References:
     Kang et al., AutoScale, arXiv 2407.20177.
@@ -14,28 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.baselines.power_laws import PowerLaws, fit_power_laws
 from bydore_pyro.baselines.problem import Fit, Problem, by_name
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.baselines.runs_table import RunsTable
-from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = [
-    "AutoScaleConfig",
-    "counts_of",
-    "extrapolate",
-    "fit_autoscale",
-    "fit_table",
-    "optimal_counts",
-    "probe_counts",
-]
+__all__ = ["AutoScaleConfig", "PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws",
+           "optimal_counts", "probe_counts"]  # fmt: skip
 
-UNCHANGED = 0.01  # how far, relatively, the counts of the other domains may be from the base
+FitKind = Literal["exact", "nearest", "none"]
+
+MOST_ALPHA, MOST_GAMMA = 1e3, 20.0  # beyond them a law is a line or a step over the three points
+FLAT = 1e-9  # a fall of the relative loss that is smaller than this is none
+EXACT = 1e-9  # largest misfit, in relative loss, of a law that passes through its points
+TOLERANCES = ("xtol", "ftol", "gtol")
+# Of (alpha, gamma); the first is the authors'.
+STARTS = [(1.0, 1.0), (1.0, 2.0), (1.0, 10.0), (0.1, 0.5), (10.0, 0.3), (100.0, 0.1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,81 @@ def probe_counts(base: np.ndarray, cut: float = 1 / 3, grow: float = 3.0) -> np.
     one = np.eye(len(base))
     factors = np.concatenate([np.ones((1, len(base))), 1 + (cut - 1) * one, 1 + (grow - 1) * one])
     return factors * base  # (2 K + 1, K)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PowerLaws:
+    """For each domain, ``loss / loss(base) = (n / base + alpha)^-gamma + constant``.
+
+    Up to two laws pass through the same three points: a slow one (smaller gamma and alpha) and a
+    fast one, which levels off sooner. Between the cut and the grown count they are all but equal.
+    The authors' solver starts at (1, 1) and finds the fast one; so does this one.
+
+    Args:
+        base: Tokens of the base run ``(K,)``.
+        smallest: Fewest tokens that each law was fitted to ``(K,)``.
+        gamma: Exponents ``(K,)``, >= 0; 0 where more tokens of the domain bring nothing.
+        alpha: What the other domains are worth, in units of the base count ``(K,)``, >= 0.
+        constant: What no amount of the domain's tokens lowers, in units of the base loss ``(K,)``.
+        fits: ``exact``; ``nearest``, in least squares within the bounds, where no law passes
+            through the three points; ``none`` where the loss falls not at all from the cut to the
+            grown count (gamma 0).
+    """
+
+    base: np.ndarray
+    smallest: np.ndarray
+    gamma: np.ndarray
+    alpha: np.ndarray
+    constant: np.ndarray
+    fits: tuple[FitKind, ...]
+
+
+def fit_power_laws(counts: np.ndarray, losses: np.ndarray) -> PowerLaws:
+    """Fits each domain's law to its three runs.
+
+    Args:
+        counts: Tokens of the runs ``(2 K + 1, K)``, > 0, in the order of `probe_counts`.
+        losses: Target loss of the runs ``(2 K + 1,)``, > 0, in any unit.
+    """
+    base, domains = counts[0], counts.shape[1]
+    cut, grown = (np.diag(part) / base for part in np.split(counts[1:], 2))  # (K,) each
+    relative = losses[1:].reshape(2, domains) / losses[0]
+    found = [
+        _law(np.array([cut[k], 1, grown[k]]), np.array([relative[0, k], 1.0, relative[1, k]]))
+        for k in range(domains)
+    ]
+    alpha, gamma, constant = np.array([numbers for numbers, _ in found]).T
+    return PowerLaws(
+        base=base,
+        smallest=cut * base,
+        gamma=gamma,
+        alpha=alpha,
+        constant=constant,
+        fits=tuple(fit for _, fit in found),
+    )
+
+
+def _law(x: np.ndarray, y: np.ndarray) -> tuple[tuple[float, float, float], FitKind]:
+    """Returns alpha, gamma and constant of the law nearest to three points, and how it fits."""
+    if y[0] - y[2] <= FLAT:
+        return (0.0, 0.0, float(y.mean() - 1)), "none"  # the law's power is 1 everywhere
+
+    def residuals(law: np.ndarray) -> np.ndarray:
+        difference = y - (x + law[0]) ** -law[1]
+        return difference - difference.mean()
+
+    limits, precise = ([0.0, 0.0], [MOST_ALPHA, MOST_GAMMA]), dict.fromkeys(TOLERANCES, 1e-15)
+    tried = []
+    for start in STARTS:
+        tried.append(
+            optimize.least_squares(residuals, start, bounds=limits, x_scale="jac", **precise)
+        )
+        if np.abs(tried[-1].fun).max() < EXACT:
+            break
+    best = min(tried, key=lambda fit: fit.cost)
+    alpha, gamma = map(float, best.x)
+    constant = float((y - (x + alpha) ** -gamma).mean())
+    return (alpha, gamma, constant), "exact" if np.abs(best.fun).max() < EXACT else "nearest"
 
 
 def optimal_counts(laws: PowerLaws) -> np.ndarray:
@@ -205,76 +280,3 @@ def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
 def _pinned(names: Sequence[str], counts: np.ndarray, laws: PowerLaws) -> list[str]:
     """Returns the domains that an optimum leaves at their lower bounds."""
     return [n for n, at_bound in zip(names, counts <= laws.smallest, strict=True) if at_bound]
-
-
-def counts_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Finds AutoScale's design in the shares of finished runs, in any order.
-
-    One run is the base; of each domain, one run has less and one has more, and all others' tokens
-    are the base's, so that shares tell the tokens of every run in units of the base's.
-
-    Args:
-        weights: Shares of the runs ``(2 K + 1, K)``, ``K >= 3``: of two domains shares do not tell
-            whether one was cut or the other grown.
-
-    Returns:
-        The tokens ``(2 K + 1, K)`` in the order of `probe_counts`, the base's summing to 1; and the
-        rows' places in `weights`.
-
-    Raises:
-        DataError: When the runs are no such design.
-    """
-    runs, count = weights.shape
-    told = (
-        "Expected AutoScale's runs, each with weight on every domain: a base run, and for each of "
-        "at least three domains a run with less of it and a run with more of it, "
-    )
-    if count < 3 or runs != 2 * count + 1:
-        raise DataError(f"{told}found {runs} runs of {count} domains")
-    if not (weights > 0).all():
-        raise DataError(f"{told}found a weight of 0")
-    for base in range(runs):
-        ratios = weights / weights[base]
-        factors = ratios / np.median(ratios, axis=1, keepdims=True)
-        changed = np.abs(factors - 1) > UNCHANGED
-        others = np.delete(np.arange(runs), base)
-        if (changed.sum(1) != (np.arange(runs) != base)).any():
-            continue
-        domain, more = changed.argmax(1), factors.max(1) > 1 + UNCHANGED
-        order = [base, *sorted(others, key=lambda row: (more[row], domain[row]))]
-        expected = [*range(count)] * 2
-        found = [int(domain[row]) for row in order[1:]]
-        if found == expected and (more[order[1:]] == np.repeat([False, True], count)).all():
-            exact = np.where(changed, factors, 1.0)
-            return (exact * weights[base] / weights[base].sum())[order], np.array(order)
-    raise DataError(f"{told}found runs that differ in other ways")
-
-
-def fit_table(table: RunsTable, target: str) -> Fit:
-    """Finds the optimum of the budget of AutoScale's base run from finished runs; trains nothing.
-
-    What is left of a cut domain, and the factor of a grown one, are the table's own. One table is
-    one budget, so nothing is extrapolated.
-
-    Raises:
-        DataError: When there is no such target, the runs are not AutoScale's, or no domain's tokens
-            lower the loss.
-    """
-    losses = table.losses_of(target)
-    counts, order = counts_of(table.weights)
-    if (losses <= 0).any():
-        raise DataError(f"Expected losses > 0 of {target}, found {losses.min():g}")
-    laws = fit_power_laws(counts, losses[order])
-    optimum, names = optimal_counts(laws), table.domains
-    cut, grown = (np.diag(part) for part in np.split(counts[1:] / counts[0], 2))
-    return Fit(
-        mixture=Mixture(names=names, weights=tuple((optimum / optimum.sum()).tolist())),
-        details={
-            "runs": len(table.runs),
-            "target": target,
-            "cut": by_name(names, cut),
-            "grown": by_name(names, grown),
-            "fits": dict(zip(names, laws.fits, strict=True)),
-            "pinned": _pinned(names, optimum, laws),
-        },
-    )

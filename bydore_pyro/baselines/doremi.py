@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from bydore_pyro.baselines.problem import Fit, Problem, by_name
 from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.proxy import Parallel, Proxy, systematic_counts
-from bydore_pyro.search import exponentiated_step
 from bydore_pyro.utils import NonFiniteError, option, require_fields
 
 __all__ = [
@@ -82,12 +82,15 @@ class GroupWeights:
     config: DoReMiConfig
 
     def factors(self, reference: Tensor, domain: Tensor, losses: Tensor) -> Tensor:
-        """Updates the weights by a batch's token losses ``(B, T)`` and returns its factors."""
+        """Updates the weights by a batch's token losses ``(B, T)`` and returns its factors.
+
+        alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
+        """
         excess = (losses - reference).cpu().double()
         self.scores = domain_scores(excess, domain, self.scores)
-        self.weights = exponentiated_step(
-            self.weights, self.scores, self.config.doremi_eta, self.config.doremi_smoothing
-        )
+        raised = torch.softmax(self.weights.log() + self.config.doremi_eta * self.scores, 0)
+        even = self.config.doremi_smoothing
+        self.weights = (1 - even) * raised + even / len(raised)
         return doremi_factors(self.weights, domain).float()
 
 
@@ -100,8 +103,6 @@ def fit_doremi(problem: Problem, config: DoReMiConfig) -> Fit:
         DataError: When the budget does not reach.
         NonFiniteError: When a loss is NaN or infinite.
     """
-    from tqdm import tqdm
-
     steps = problem.steps_for("doremi", COST, -(COST - 1) * problem.evaluation_steps())
     base = by_name(problem.names, problem.token_shares)
     planned = PlannedRun(weights=base, steps=steps, seed=problem.seed, keep_model=True)

@@ -1,235 +1,267 @@
-"""A Gaussian process over log weights: a loss, and how sure it is."""
+"""A Gaussian process over log weights, by BoTorch: a loss, how sure it is, and what to run next.
+
+References:
+    Balandat et al., BoTorch, arXiv 1910.06403; Ament et al., Unexpected Improvements to Expected
+    Improvement, arXiv 2310.20708 (the acquisition); Hvarfner, Hellsten and Nardi, Vanilla Bayesian
+    Optimization Performs Great in High Dimensions, arXiv 2402.02229 (the kernel's prior); Wilson
+    et al., Efficiently Sampling Functions from Gaussian Process Posteriors, arXiv 2002.09309.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cache
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
-from bydore_pyro.baselines.kernels import kernel_draws as draw_kernels
-from bydore_pyro.baselines.kernels import quick_process
-from bydore_pyro.baselines.regression_input import require_runs
-from bydore_pyro.utils import require
+from bydore_pyro.mixture import within_caps
+from bydore_pyro.utils import DataError, require
 
-__all__ = ["KERNEL_DRAWS", "GaussianProcess", "fit_gaussian_process"]
+__all__ = ["GaussianProcess", "NextMixtures", "acquisition", "fit_gaussian_process",
+           "propose"]  # fmt: skip
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
-SIGNAL, LENGTH, NOISE = (1e-3, 1e4), (1e-2, 1e4), (1e-6, 10.0)  # bounds of the kernel's parameters
-ATTEMPTS = 2  # at them, each from where the last one ended
-WIDER = (1e-2, 1e2)  # by how much a lower or upper bound is moved where a parameter lies at it
-KERNEL_DRAWS = 16
+ITERATIONS = 200  # of the search for the kernel, at most
+STARTS, NOISE = (3.0, 30.0), 1e-2  # of that search: lengths; variance of standardised losses
 CHUNK = 4096  # mixtures whose losses are predicted at once
-JITTERS = (1e-10, 1e-8, 1e-6)  # relative to the signal's variance
+LEAST = 2e-4  # smaller weights of a proposed run are set to 0
+RESTARTS = 4  # of the search for the next mixture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianProcess:
-    """A fitted Gaussian process over log weights: a loss and how sure it is.
+    """A fitted Gaussian process; all losses are in the unit of those that it was fitted to.
 
-        loss(w) = centre + scale f(x),  x_k = log(w_k + 0.001),  f ~ GP(0, c Matern_5/2),
-        measured = loss(w) + scale noise
-
-    All losses are in the unit of those that it was fitted to.
+        loss(w) ~ GP(mean, kernel(x, x')),   x_k = log(w_k + 0.001),   measured = loss(w) + noise
 
     Args:
-        estimator: scikit-learn's GaussianProcessRegressor, fitted to standardised losses, with the
-            most likely kernel.
-        centre: Mean of the losses that it was fitted to.
-        scale: Their standard deviation.
-        others: The same with kernels drawn from their posterior. All that is predicted is the
-            equal mixture of theirs; of `estimator` alone where there are none.
-        notes: What the search for the kernel's parameters could not settle; () where all is well.
-        width: Factor of `standard_deviation` and of the intervals, which cross-validation finds.
+        model: BoTorch's `SingleTaskGP`.
+        width: Factor of all standard deviations, which cross-validation finds.
     """
 
-    estimator: Any
-    centre: float
-    scale: float
-    others: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
+    model: Any
     width: float = 1.0
-
-    @property
-    def members(self) -> tuple[GaussianProcess, ...]:
-        """The processes that predict, each with one kernel."""
-        return tuple(dataclasses.replace(self, estimator=e, others=()) for e in self._used)
-
-    @property
-    def _used(self) -> tuple[Any, ...]:
-        return self.others or (self.estimator,)
 
     @property
     def noise(self) -> float:
         """Standard deviation of one run's loss about its mixture's, in the unit of the losses."""
-        levels = [one.kernel_.k2.noise_level for one in self._used]
-        return self.scale * float(np.sqrt(np.mean(levels)))
+        scale = float(self.model.outcome_transform.stdvs)
+        return scale * float(self.model.likelihood.noise.detach().sqrt())
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
         return self.moments(weights)[0]
 
-    def standard_deviation(self, weights: np.ndarray) -> np.ndarray:
-        """Returns how unsure the loss of one more run on each mixture is ``(S,)``.
-
-        It includes the noise of a single run: what a reader holds beside a loss of their own.
-        """
-        return self.width * np.hypot(self.moments(weights)[1], self.noise)
-
-    def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
-        """Draws the losses of mixtures ``(S, K)`` jointly: ``(draws, S)``.
-
-        Every kernel gets its share of the draws. The covariance of all ``S`` mixtures is held in
-        memory, 8 S^2 bytes, several times.
-        """
-        inputs = _log_weights(weights)
-        shares = np.diff(np.linspace(0, draws, len(self._used) + 1).astype(int))
-        drawn = [
-            _sample(
-                one, inputs, int(share), np.random.default_rng([seed, place] if place else seed)
-            )
-            for place, (one, share) in enumerate(zip(self._used, shares, strict=True))
-            if share
-        ]
-        return self.centre + self.scale * np.concatenate(drawn)
-
     def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns mean and standard deviation of the mixtures' losses, without a run's noise."""
-        inputs = _log_weights(weights)
-        each = [_moments(one, inputs) for one in self._used]
-        means, variances = (np.stack(values) for values in zip(*each, strict=True))
-        spread = variances.mean(0) + means.var(0)  # within the kernels and between them
-        return self.centre + self.scale * means.mean(0), self.scale * np.sqrt(spread)
+        parts = []
+        with torch.no_grad():
+            for start in range(0, len(weights), CHUNK):
+                found = self.model.posterior(_tensor(weights[start : start + CHUNK]))
+                parts.append(torch.cat([found.mean, found.variance.clamp(min=0).sqrt()], 1).numpy())
+        mean, deviation = np.concatenate(parts).T
+        return mean, self.width * deviation
 
-    def believing(self, weights: np.ndarray) -> GaussianProcess:
-        """Returns what would be known if a run on each mixture ``(n, K)`` measured the loss that
-        is expected: the same kernels and means, but less doubt near these mixtures."""
-        inputs = _log_weights(weights)
-        each = tuple(_believing(one, inputs) for one in self._used)
-        return dataclasses.replace(self, estimator=each[0], others=each if self.others else ())
+    def standard_deviation(self, weights: np.ndarray) -> np.ndarray:
+        """Returns how unsure the loss of one more run on each mixture is ``(S,)``."""
+        return np.hypot(self.moments(weights)[1], self.width * self.noise)
 
+    def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+        """Returns mean and standard deviation of the other mixture's loss minus this one's, in the
+        unit of the losses."""
+        with torch.no_grad():
+            found = self.model.posterior(_tensor(np.stack([other, weights])))
+            covariance = found.distribution.covariance_matrix.numpy()
+            mean = found.mean[:, 0].numpy()
+        difference = np.array([1.0, -1.0])
+        variance = float(difference @ covariance @ difference)
+        return float(difference @ mean), self.width * float(np.sqrt(max(variance, 0.0)))
 
-def _believing(estimator: Any, inputs: np.ndarray) -> Any:
-    """Returns a process of the same kernel on more inputs ``(n, K)``, as it expects them."""
-    process = require("sklearn.gaussian_process", "baselines").GaussianProcessRegressor
-    return process(estimator.kernel_, optimizer=None).fit(
-        np.concatenate([estimator.X_train_, inputs]),
-        np.concatenate([estimator.y_train_, estimator.predict(inputs)]),
-    )
-
-
-def _moments(estimator: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns mean and variance ``(S,)`` of standardised losses, without a run's noise."""
-    parts = [
-        estimator.predict(inputs[start : start + CHUNK], return_std=True)
-        for start in range(0, len(inputs), CHUNK)
-    ]
-    mean, deviation = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return mean, np.maximum(deviation**2 - estimator.kernel_.k2.noise_level, 0)
-
-
-def _sample(estimator: Any, inputs: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws standardised losses jointly ``(draws, S)``, without a run's noise."""
-    mean, covariance = estimator.predict(inputs, return_cov=True)
-    kernel = estimator.kernel_
-    diagonal = np.diag_indices_from(covariance)
-    covariance[diagonal] -= kernel.k2.noise_level  # it is of runs, not of mixtures
-    # Mixtures that are alike make the covariance singular; as little as will do is added.
-    for jitter in JITTERS:
-        covariance[diagonal] += jitter * kernel.k1.k1.constant_value
-        try:
-            return rng.multivariate_normal(
-                mean, covariance, size=draws, method="cholesky", check_valid="ignore"
-            )
-        except np.linalg.LinAlgError:
-            if jitter == JITTERS[-1]:
-                raise
-    raise AssertionError
+    def sample(self, weights: np.ndarray, draws: int, seed: int) -> np.ndarray:
+        """Draws functions from the posterior: their losses of mixtures ``(draws, S)``."""
+        pathwise = require("botorch.sampling.pathwise", "baselines")
+        with _seeded(seed), torch.no_grad():
+            paths = pathwise.draw_matheron_paths(self.model, sample_shape=torch.Size([draws]))
+            drawn = paths(_tensor(weights)).reshape(draws, len(weights)).numpy()
+        mean = self.predict(weights)
+        return mean + self.width * (drawn - mean)
 
 
-def fit_gaussian_process(
-    weights: np.ndarray,
-    losses: np.ndarray,
-    *,
-    length_scales: Literal["per_domain", "shared"] = "per_domain",
-    kernel_draws: int = KERNEL_DRAWS,
-) -> GaussianProcess:
-    """Fits a Gaussian process with a Matern-5/2 kernel and noise to log weights.
+def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess:
+    """Fits BoTorch's `SingleTaskGP` with its default kernel, a length a domain, and prior.
 
-    The kernel's parameters maximise the marginal likelihood: first with one length scale for all
-    domains, and from there with one for each. Where that ends at a bound or without convergence, it
-    goes on from there, with that bound 100 times wider; what stays is told in the result's notes.
-    A length scale at its upper bound is settled: the domain has no influence on the losses.
+    Lengths and noise are searched for by their logarithms, which takes a tenth of the time, from
+    two starts; the more probable kernel is taken.
 
     Args:
         weights: Of the runs ``(N, K)``.
         losses: Of the runs ``(N,)``, in any unit.
-        length_scales: "per_domain" finds out which domains matter; "shared" does not ask.
-        kernel_draws: So many kernels are drawn from their posterior (see
-            `bydore_pyro.baselines.kernels`), and all predictions are their mixture; 0
-            takes the most likely one for the truth, whose intervals are too narrow where there
-            are few runs for a domain.
 
     Raises:
-        DataError: When there are fewer than 2 runs, all have one loss, or scikit-learn is not
-            installed.
+        DataError: When BoTorch is not installed, or finds no kernel.
     """
-    require_runs(losses)
-    kernels = require("sklearn.gaussian_process.kernels", "baselines")
-    centre, scale, domains = float(losses.mean()), float(losses.std()), weights.shape[1]
-    inputs, outputs = _log_weights(weights), (losses - centre) / scale
-    signal, length, noise = 10.0, np.array([3.0]), 1e-2
-    for size in {"shared": [1], "per_domain": [1, domains]}[length_scales]:
-        kernel = kernels.ConstantKernel(np.clip(signal, *SIGNAL), SIGNAL) * kernels.Matern(
-            np.resize(np.clip(length, 0.1, 100.0), size), LENGTH, nu=2.5
-        ) + kernels.WhiteKernel(np.clip(noise, *NOISE), NOISE)
-        estimator, notes = _most_likely(kernel, inputs, outputs)
-        found = estimator.kernel_
-        signal, noise = found.k1.k1.constant_value, found.k2.noise_level
-        length = np.atleast_1d(found.k1.k2.length_scale)
-    return GaussianProcess(
-        estimator=estimator,
-        centre=centre,
-        scale=scale,
-        others=draw_kernels(estimator, kernel_draws),
-        notes=tuple(notes),
-    )
+    models = require("botorch.models", "baselines")
+    settings = require("botorch.settings", "baselines")
+    marginal = require("gpytorch.mlls", "baselines").ExactMarginalLogLikelihood
+    positive = require("gpytorch.constraints", "baselines").Positive
+    fitting, problems = (require(f"botorch.{n}", "baselines") for n in ("fit", "exceptions"))
+    tried: list[tuple[float, Any]] = []
+    with _seeded(0), settings.validate_input_scaling(False):
+        for length in STARTS:
+            model = models.SingleTaskGP(
+                _tensor(weights), _tensor(losses)[:, None], input_transform=_log_weights()()
+            )
+            kernel, noise = model.covar_module, model.likelihood.noise_covar
+            kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
+            noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
+            kernel.lengthscale, noise.noise = length, NOISE
+            objective = marginal(model.likelihood, model)
+            try:
+                fitting.fit_gpytorch_mll(
+                    objective, optimizer_kwargs={"options": {"maxiter": ITERATIONS}}
+                )
+            except problems.ModelFittingError as error:
+                raise DataError(f"Expected runs that a Gaussian process fits: {error}") from error
+            model.train()
+            tried.append((float(objective(model(*model.train_inputs), model.train_targets)), model))
+    model = max(tried, key=lambda one: one[0])[1]
+    model.eval()
+    return GaussianProcess(model=model)
 
 
-def _most_likely(kernel: Any, inputs: np.ndarray, outputs: np.ndarray) -> tuple[Any, list[str]]:
-    """Fits a Gaussian process; returns it, and notes on the search for its kernel's parameters."""
-    process = quick_process()
-    unsettled = require("sklearn.exceptions", "baselines").ConvergenceWarning
-    for _ in range(ATTEMPTS):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            estimator = process(kernel).fit(inputs, outputs)
-        told = [warning for warning in caught if issubclass(warning.category, unsettled)]
-        for other in caught:
-            if other not in told:
-                warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-        found = estimator.kernel_
-        # Rows: signal, length scales, noise. Columns: whether at the low bound, at the high one.
-        at_bound = np.isclose(found.theta[:, None], found.bounds)
-        notes = [] if len(told) <= at_bound.sum() else ["the search did not converge"]
-        at_bound[1:-1, 1] = False  # no longer scale would change anything
-        bounds = np.exp(found.bounds)
-        names = ["signal", *(f"length scale {k + 1}" for k in range(len(bounds) - 2)), "noise"]
-        for row, side in np.argwhere(at_bound):
-            notes.append(f"the {names[row]} lies at its bound {bounds[row, side]:g}")
-        if not notes:
-            break
-        wider = np.where(at_bound, bounds * WIDER, bounds)
-        kernel = found.clone_with_theta(found.theta).set_params(
-            k1__k1__constant_value_bounds=wider[0],
-            k1__k2__length_scale_bounds=wider[1:-1],
-            k2__noise_level_bounds=wider[-1],
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NextMixtures:
+    """The mixtures to train next, in this order.
+
+    Args:
+        weights: The mixtures ``(n, K)``.
+        expected_gain: How far the first is expected to lower the least loss of all mixtures
+            measured so far, >= 0.
+        noise: Standard deviation of one run's loss.
+    """
+
+    weights: np.ndarray
+    expected_gain: float
+    noise: float
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether a run is expected to gain at least its noise."""
+        return self.expected_gain >= self.noise
+
+    def details(self) -> dict[str, Any]:
+        """Returns all of it as plain values, with a sentence."""
+        advice = "worth training" if self.worthwhile else "no further run is needed"
+        return {**dataclasses.asdict(self), "weights": self.weights.tolist(),
+                "told": f"--adaptive: {advice}: {self.told()}"}  # fmt: skip
+
+    def told(self) -> str:
+        """Returns what is expected of the next run, as the end of a sentence."""
+        return (
+            f"the next run is expected to lower the least loss by {self.expected_gain:.2g}, and "
+            f"one run's noise is {self.noise:.2g}"
         )
-    return estimator, notes
 
 
-def _log_weights(weights: np.ndarray) -> np.ndarray:
-    return np.log(weights + OFFSET)
+def acquisition(process: GaussianProcess, measured: np.ndarray, seed: int = 0) -> Any:
+    """Returns BoTorch's log of the noisy expected improvement on the mixtures ``(N, K)``.
+
+    Its value is the logarithm of a loss: how far a run is expected to lower the least one.
+    """
+    logei = require("botorch.acquisition.logei", "baselines")
+    objective = require("botorch.acquisition.objective", "baselines")
+    sampler = require("botorch.sampling", "baselines").SobolQMCNormalSampler
+    with _seeded(seed):
+        return logei.qLogNoisyExpectedImprovement(
+            process.model,
+            _tensor(measured),
+            sampler=sampler(torch.Size([128]), seed=seed),
+            objective=objective.LinearMCObjective(_tensor(np.array([-1.0]))),
+            prune_baseline=True,
+        )
+
+
+def propose(
+    process: GaussianProcess,
+    measured: np.ndarray,
+    starts: np.ndarray,
+    count: int,
+    *,
+    caps: np.ndarray | None = None,
+    seed: int = 0,
+    progress: Callable[[], object] = int,
+) -> NextMixtures:
+    """Returns the mixtures whose noisy expected improvement is largest, one after the other.
+
+    Args:
+        process: Fitted to the runs.
+        measured: Their mixtures ``(N, K)``.
+        starts: Mixtures ``(S, K)`` at the best of which the search begins.
+        count: How many, >= 1.
+        caps: Largest weights ``(K,)``, none if not given.
+        seed: Of the draws of the posterior.
+        progress: Is called after each.
+    """
+    optim = require("botorch.optim", "baselines")
+    domains = starts.shape[1]
+    most = np.ones(domains) if caps is None else caps
+    bounds = _tensor(np.stack([np.zeros(domains), most]))
+    one = (torch.arange(domains), torch.ones(domains, dtype=torch.float64), 1.0)
+    starts = within_caps(starts, most)
+    function, chosen, first = acquisition(process, measured, seed), list[np.ndarray](), 0.0
+    for number in range(count):
+        with _seeded(seed):
+            with torch.no_grad():
+                values = torch.cat([function(part[:, None]) for part in _tensor(starts).split(256)])
+            best = _tensor(starts)[values.topk(min(RESTARTS, len(starts))).indices][:, None]
+            found, value = optim.optimize_acqf(
+                function, bounds, q=1, num_restarts=len(best), batch_initial_conditions=best,
+                equality_constraints=[one], options={"maxiter": 100},
+            )  # fmt: skip
+        if number == 0:
+            first = float(value.exp())
+        weights = found.numpy().clip(0, most)
+        weights[weights < LEAST] = 0
+        weights = within_caps(weights / weights.sum(), most)
+        chosen.append(weights[0])
+        function.set_X_pending(_tensor(np.stack(chosen)))
+        progress()
+    return NextMixtures(weights=np.stack(chosen), expected_gain=first, noise=process.noise)
+
+
+@cache
+def _log_weights() -> type[Any]:
+    """Returns BoTorch's input transform ``x = log(w + 0.001)``."""
+    base = require("botorch.models.transforms.input", "baselines").InputTransform
+
+    class LogWeights(base):  # type: ignore[misc,valid-type]
+        transform_on_train = transform_on_eval = transform_on_fantasize = True
+
+        def __init__(self) -> None:
+            nn.Module.__init__(self)
+
+        def transform(self, X: Tensor) -> Tensor:
+            return (X + OFFSET).log()
+
+    return LogWeights
+
+
+def _tensor(values: np.ndarray) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """BoTorch draws from torch's own generator, and warns of each search that is cut short."""
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        torch.manual_seed(seed)
+        warnings.simplefilter("ignore")
+        yield

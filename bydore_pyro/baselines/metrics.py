@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.baselines.csv_table import some
-from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.baselines.tables import RunsTable, some
 from bydore_pyro.mixture import numbers_of
 from bydore_pyro.utils import DataError
 

@@ -32,10 +32,8 @@ from bydore_pyro.utils import (
 __all__ = [
     "FinishedRun",
     "PlannedRun",
-    "expert_losses",
     "held_out_sequences",
     "load_model",
-    "target_shares",
     "train_mixtures",
     "train_runs",
 ]
@@ -164,35 +162,6 @@ def train_mixtures(
         for row in weights
     ]
     return train_runs(problem, planned, label)
-
-
-def expert_losses(problem: Problem, steps: int, label: str) -> dict[str, np.ndarray]:
-    """Trains an expert on every domain, so many steps each.
-
-    Returns:
-        By domain of the target, the experts' losses of its held-out tokens ``(K, n, T - 1)``, nats.
-
-    Raises:
-        NonFiniteError: When a loss is NaN or infinite.
-    """
-    alone = np.eye(len(problem.names))
-    experts = train_mixtures(problem, alone, steps, label, keep_tokens=True)
-    found = [expert.token_losses() for expert in experts]
-    return {name: np.stack([of[name] for of in found]) for name in problem.target}
-
-
-def target_shares(target: Mapping[str, float], counts: Mapping[str, int]) -> np.ndarray:
-    """Returns the share of each text of a target ``(N,)``, summing to 1.
-
-    Args:
-        target: Shares of domains, which their texts divide evenly.
-        counts: How many texts each domain has.
-    """
-    total = sum(target.values())
-    return np.repeat(
-        [share / total / counts[name] for name, share in target.items()],
-        [counts[name] for name in target],
-    )
 
 
 def load_model(

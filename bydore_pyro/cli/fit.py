@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import xarray
 
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import (
     ALL,
     Fit,
-    fit_table,
+    fit_table_of_runs,
     metric_shares,
-    next_table,
+    next_rows,
     prior_of,
     read_runs,
-    with_mean,
 )
-from bydore_pyro.cli.fit_tables import (
-    DEFAULT_DATA,
-    caps_of,
-    domain_tokens,
-    fit_table_of_runs,
-)
+from bydore_pyro.cli.fit_tables import DEFAULT_DATA, caps_of, domain_tokens
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
@@ -74,7 +66,6 @@ MORE = (
     *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
 )
 
-FROM_RUNS = ("regmix", "autoscale")
 NEXT = "next_mixtures.csv"
 CHAINS = 4  # that independent draws are written as, because ArviZ compares chains
 SMALL = {
@@ -99,7 +90,7 @@ class FitConfig:
     runs: str | None = option(
         None,
         "Folder of tables with the weights and losses of finished runs, in RegMix's or olmix's "
-        "format. regmix or autoscale is fitted to them, and nothing is trained.",
+        "format, or one CSV file of both. regmix is fitted to them, and nothing is trained.",
     )
     target: list[str] | None = option(
         None,
@@ -136,15 +127,10 @@ class FitConfig:
         require_fields(self)
         if self.method not in METHODS:
             raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
-        if self.runs is not None and self.method not in FROM_RUNS:
-            raise ValueError(
-                f"Expected --method {' or '.join(FROM_RUNS)} with --runs, found '{self.method}'"
-            )
+        if self.runs is not None and self.method != "regmix":
+            raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
-        for name in ("predict", "scale_up"):
-            if getattr(self, name) and self.method == "autoscale":
-                raise ValueError(f"Expected --{name} with --method regmix, found autoscale")
         for name in ("prior", "predict", "scale_up", "few_runs", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it without")
@@ -170,7 +156,7 @@ class FitOptions(MethodOptions):
 
 @one_line_errors("bydore fit")
 def fit_command(arguments: Sequence[str]) -> None:
-    """Finds a mixture by any method, within a budget of FLOPs. With --runs, RegMix or AutoScale is
+    """Finds a mixture by any method, within a budget of FLOPs. With --runs, RegMix is
     fitted to a table of finished runs, and nothing is trained. --resume RUN continues a run that
     was stopped; finished proxies are not trained again."""
     about = fit_command.__doc__ or ""
@@ -210,7 +196,7 @@ def _check_repeating(options: FitOptions) -> None:
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
-    """Fits RegMix's regression or AutoScale's laws to tables of finished runs; trains nothing."""
+    """Fits RegMix's regression to tables of finished runs; trains nothing."""
     folder, asked = begin_run(options, "fit", None), options.fit
     # RegMix keeps runs to fit on and runs to test on.
     split = "train" if any(runs.glob("train_mixture_*.csv")) else None
@@ -218,31 +204,20 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     metrics = metric_shares(table, asked.target or [])
     tokens = domain_tokens(options, asked.domain_tokens, table)
     caps = None if tokens is None else caps_of(options, tokens)
-    told = f"{len(table.runs)} runs of {len(table.domains)} domains"
-    settings: dict[str, dict[str, Any]] = {"fit": vars(asked), "run": _used_of_run(options)}
-    if asked.method == "autoscale":
-        tell(told)
-        found = fit_table(*with_mean(table, metrics))
-        if caps is not None:
-            most = dict(zip(table.domains, caps.tolist(), strict=True))
-            found = dataclasses.replace(found, mixture=found.mixture.capped(most))
+    if tokens is not None and asked.prior is None:
+        prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
     else:
-        if tokens is not None and asked.prior is None:
-            prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
-        else:
-            prior, source = prior_of(table, asked.prior)
-        tell(f"{told}; prior: {source}")
-        config = options.regmix
-        used = ("regmix_regression", "regmix_draws", "regmix_kl", "adaptive")
-        settings["regmix"] = {name: getattr(config, name) for name in used}
-        found = fit_table_of_runs(
-            *(table, metrics, prior, config),
-            caps=caps,
-            few_runs=asked.few_runs,
-            predict=asked.predict,
-            scale_up_to=asked.scale_up,
-            each=asked.target == [ALL],
-        )
+        prior, source = prior_of(table, asked.prior)
+    tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
+    config = options.regmix
+    found = fit_table_of_runs(
+        *(table, metrics, prior, config),
+        caps=caps,
+        few_runs=asked.few_runs,
+        predict=asked.predict,
+        scale_up_to=asked.scale_up,
+        each=asked.target == [ALL],
+    )
     for note in found.mixture.notes:
         tell(f"bydore fit: warning: {note}")
     epochs = None
@@ -252,11 +227,13 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
             n: float(w * length / held[n]) for n, w in found.mixture.as_dict().items() if held[n]
         }
     _write_fit(folder, options, found, Cost(), epochs, fitted_to="runs")
+    used = ("regmix_regression", "regmix_draws", "regmix_kl", "adaptive")
+    settings: dict[str, dict[str, Any]] = {"fit": vars(asked), "run": _used_of_run(options)}
+    settings["regmix"] = {name: getattr(config, name) for name in used}
     folder.write_config("fit", settings, tell)  # from now on the folder counts as a run
     if "adaptive" in found.details:
         ahead = found.details["adaptive"]
-        rows = next_table(runs, split, table.domains, np.array(ahead["mixtures"]))
-        folder.write_text(NEXT, rows)
+        folder.write_text(NEXT, next_rows(table, np.array(ahead["weights"])))
         tell(f"{ahead['told']}. What to train next: {folder.path / NEXT}")
     tell(add_html_report(folder))
     print(report_text(folder.path))
@@ -303,11 +280,9 @@ def _write_fit(
         run_tokens=options.run_tokens if on_text or options.run.target_tokens else None,
         run_epochs=epochs or {},
         peak_memory_megabytes=peak_memory_megabytes(),
-        **provenance(() if on_text else ("scikit-learn", "lightgbm", "scipy")),
+        **provenance(() if on_text else ("scikit-learn", "lightgbm", "botorch")),
     )
     if rows := found.details.get("predictions"):
-        lines = [list(rows[0]), *(row.values() for row in rows)]
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(lines)
-        folder.write_text("predictions.csv", text.getvalue())
+        table = pandas.DataFrame(rows).to_csv(index=False, lineterminator="\n")
+        folder.write_text("predictions.csv", table)
     folder.write_json("metrics.json", plain(metrics))

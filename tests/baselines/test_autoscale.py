@@ -1,25 +1,22 @@
-"""AutoScale: planted laws, the authors' own figures, the optimum by brute force, and tables."""
+"""AutoScale: planted laws, the authors' own figures, the optimum by brute force."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_tables import AUTHORS, AUTHORS_OPTIMUM, law_for, laws_of, relative_loss
+from planted_tables import AUTHORS, AUTHORS_OPTIMUM, law_for, laws_of, measured, relative_loss
 from scipy import optimize
 from tiny import steps_spent
 
 from bydore_pyro.baselines.autoscale import (
     AutoScaleConfig,
-    counts_of,
     extrapolate,
     fit_autoscale,
-    fit_table,
+    fit_power_laws,
     optimal_counts,
     probe_counts,
 )
-from bydore_pyro.baselines.power_laws import fit_power_laws
 from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.runs_table import RunsTable
 from bydore_pyro.utils.errors import DataError
 
 
@@ -175,60 +172,38 @@ def test_the_targets_own_domain_wins(problem: Problem) -> None:
     assert 0.9 * 800 < spent <= 1.05 * 800, "whole steps: half a step off at most in each run"
 
 
-def authors_table(rows: np.ndarray) -> RunsTable:
-    """The authors' figures as shares and losses, in another order, the shares rounded."""
-    counts = probe_counts(np.full(7, 1 / 7), cut=0.2)
-    return RunsTable(
-        runs=tuple(str(n) for n in range(15)),
-        domains=tuple("abcdefg"),
-        weights=(counts / counts.sum(1, keepdims=True))[rows].round(5),
-        targets=("perplexity",),
-        losses=AUTHORS[rows][:, None],
-    )
-
-
-def test_the_authors_table_leads_to_their_optimum_in_any_order() -> None:
-    rows = np.random.default_rng(0).permutation(15)
-    table = authors_table(rows)
-    counts, order = counts_of(table.weights)
-    np.testing.assert_array_equal(rows[order], np.arange(15))
-    np.testing.assert_allclose(7 * counts, probe_counts(np.ones(7), cut=0.2), rtol=1e-3)
-    found = fit_table(table, "perplexity")
-    np.testing.assert_allclose(7 * np.array(found.mixture.weights), AUTHORS_OPTIMUM, atol=2e-3)
-    assert found.details["cut"]["a"] == pytest.approx(0.2, rel=1e-3), "the table's own"
-    assert found.details["grown"]["g"] == pytest.approx(3, rel=1e-3)
+@pytest.mark.parametrize(("gamma", "alpha"), [(1.25, 2.7), (2.0, 0.5)])
+def test_fast_laws_are_recovered_to_solver_tolerance(gamma: float, alpha: float) -> None:
+    planted = laws_of([gamma], [alpha], [1.0])
+    counts = probe_counts(planted.base)
+    found = fit_power_laws(counts, measured(planted, counts))
+    np.testing.assert_allclose([found.gamma[0], found.alpha[0]], [gamma, alpha], rtol=1e-10)
+    assert found.constant[0] == pytest.approx(planted.constant[0], abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("relative", "fit"),
     [
-        ("fewer", "Expected AutoScale's runs, .* found 14 runs of 7 domains"),
-        ("two domains", "Expected AutoScale's runs, .* found 5 runs of 2 domains"),
-        ("another", "Expected AutoScale's runs, .* found runs that differ in other ways"),
-        ("none", "Expected AutoScale's runs, .* found a weight of 0"),
-        ("negative loss", "Expected losses > 0 of t, found -1"),
+        ((1.0, 1.0), "none"),  # flat
+        ((0.98, 1.01), "none"),  # rises
+        ((1.02, 1.02), "none"),  # falls and rises again
+        ((0.98, 0.95), "nearest"),  # rises, then falls by more
+        ((1.05, 1.01), "nearest"),  # falls, then rises by less
+        ((1.05, 1.0), "nearest"),  # flat after the base
+        ((1.0, 0.95), "nearest"),  # flat before it
+        ((1.005, 0.95), "nearest"),  # falls faster and faster: not convex
+        ((1.9, 0.1), "nearest"),  # falls by more than (1 + alpha)^-gamma can
+        ((1.05, 0.96), "exact"),
+        ((1.0005, 0.9996), "exact"),
     ],
 )
-def test_tables_that_are_not_autoscales_are_refused(change: str, message: str) -> None:
-    table = authors_table(np.arange(15))
-    weights, losses = table.weights.copy(), table.losses.copy()
-    if change == "fewer":
-        weights, losses = weights[:14], losses[:14]
-    elif change == "two domains":
-        weights = weights[:5, :2] / weights[:5, :2].sum(1, keepdims=True)
-        losses = losses[:5]
-    elif change == "another":
-        weights[3] = np.random.default_rng(0).dirichlet(np.ones(7))
-    elif change == "none":
-        weights[1, 0] = 0  # of which the logarithm of a law is infinite
-    else:
-        losses[2] = -1
-    changed = RunsTable(
-        runs=tuple(map(str, range(len(weights)))),
-        domains=tuple("abcdefg"[: weights.shape[1]]),
-        weights=weights / weights.sum(1, keepdims=True),
-        targets=("t",),
-        losses=losses,
-    )
-    with pytest.raises(DataError, match=message):
-        fit_table(changed, "t")
+def test_degenerate_fits_are_told(relative: tuple[float, float], fit: str) -> None:
+    laws = law_for(*relative)
+    assert laws.fits == (fit,)
+    assert 0 <= laws.alpha[0] <= 1000
+    assert 0 <= laws.gamma[0] <= 20
+    assert (laws.gamma[0] == 0) == (fit == "none")
+    x = np.array([1 / 3, 1, 3])
+    law = (x + laws.alpha[0]) ** -laws.gamma[0] + laws.constant[0]
+    gap = np.abs(law - [relative[0], 1, relative[1]]).max()
+    assert (gap < 1e-9) == (fit == "exact" or relative == (1.0, 1.0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bydore_pyro.baselines.metrics import ALL, metric_shares, with_mean
-from bydore_pyro.baselines.runs_table import RunsTable
+from bydore_pyro.baselines.tables import RunsTable
 from bydore_pyro.utils.errors import DataError
 
 TABLE = RunsTable(

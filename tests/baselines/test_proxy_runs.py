@@ -12,8 +12,7 @@ import torch
 from tiny import Bigram, make_problem
 
 from bydore_pyro.baselines.autoscale import AutoScaleConfig, fit_autoscale
-from bydore_pyro.baselines.mde import MDEConfig, fit_mde
-from bydore_pyro.baselines.mixmin import MixMinConfig, fit_mixmin
+from bydore_pyro.baselines.experts import MDEConfig, MixMinConfig, fit_mde, fit_mixmin
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import (
     FinishedRun,

@@ -12,15 +12,10 @@ import numpy as np
 import pytest
 
 from bydore_pyro.baselines.regmix import RegMixConfig
-from bydore_pyro.baselines.runs_table import read_runs
+from bydore_pyro.baselines.table_fit import fit_table_of_runs
+from bydore_pyro.baselines.tables import read_runs
 from bydore_pyro.cli.fit import fit_command
-from bydore_pyro.cli.fit_tables import (
-    DEFAULT_DATA,
-    caps_of,
-    domain_tokens,
-    each_metric,
-    fit_table_of_runs,
-)
+from bydore_pyro.cli.fit_tables import DEFAULT_DATA, caps_of, domain_tokens
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
@@ -148,7 +143,6 @@ def test_kl_keeps_the_mixture_near_the_prior(tmp_path: Path) -> None:
         far.append(mixture["law"])
     assert far[0] > far[1] > far[2]
     assert far[2] == pytest.approx(0.2, abs=0.02)
-    assert details["weights_are"] == "the law's exact optimum"
     assert list(details["regressions"]) == ["log_linear"]
 
 
@@ -172,8 +166,6 @@ def test_mistakes_are_found_before_anything_is_fitted(tmp_path: Path) -> None:
     few = read_runs(write_runs(tmp_path / "few", 2), None)
     with pytest.raises(DataError, match="--few_runs"):
         fit_table_of_runs(few, {"program": 1.0}, prior, config)
-    named = Mixture(names=DOMAINS, weights=(1 / 3,) * 3)
-    assert each_metric(table, {}, "auto", named, prior) == {}
     options = parse_options([], "fit", "", MethodOptions)
     assert options.run.data == DEFAULT_DATA
     assert domain_tokens(options, None, table) is None
@@ -187,18 +179,6 @@ def test_mistakes_are_found_before_anything_is_fitted(tmp_path: Path) -> None:
         fit_table_of_runs(table, {"program": 1.0}, prior, config)
 
 
-@pytest.mark.parametrize("option", ["--predict", "--scale_up"])
-def test_options_of_tables_stand_with_tables(
-    option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        fit_command(["--method", "regmix", option, "x"])
-    assert f"Expected {option} with --runs, found it without" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        fit_command(["--method", "autoscale", "--runs", "x", "--target", "y", option, "x"])
-    assert "with --method regmix, found autoscale" in capsys.readouterr().err
-
-
 def test_what_cannot_be_fitted_is_refused_before_the_fit_and_blocks_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +190,7 @@ def test_what_cannot_be_fitted_is_refused_before_the_fit_and_blocks_nothing(
     def fitted(*_: object, **__: object) -> None:
         raise AssertionError("it was fitted")
 
-    monkeypatch.setattr("bydore_pyro.cli.fit_tables.regress_runs", fitted)
+    monkeypatch.setattr("bydore_pyro.baselines.table_fit.regress_runs", fitted)
     for table, more, told in (
         (flat, (), "Expected exam:a to differ between runs, found 0 in all"),
         (huge, (), "Expected exam:a of at most 1e+100, found"),

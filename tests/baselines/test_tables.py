@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bydore_pyro.baselines.csv_table import CsvTable
-from bydore_pyro.baselines.runs_table import (
+from bydore_pyro.baselines.tables import (
     RunsTable,
-    next_table,
-    on_simplex,
+    next_rows,
+    read_mixtures,
     read_runs,
-    table_columns,
+    some,
 )
 from bydore_pyro.utils.errors import DataError
 
@@ -118,9 +117,13 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
     [
         ("", LOSSES, "CSV file in UTF-8, found .*train_mixture_1m.csv: No columns"),
         ("index,train_a\n", LOSSES, "Expected runs in .*train_mixture_1m.csv, found none"),
-        (WEIGHTS.replace("index", "id"), LOSSES, "column 'index' in .*mixture_1m.csv, found id, t"),
-        (WEIGHTS.replace("train", "part"), LOSSES, "columns of domains .*found index, part_the"),
-        (WEIGHTS, LOSSES.replace("metric/", "").replace("_val", ""), "columns of losses .*step"),
+        (WEIGHTS.replace("index", "id"), LOSSES, "column run or .*mixture_1m.csv, found id, t"),
+        (WEIGHTS.replace("train", "part"), LOSSES, "columns of weights and losses .*mixture_1m"),
+        (
+            WEIGHTS,
+            LOSSES.replace("metric/", "").replace("_val", ""),
+            "columns .*pile_loss_1m",
+        ),
         (WEIGHTS + "7,0.5,0.5,z\n", LOSSES, "run once in .*mixture_1m.csv, found '7' twice"),
         (WEIGHTS + "8,0.5,0.5,z\n", LOSSES, r"'8' only in train_mixture_1m.csv \(1 in all\)"),
         (
@@ -128,10 +131,10 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
             LOSSES + "8,1,1,1\n9,1,1,1\n",
             r"'8' only in train_pile_loss_1m.csv \(2 in all\)",
         ),
-        (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in row 3"),
+        (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in a row"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
         (WEIGHTS, LOSSES.replace("step", "arxiv_val_loss"), "name once in .*'arxiv' twice"),
-        (WEIGHTS.replace("train_the_pile_arxiv", "train_the_pile_"), LOSSES, "name for every col"),
+        (WEIGHTS.replace("train_the_pile_arxiv", "train_the_pile_"), LOSSES, "one without a name"),
         (WEIGHTS, LOSSES.replace("5.5", "nan"), "finite .*, run '3', column 'metric/.*'nan'"),
         (WEIGHTS, LOSSES.replace("5.5", "five"), "finite number .*found 'five'"),
         (WEIGHTS, LOSSES.replace("3,5.5,3.25,", "3,5.5"), "run '3', column 'metric/the_pile_arxi"),
@@ -167,7 +170,7 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         (("other",), "train", None, "train_mixture_SCALE.csv .*found other.csv"),
         (("ratios", "metrics"), "train", None, "train_mixture_SCALE.csv .*found metrics.csv, rat"),
         (("ratios",), None, None, "ratios.csv and metrics.csv in .*, found no metrics.csv"),
-        (("train_mixture_1m",), "train", None, "train_pile_loss_SCALE.csv in .*found train"),
+        (("train_mixture_1m",), "train", None, "train_pile_loss_SCALE.csv, or .*found train"),
         (("train_mixture_1m", "train_pile_loss_1m"), "test", "1m", "test_mixture_1m.csv and"),
         (("train_mixture_1m", "train_pile_loss_1m", "train_mixture_60m", "train_pile_loss_60m"),
          "train", None, "one split and scale of runs in .*found train 1m, train 60m: name"),
@@ -186,8 +189,12 @@ def test_the_scale_chooses_and_a_missing_folder_is_told(tmp_path: Path) -> None:
     write(tmp_path, train_mixture_1B="broken", train_pile_loss_1B="broken")
     assert read_runs(tmp_path, "train", scale="1m").runs == ("7", "3")
     for place in (tmp_path / "none", tmp_path / "train_pile_loss_1m.csv"):
-        with pytest.raises(DataError, match="no folder"):
+        with pytest.raises(DataError, match=r"folder or a CSV file|a finite number"):
             read_runs(place, "train")
+
+
+def test_many_names_are_cut_for_a_message() -> None:
+    assert some([*"abc"], 2) == "a, b and 1 more"
 
 
 def test_columns_in_another_order() -> None:
@@ -229,7 +236,7 @@ def test_run_id_names_the_runs_as_well(tmp_path: Path) -> None:
 
 def test_a_numeric_column_that_is_no_domain_is_named(tmp_path: Path) -> None:
     ratios = RATIOS.replace("monday", "1000").replace("friday", "1000").replace("day", "steps")
-    with pytest.raises(DataError, match=r"found 1001 in run 'a1'; without column 'steps' they wou"):
+    with pytest.raises(DataError, match=r"found 1001 in run 'a1': is every column"):
         read_runs(write(tmp_path, ratios=ratios, metrics=METRICS), None)
 
 
@@ -243,8 +250,23 @@ def test_a_table_may_be_named_itself(tmp_path: Path) -> None:
     (tmp_path / "ratios.csv").write_text("run,a,b\nr,0.2,0.8\n")
     (tmp_path / "metrics.csv").write_text("run,exam\nr,3\n")
     assert read_runs(tmp_path / "ratios.csv", "train").losses.tolist() == [[3.0]]
-    rows = on_simplex(CsvTable(tmp_path / "ratios.csv", "run"), ("b", "a"))
-    assert rows.tolist() == [[0.8, 0.2]]
+    names, rows = read_mixtures(tmp_path / "ratios.csv", ("b", "a"))
+    assert (names, rows.tolist()) == (("r",), [[0.8, 0.2]])
+    with pytest.raises(DataError, match="found none for 'c'"):
+        read_mixtures(tmp_path / "ratios.csv", ("a", "c"))
+
+
+def test_weights_and_losses_may_stand_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "swarm.csv"
+    path.write_text("name,web,law,code,exam,essay\nr,0.2,0.8,0,3,0.5\ns,0.5,0.3,0.2,2,0.1\n")
+    table = read_runs(path)
+    assert (table.domains, table.targets) == (("web", "law", "code"), ("exam", "essay"))
+    assert table.losses.tolist() == [[3, 0.5], [2, 0.1]]
+    path.write_text("index,train_web,train_law,metric/exam\nr,0.2,0.8,3\n")
+    assert read_runs(path).targets == ("exam",)
+    path.write_text("name,web,law\nr,0.2,0.9\n")
+    with pytest.raises(DataError, match="columns of weights, which sum to 1, and then columns of"):
+        read_runs(path)
 
 
 @pytest.mark.parametrize(
@@ -264,10 +286,11 @@ def test_its_rows_are_read_as_further_runs(
     table.write_text("\n".join([header, *(row.format(run) for run in names[:2])]) + "\n")
     measured = tmp_path / losses
     measured.write_text(f"{key},metric/exam\n" + "".join(f"{run},3.5\n" for run in names[:2]))
-    assert table_columns(tmp_path, split)[0].runs == list(names[:2])
+    known = read_runs(tmp_path, split)
+    assert known.runs == names[:2]
     mixtures = np.array([[0.1, 0.2, 0.7], [1 / 3, 2 / 3, 0.0]])
     # In another order than the table's: law, code, web.
-    text = next_table(tmp_path, split, ("law", "code", "web"), mixtures)
+    text = next_rows(known.ordered(("law", "code", "web"), known.targets), mixtures)
     first, rows = text.split("\n", 1)
     assert first == header
     table.write_text(table.read_text() + rows)
@@ -288,5 +311,5 @@ def test_losses_that_differ_by_rounding_alone_are_refused(losses: list[float]) -
         losses=np.array(losses)[:, None],
     )
     with pytest.raises(DataError, match="Expected exam to differ between runs"):
-        table.check_losses("exam")
-    dataclasses.replace(table, losses=np.array([[2.0], [2.1], [2.2]])).check_losses("exam")
+        table.check("exam")
+    dataclasses.replace(table, losses=np.array([[2.0], [2.1], [2.2]])).check("exam")

@@ -1,0 +1,214 @@
+"""Methods that train one expert a domain: MDE and MixMin.
+
+References:
+    Belenki et al., Optimizing Pre-Training Data Mixtures with Mixtures of Data Expert Models,
+    arXiv 2502.15950 (MDE). Thudi et al., MixMin, arXiv 2502.10510.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.proxy_runs import train_mixtures
+from bydore_pyro.utils import option, require, require_fields
+
+__all__ = ["MDEConfig", "MixMinConfig", "draw_mixtures", "expert_losses", "fit_mde", "fit_mixmin",
+           "mixmin_loss", "mixmin_weights", "mixture_of_experts_loss", "target_shares"]  # fmt: skip
+
+CHUNK = 2**24  # probabilities held at once
+LEVEL = 1e-4  # MixMin's authors stop where no entry of the gradient is larger
+
+
+@dataclass(frozen=True, kw_only=True)
+class MDEConfig:
+    """MDE's settings."""
+
+    mde_proxies: int = option(
+        25, "Number of proxies that MDE trains on mixtures, besides one expert per domain.", least=3
+    )
+    mde_candidates: int = option(
+        20_000, "Number of mixtures from which MDE chooses the best prediction.", least=1
+    )
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+
+
+def mixture_of_experts_loss(
+    token_losses: np.ndarray, weights: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
+    """Returns MDE's feature: the loss of the experts' probabilities, mixed token by token.
+
+        feature(w) = - sum_x share_x log sum_k w_k p_k(x)
+
+    Args:
+        token_losses: ``-log p_k(x)`` of K experts on N held-out tokens ``(K, N)``, nats.
+        weights: Mixtures ``(S, K)``, rows on the simplex.
+        shares: Of every token in the target ``(N,)``, summing to 1.
+
+    Returns:
+        ``(S,)``, nats per token.
+    """
+    best = token_losses.min(0)  # (N,); the most likely expert's, so that nothing underflows
+    relative = np.exp(best - token_losses)  # (K, N), in (0, 1]
+    rows = max(1, CHUNK // max(1, token_losses.shape[1]))
+    parts = []
+    with np.errstate(divide="ignore"):  # no expert with weight gives the token any probability
+        for start in range(0, len(weights), rows):
+            mixed = weights[start : start + rows] @ relative  # (s, N)
+            parts.append((best - np.log(mixed)) @ shares)
+    return np.concatenate(parts)
+
+
+def draw_mixtures(count: int, domains: int, rng: np.random.Generator) -> np.ndarray:
+    """Returns mixtures ``(S, K)`` from even to concentrated on few domains.
+
+    Each is drawn from a symmetric Dirichlet of its own concentration, log-uniform in [0.1, 1].
+    """
+    concentration = 10 ** rng.uniform(-1, 0, count)
+    return np.stack([rng.dirichlet(np.full(domains, a)) for a in concentration])
+
+
+def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
+    """Trains an expert on every domain and some proxies on mixtures; predicts the best mixture.
+
+    The predicted loss is a linear regression of the proxies' losses on their weights and MDE's
+    feature. The result is the mean of the best half per cent of `mde_candidates` drawn mixtures.
+
+    Raises:
+        DataError: When the budget does not reach, or scikit-learn is not installed.
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    from scipy.stats import spearmanr
+
+    regression = require("sklearn.linear_model", "baselines").LinearRegression()
+    count = len(problem.names)
+    steps = problem.steps_for("mde", count + config.mde_proxies)
+    rng = np.random.default_rng([problem.seed, 4])
+    drawn = draw_mixtures(config.mde_proxies, count, rng)
+    found = expert_losses(problem, steps, "mde: experts")
+    proxies = train_mixtures(problem, drawn, steps, "mde: proxies")
+    token_losses = np.concatenate([of.reshape(count, -1) for of in found.values()], 1).astype(float)
+    shares = target_shares(problem.target, {name: of[0].size for name, of in found.items()})
+    feature = mixture_of_experts_loss(token_losses, drawn, shares)
+    losses = np.array([run.target_loss(problem.target) for run in proxies])
+    candidates = draw_mixtures(config.mde_candidates, count, rng)
+    model = regression.fit(np.column_stack([drawn, feature]), losses)
+    predicted = model.predict(
+        np.column_stack([candidates, mixture_of_experts_loss(token_losses, candidates, shares)])
+    )
+    best = np.argsort(predicted)[: max(1, len(candidates) // 200)]
+    return Fit(
+        mixture=problem.mixture(candidates[best].mean(0)),
+        details={
+            "steps_of_each_proxy": steps,
+            "spearman_of_feature_and_loss": float(spearmanr(feature, losses).statistic),
+            "predicted_loss": float(predicted[best].mean()),
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixMinConfig:
+    """MixMin's settings; the defaults are its authors'."""
+
+    mixmin_rate: float = option(1.0, "Step size of MixMin's descent.", above=0)
+    mixmin_steps: int = option(100, "Maximum number of steps of MixMin's descent.", least=1)
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+
+
+def mixmin_loss(
+    weights: np.ndarray, text_losses: np.ndarray, lengths: np.ndarray, shares: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Returns the loss of the experts' mixture, text by text, and its gradient ``(K,)``.
+
+        loss(p) = - sum_x share_x / n(x) log sum_k p_k P_k(x),      nats per token, convex in p
+
+    Args:
+        weights: p ``(K,)``, on the simplex.
+        text_losses: ``-log P_k(x)`` of K experts on N whole texts ``(K, N)``, nats.
+        lengths: Tokens n of each text ``(N,)``.
+        shares: Of every text in the target ``(N,)``, summing to 1.
+    """
+    best = text_losses.min(0)  # (N,); the likeliest expert's, so that nothing underflows
+    relative = np.exp(best - text_losses)  # (K, N)
+    mixed = weights @ relative  # (N,)
+    per_token = shares / lengths
+    return float(per_token @ (best - np.log(mixed))), -(relative / mixed) @ per_token
+
+
+def mixmin_weights(
+    text_losses: np.ndarray, lengths: np.ndarray, shares: np.ndarray, rate: float, steps: int
+) -> np.ndarray:
+    """Minimises `mixmin_loss` by entropic descent from uniform weights; returns p ``(K,)``.
+
+    p <- p exp(-rate gradient) / sum
+    """
+    weights = np.full(len(text_losses), 1 / len(text_losses))
+    for _ in range(steps):
+        _, gradient = mixmin_loss(weights, text_losses, lengths, shares)
+        if np.abs(gradient).max() < LEVEL:
+            break
+        raised = weights * np.exp(-rate * (gradient - gradient.min()))
+        weights = raised / raised.sum()
+    return weights
+
+
+def fit_mixmin(problem: Problem, config: MixMinConfig) -> Fit:
+    """Trains an expert on every domain and mixes their probabilities of the target's sequences.
+
+    A text is a held-out sequence of the problem's length.
+
+    Raises:
+        DataError: When the budget does not reach.
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    steps = problem.steps_for("mixmin", len(problem.names))
+    found = expert_losses(problem, steps, "mixmin: experts")
+    texts = np.concatenate([of.sum(2) for of in found.values()], 1).astype(float)  # (K, N)
+    lengths = np.full(texts.shape[1], problem.sequence_length - 1.0)
+    shares = target_shares(problem.target, {name: of.shape[1] for name, of in found.items()})
+    of_texts = (lengths, shares)
+    weights = mixmin_weights(texts, *of_texts, config.mixmin_rate, config.mixmin_steps)
+    return Fit(
+        mixture=problem.mixture(weights),
+        details={
+            "steps_of_each_proxy": steps,
+            "loss_of_mixed_experts": mixmin_loss(weights, texts, *of_texts)[0],
+        },
+    )
+
+
+def expert_losses(problem: Problem, steps: int, label: str) -> dict[str, np.ndarray]:
+    """Trains an expert on every domain, so many steps each.
+
+    Returns:
+        By domain of the target, the experts' losses of its held-out tokens ``(K, n, T - 1)``, nats.
+
+    Raises:
+        NonFiniteError: When a loss is NaN or infinite.
+    """
+    alone = np.eye(len(problem.names))
+    experts = train_mixtures(problem, alone, steps, label, keep_tokens=True)
+    found = [expert.token_losses() for expert in experts]
+    return {name: np.stack([of[name] for of in found]) for name in problem.target}
+
+
+def target_shares(target: Mapping[str, float], counts: Mapping[str, int]) -> np.ndarray:
+    """Returns the share of each text of a target ``(N,)``, summing to 1.
+
+    Args:
+        target: Shares of domains, which their texts divide evenly.
+        counts: How many texts each domain has.
+    """
+    total = sum(target.values())
+    return np.repeat(
+        [share / total / counts[name] for name, share in target.items()],
+        [counts[name] for name in target],
+    )
