@@ -20,7 +20,7 @@ from bydore_pyro.baselines.regression import (
     interval_of_run,
     spearman_x100,
 )
-from bydore_pyro.utils import extras
+from bydore_pyro.utils import errors
 from bydore_pyro.utils.errors import DataError
 
 
@@ -57,7 +57,7 @@ def test_bad_runs_are_refused(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     def fail(name: str) -> None:
         raise ImportError(f"No module named '{name}'")
 
-    monkeypatch.setattr(extras.importlib, "import_module", fail)
+    monkeypatch.setattr(errors.importlib, "import_module", fail)
     with pytest.raises(ValueError, match=r"pip install 'bydore-pyro\[baselines\]'"):
         fit_regression(kind, *planted(50))
 
