@@ -10,9 +10,6 @@ from calibration_targets import KINDS
 from common import markdown
 
 SHOWN = (0.5, 0.8, 0.94)
-OTHERS = {
-    "flat_prior": "Under the prior Dirichlet(1)",
-}
 
 
 def results_table(results: Mapping[str, Any]) -> str:
@@ -24,34 +21,29 @@ def results_table(results: Mapping[str, Any]) -> str:
     text = markdown(header, [posterior_row(cell, len(results["domains"])) for cell in cells])
     header = ["shares", "text", "taken", *(f"{level:.0%}" for level in SHOWN), "shares above 0",
               "shares of 0", "width", "TV"]  # fmt: skip
-    for name, told in OTHERS.items():
-        if rows := [other_row(cell, name) for cell in cells if name in cell]:
-            text += f"\n{told}, by document:\n\n{markdown(header, rows)}"
+    rows = [
+        [*(cell[name] for name in ("kind", "regime", "design")), *held(cell["flat_prior"])]
+        for cell in cells
+        if "flat_prior" in cell
+    ]
+    text += f"\nUnder the prior Dirichlet(1), by document:\n\n{markdown(header, rows)}"
     return text + about_guide(results["guide"]["targets"])
 
 
 def posterior_row(cell: Mapping[str, Any], domains: int) -> list[str]:
     """Returns a cell's posteriors as a row; ranks are told of targets of the prior alone."""
     row = [cell[name] for name in ("kind", "regime", "design", "counting")]
-    first, *others = held(cell)
-    row += [*first, *others]
-    row.append(f"{cell['moments']:.2f}")
+    row += [*held(cell), f"{cell['moments']:.2f}"]
     if cell["kind"] != KINDS[0]:
         return [*row, "", ""]
     joint = "yes" if cell["joint_ranks_within_bands"] else "no"
     return [*row, f"{cell['ranks_within_bands']} of {domains}", joint]
 
 
-def other_row(cell: Mapping[str, Any], name: str) -> list[str]:
-    """Returns other draws of a cell as a row."""
-    first, *others = held(cell[name])
-    return [*(cell[name] for name in ("kind", "regime", "design")), *first, *others]
-
-
-def held(counted: Mapping[str, Any]) -> Iterator[Any]:
+def held(counted: Mapping[str, Any]) -> Iterator[str]:
     """Yields the coverage at the levels shown; then of shares above 0 and of 0, width and TV."""
     at = [counted["coverage"][str(level)] for level in SHOWN]
-    yield [f"{one['published']:.1%} ± {one['error']:.1%}" for one in at]
+    yield from (f"{one['published']:.1%} ± {one['error']:.1%}" for one in at)
     above, zero = at[-1]["of_shares_above_0"], at[-1]["of_shares_of_0"]
     yield f"{above:.1%}"
     yield "" if zero is None else f"{zero:.1%}"

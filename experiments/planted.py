@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common import run_main, verify
+from common import markdown, run_main, verify
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.mixture import Mixture, total_variation
@@ -115,26 +115,25 @@ def gap_closed(losses: Mapping[str, float], label: str = "learned") -> float | N
 
 def results_table(shares: dict[str, float], rows: list[dict[str, Any]]) -> str:
     """Returns the seeds' results as a Markdown table."""
-    names = list(shares)
-    lines = [
-        f"Planted: {', '.join(f'{name} {share}' for name, share in shares.items())}. "
-        f"Losses in nats per token, means of {FRESH} fresh models.\n",
-        "| seed | gap closed | total variation | jitter, second half | "
-        + " | ".join(names)
-        + " | loss: learned | planted | uniform |",
-        "|---" * (7 + len(names)) + "|",
+    planted = ", ".join(f"{name} {share}" for name, share in shares.items())
+    labels = ("learned", "planted", "uniform")
+    body = [
+        [
+            str(row["seed"]),
+            "no gap" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}",
+            f"{row['total_variation']:.3f}",
+            f"{row['jitter_second_half']:.3f}",
+            *(f"{row['weights'].get(name, 0.0):.2f}" for name in shares),
+            *(f"{statistics.mean(row['losses'][label]):.3f}" for label in labels),
+        ]
+        for row in rows
     ]
-    for row in rows:
-        weights = " | ".join(f"{row['weights'].get(name, 0.0):.2f}" for name in names)
-        closed = "no gap" if row["gap_closed"] is None else f"{row['gap_closed']:.0%}"
-        losses = " | ".join(
-            f"{statistics.mean(row['losses'][k]):.3f}" for k in ("learned", "planted", "uniform")
-        )
-        lines.append(
-            f"| {row['seed']} | {closed} | {row['total_variation']:.3f} | "
-            f"{row['jitter_second_half']:.3f} | {weights} | {losses} |"
-        )
-    return "\n".join(lines) + "\n"
+    header = ["seed", "gap closed", "total variation", "jitter, second half", *shares,
+              *(f"loss: {label}" for label in labels)]  # fmt: skip
+    return (
+        f"Planted: {planted}. Losses in nats per token, means of {FRESH} fresh models.\n\n"
+        f"{markdown(header, body)}"
+    )
 
 
 if __name__ == "__main__":

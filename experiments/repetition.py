@@ -7,13 +7,12 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common import fresh_models, markdown, run_main
 from compare_tables import leading
-from compare_targets import target_named
 
 from bydore_pyro.data import Domains, TokenStore, cut_store
 from bydore_pyro.mixture import Mixture, exactly, mixture_for
@@ -51,35 +50,12 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """What a mixture is to be good for, and what of its text is left.
-
-    Args:
-        validation: Shares of held-out text by domain, all of them trained on.
-        sequences: Sequences that are left of a domain.
-        megabytes: Or how much text.
-    """
-
-    validation: Mapping[str, float]
-    sequences: Mapping[str, int] = field(default_factory=dict)
-    megabytes: Mapping[str, float] = field(default_factory=dict)
-
-
-SCARCE = target_named("scarce")  # the comparison's
-TARGETS = {
-    "scarce": Target(
-        validation=SCARCE.validation,
-        sequences=dict.fromkeys(SCARCE.validation, SCARCE.scarce or 0),
-    ),
-    "python": Target(
-        validation={"docstrings": 1.0, "python_tests": 1.0},
-        sequences={"docstrings": 150, "python_tests": 150},
-    ),
-    "wikipedia": Target(
-        validation={"wikipedia_en": 1.0, "pile_cc": 1.0}, megabytes={"wikipedia_en": 1.0}
-    ),
+TARGETS = {  # their domains, in equal shares
+    "scarce": ("readmes", "json", "licences"),
+    "python": ("docstrings", "python_tests"),
+    "wikipedia": ("wikipedia_en", "pile_cc"),
 }
+WHOLE = ("pile_cc",)  # is not cut
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +65,14 @@ class RunsOutConfig:
     target: str = option(
         "scarce",
         f"Target: one of {', '.join(TARGETS)}. 'wikipedia' needs --data with the domains "
-        "wikipedia_en and pile_cc, and keeps 1 MB of Wikipedia.",
+        "wikipedia_en and pile_cc, and leaves the second whole.",
     )
     epochs: list[float] = option(
         [1.4, 5.7, 11.4, 23.0],
         "Lengths of the runs, in epochs of the scarcest text at the target's own shares.",
     )
     compared: list[str] = option(list(ROWS), f"Mixtures to compare: {', '.join(KNOWN)}.")
-    cut_sequences: int | None = option(
-        None,
-        "Number of sequences that remain of each cut domain, instead of the target's number.",
-        least=3,
-    )
+    cut_sequences: int = option(150, "Number of sequences that remain of a domain.", least=3)
     target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
 
     def __post_init__(self) -> None:
@@ -125,17 +97,17 @@ class RepetitionOptions(MethodOptions):
 def repetition(options: RepetitionOptions, resume: Path | None) -> None:
     """Finds and judges every mixture at every length; leaves a run folder and a table."""
     asked, target = options.runs_out, TARGETS[options.runs_out.target]
-    validation = [f"{name}={share}" for name, share in target.validation.items()]
-    run = dataclasses.replace(options.run, validation=validation)
+    run = dataclasses.replace(options.run, validation=[f"{name}=1.0" for name in target])
     options = dataclasses.replace(options, run=run)
     folder = begin_run(options, "repetition", resume)
-    corpus = scarce(load_domains(options).corpus, target, options)
+    cut = [name for name in target if name not in WHOLE]
+    left = asked.cut_sequences * options.run.sequence_length
+    corpus = cut_store(load_domains(options).corpus, dict.fromkeys(cut, left))
     if resume is None:
         folder.write_config("repetition", options.as_dict(), tell)
     domains = domains_of(options, corpus, options.run.seed)
-    own = own_shares(target)
     once = domains.most_weights(1.0, 1.0)  # tokens of the domains
-    first = min(once[name] / share for name, share in own.items() if name in cut_of(target))
+    first = min(once[name] for name in cut) * len(target)
     steps = [max(1, round(one * first / options.batch_tokens)) for one in asked.epochs]
     lengths = [float(one * options.batch_tokens) for one in steps]
     mixtures = found_mixtures(options, corpus, folder, lengths)
@@ -164,29 +136,6 @@ def repetition(options: RepetitionOptions, resume: Path | None) -> None:
     print(f"In {folder.path}: results.json, table.md, proxies/ and search-*/.")
 
 
-def cut_of(target: Target) -> set[str]:
-    """Returns the domains whose text is cut."""
-    return {*target.sequences, *target.megabytes}
-
-
-def own_shares(target: Target) -> dict[str, float]:
-    """Returns the target's own shares, normalised."""
-    total = sum(target.validation.values())
-    return {name: share / total for name, share in target.validation.items()}
-
-
-def scarce(corpus: TokenStore, target: Target, options: RepetitionOptions) -> TokenStore:
-    """Returns the text of which so little is left."""
-    length, count = options.run.sequence_length, options.runs_out.cut_sequences
-    most = {name: sequences * length for name, sequences in target.sequences.items()}
-    for name, megabytes in target.megabytes.items():
-        held = corpus.index["domains"][name]["train"]
-        most[name] = round(megabytes * 1e6 * held["tokens"] / held["bytes"])
-    if count is not None:
-        most = dict.fromkeys(most, count * length)
-    return cut_store(corpus, most)
-
-
 def found_mixtures(
     options: RepetitionOptions, corpus: TokenStore, folder: RunFolder, lengths: Sequence[float]
 ) -> dict[str, dict[float, dict[str, float]]]:
@@ -195,8 +144,8 @@ def found_mixtures(
     domains = domains_of(options, corpus, options.run.seed)
     for row in asked:
         if row == "own":
-            own = own_shares(TARGETS[options.runs_out.target])
-            found[row] = dict.fromkeys(lengths, own)
+            target = TARGETS[options.runs_out.target]
+            found[row] = dict.fromkeys(lengths, dict.fromkeys(target, 1 / len(target)))
         elif row == "linear":
             config = dataclasses.replace(options.search, evidence="linear")
             place = searched(dataclasses.replace(options, search=config), corpus, folder, row)

@@ -21,9 +21,8 @@ from scipy.stats import rankdata
 
 from bydore_pyro.baselines import FinishedRun
 from bydore_pyro.data import TokenStore
-from bydore_pyro.mixture import normalised
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import begin_run, domains_of, language_model, results_of
+from bydore_pyro.runs import begin_run, language_model, results_of
 from bydore_pyro.utils import (
     DataError,
     one_line,
@@ -90,9 +89,6 @@ def scales(options: ScalesOptions, resume: Path | None) -> None:
     base = judging(compared, found["steps"], config)
     folder = begin_run(base, "scales", resume)
     corpus = text_of_targets(base, config.targets)
-    check_mixtures(
-        base, corpus, {name: found["targets"][name]["methods"] for name in config.targets}
-    )
     if resume is None:
         folder.write_config("scales", asdict(options), tell)
     small, targets = compared.run.proxy, found["targets"]
@@ -172,30 +168,6 @@ def finished_comparison(path: Path, targets: Sequence[str]) -> dict[str, Any]:
                 f"Expected one of the targets of {path}, {', '.join(known)}, found '{name}'"
             )
     return dict(found)
-
-
-def check_mixtures(
-    options: CompareOptions,
-    corpus: TokenStore,
-    found: Mapping[str, Mapping[str, Mapping[str, Any]]],
-) -> None:
-    """Checks mixtures by target and label: they are shares of the domains that are trained on.
-
-    Raises:
-        DataError: When one is not.
-    """
-    for name, methods in found.items():
-        names = domains_of(*posed(options, corpus, target_named(name)), 0).names
-        for label, method in methods.items():
-            place = f"the earlier mixture of {label} for {name}"
-            try:
-                normalised(method["weights"], place)
-            except (AttributeError, TypeError, ValueError) as error:
-                raise DataError(f"Expected weights in {place}, found {one_line(error)}") from None
-            if odd := set(method["weights"]) - set(names):
-                raise DataError(
-                    f"Expected weights of {', '.join(names)} in {place}, found one of '{min(odd)}'"
-                )
 
 
 def judging(compared: CompareOptions, steps: int, config: ScalesConfig) -> CompareOptions:

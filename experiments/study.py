@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -27,10 +25,10 @@ from bydore_pyro.utils import (
     tell,
 )
 
-ABOUT = """Run the study's experiments, --jobs at once and each in its own folder. Keep the results
-that the figures need, and draw every figure and table. If it is interrupted, the same command
-continues where it stopped and does not repeat finished experiments. It takes about six hours on 2
-cores, by an estimate from its parts."""
+ABOUT = """Run the study's experiments, each in its own folder. Keep the results that the figures
+need, and draw every figure and table. If it is interrupted, the same command continues where it
+stopped and does not repeat finished experiments. It takes about twelve hours of a core, by an
+estimate from its parts; --only divides it between terminals."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
@@ -53,7 +51,6 @@ ELSEWHERE = {
     "larger_models": "scales_x16.json",
     "text_runs_out": "repetition",
 }
-RUNNING: list[subprocess.Popen[bytes]] = []
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 
@@ -72,13 +69,6 @@ class StudyConfig:
         "figures/; with --smoke a folder in --out.",
     )
     only: list[str] = option(list(EXPERIMENTS), "The experiments to run.")
-    jobs: int = option(
-        2,
-        "Number of experiments that run at once, each on its share of the cores. With more than"
-        " one, the output of each goes to NAME.log beside its folder.",
-        least=1,
-        most=64,
-    )
     cache: str | None = option(None, "Folder of cached token stores.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
@@ -100,23 +90,9 @@ def study(config: StudyConfig) -> None:
     """Runs, keeps, draws."""
     out = Path(config.out or ("runs/study-smoke" if config.smoke else "runs/study"))
     figures = Path(config.figures or (out / "figures" if config.smoke else ROOT / "figures"))
-    jobs = min(config.jobs, len(config.only))
-
-    def run_and_keep(name: str) -> None:
-        run_experiment(name, out / name, config, jobs)
+    for name in config.only:
+        run_experiment(name, out / name, config)
         keep(name, out / name, figures / "results")
-
-    with ThreadPoolExecutor(jobs) as pool:
-        runs = [pool.submit(run_and_keep, name) for name in config.only]
-        try:
-            wait(runs)  # one that fails does not stop the others
-        except BaseException:  # the study is ended from outside
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in RUNNING:
-                process.terminate()
-            raise
-    for run in runs:
-        run.result()  # raises what one of them raised
     print(f"In {figures / 'results'}: {', '.join(config.only)}.")
     if set(config.only) == set(EXPERIMENTS):
         drawn = [
@@ -129,7 +105,7 @@ def study(config: StudyConfig) -> None:
         print(f"In {figures}: {', '.join(drawn)}.")
 
 
-def run_experiment(name: str, run: Path, config: StudyConfig, jobs: int) -> None:
+def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
     """Runs an experiment, goes on with one that was stopped, or leaves a finished one alone."""
     # A table is written last, and so are the metrics of a case.
     if is_finished(run) if name == "case1" else (run / "table.md").exists():
@@ -142,45 +118,18 @@ def run_experiment(name: str, run: Path, config: StudyConfig, jobs: int) -> None
     else:
         given = [*EXPERIMENTS[name], "--out", str(run), *(["--smoke"] if config.smoke else [])]
         given += ["--cache", config.cache] if config.cache else []
-    call("experiments", name, given, jobs, run.with_suffix(".log"))
+    call("experiments", name, given)
 
 
-def call(
-    folder: str, name: str, arguments: list[str], jobs: int = 1, log: Path | None = None
-) -> None:
-    """Runs a script of the repository, where others run beside it with its lines in a file."""
-    command = [sys.executable, str(ROOT / folder / f"{name}.py"), *arguments]
+def call(folder: str, name: str, arguments: list[str]) -> None:
+    """Runs a script of the repository; it ends when the study is ended from outside."""
     tell(f"{folder}/{name}.py {' '.join(arguments)}")
     begun = time.perf_counter()
-    if jobs == 1 or log is None:
-        code = wait_for(subprocess.Popen(command))
-    else:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        threads = str(max(1, (os.cpu_count() or 1) // jobs))
-        quiet = {**os.environ, "OMP_NUM_THREADS": threads}
-        with log.open("a", encoding="utf-8") as lines:
-            code = wait_for(
-                subprocess.Popen(command, stdout=lines, stderr=subprocess.STDOUT, env=quiet)
-            )
-        if code:
-            said = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            tell(f"{name}: {said[-1] if said else 'no word'} (all of it in {log})")
-    if code:
-        raise SystemExit(code)  # it has said why
+    done = subprocess.run([sys.executable, str(ROOT / folder / f"{name}.py"), *arguments])
+    if done.returncode:
+        raise SystemExit(done.returncode)  # it has said why
     if folder == "experiments":
         tell(f"{name}: done, {(time.perf_counter() - begun) / 60:.1f} minutes")
-
-
-def wait_for(process: subprocess.Popen[bytes]) -> int:
-    """Returns a script's exit code; ended from outside meanwhile, the study ends the script too."""
-    RUNNING.append(process)
-    try:
-        return process.wait()
-    except BaseException:
-        process.terminate()
-        raise
-    finally:
-        RUNNING.remove(process)
 
 
 def keep(name: str, run: Path, results: Path) -> None:

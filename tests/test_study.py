@@ -46,8 +46,6 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
         assert kept.keys() == found.keys()
         path, whole_path = (r["strategies"]["intra_sampling"]["trajectory"] for r in (kept, found))
         np.testing.assert_allclose(path, whole_path, rtol=1e-4)
-        told = (runs / "scheduling.log").read_text()
-        assert (figures / "results" / "scheduling.md").read_text() in told
         assert "scheduling: done, " in done.stderr
         config = json.loads((figures / "results" / "case1" / "config.json").read_text())
         assert config["run"]["smoke"]
@@ -71,18 +69,6 @@ def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
-def test_the_study_tells_what_failed(
-    tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fails = write_program(tmp_path / "fails", 'echo "$1 $2"; echo "plants: error: no text"; exit 2')
-    monkeypatch.setattr(sys, "executable", fails)
-    given = ("--out", str(tmp_path / "runs"), "--figures", str(tmp_path / "figures"))
-    failed = run_here("study", *given, "--only", "plants", "case1")
-    assert failed.returncode == 2
-    assert "plants: plants: error: no text (all of it in " in failed.stderr
-    assert f"{ROOT}/experiments/plants.py --plants" in (tmp_path / "runs/plants.log").read_text()
-
-
 STUDY = """
 import os, runpy, sys
 sys.executable, *sys.argv = sys.argv[1:]
@@ -98,12 +84,12 @@ def test_the_study_ends_what_it_has_begun(tmp_path: Path) -> None:
     script = [sys.executable, "-c", STUDY, waits, str(ROOT / "experiments" / "study.py")]
     only = ("--only", "convergence", "scheduling")
     with subprocess.Popen([*script, "--out", str(tmp_path / "runs"), *only]) as study:
-        while not begun.exists() or begun.read_text().count("\n") < 2:
+        while not begun.exists() or not begun.read_text():
             assert study.poll() is None, "it ended by itself"
             time.sleep(0.1)
-        time.sleep(2)  # until the study, too, has noted that they run
+        time.sleep(1)  # until the study, too, has noted that it runs
         study.terminate()
         assert study.wait(60) == 143
-    for process in map(int, begun.read_text().split()):
-        with pytest.raises(ProcessLookupError):
-            os.kill(process, 0)
+    (process,) = map(int, begun.read_text().split())
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
