@@ -6,13 +6,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions \
-	compare regmix_pile adaptive figures test lint benchmark docs clean
+.PHONY: case1 case2 figures test lint benchmark docs clean
 
-case1 case2 planted plants scheduling probabilistic convergence reuse_guide assumptions: .venv/main.stamp
-	$(BIN)/python experiments/$@.py $(ARGS)
-
-compare regmix_pile adaptive: .venv/test.stamp
+case1 case2: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
 
 figures: .venv/test.stamp

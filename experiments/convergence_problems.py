@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,8 +17,10 @@ from bydore_pyro.runs import Options, language_model, uniform_weights
 DOMAINS, PARAMETERS = 6, 40
 
 
-class Problem(Protocol):
-    """Losses along a direction, and noisy estimates of a hypergradient.
+class KnownGradients:
+    """Domains with losses ``ell_k(theta) = mean_i log cosh(a_ki . theta - b_ki)`` in float64.
+
+    Every derivative is known in closed form, and the third does not vanish.
 
     Attributes:
         theta: The parameters.
@@ -27,25 +28,6 @@ class Problem(Protocol):
         g: ``<grad ell_k(theta), direction>``, exact, ``(K,)``.
         expected: The mean of the estimates ``(K,)``, in units of its own spread over domains.
         noise: The estimates' standard deviation in the same units.
-    """
-
-    theta: Parameters
-    direction: Parameters
-    g: Tensor
-    expected: Tensor
-    noise: float
-
-    def losses(self, theta: Parameters) -> Tensor:
-        """Returns the domains' losses ``(K,)``."""
-
-    def estimate(self) -> Tensor:
-        """Returns a noisy `expected`, from torch's global generator."""
-
-
-class KnownGradients:
-    """Domains with losses ``ell_k(theta) = mean_i log cosh(a_ki . theta - b_ki)`` in float64.
-
-    Every derivative is known in closed form, and the third does not vanish.
     """
 
     def __init__(self, seed: int, noise: float) -> None:
@@ -119,3 +101,6 @@ class FrozenProxy:
     def estimate(self) -> Tensor:
         """Returns one of the estimates."""
         return self.estimates[int(torch.randint(len(self.estimates), ()))]
+
+
+Problem = KnownGradients | FrozenProxy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,12 @@ import pyro
 import torch
 from common import run_main
 from pyro.distributions import Dirichlet, Multinomial
-from pyro.infer import SVI, Predictive, Trace_ELBO
+from pyro.infer import SVI, Trace_ELBO
 from pyro.optim import ClippedAdam
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from bydore_pyro.core import FreeConcentrations, MixtureGuide
-from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
 from bydore_pyro.utils import (
@@ -34,7 +32,6 @@ models the exact posterior is Dirichlet(alpha + counts), so the error is known."
 
 ALPHA = 0.8
 SHARES = (0.45, 0.25, 0.15, 0.1, 0.05)
-KINDS = ("animal", "plant", "tool", "food", "place")
 DRAWS = 2000
 
 
@@ -123,35 +120,6 @@ def compare(guide: MixtureGuide, counts: Tensor) -> dict[str, float]:
         }
 
 
-def draw(
-    folder: RunFolder, name: str, samples: dict[str, Tensor], coords: dict[str, tuple[str, ...]]
-) -> None:
-    """Writes each posterior for ArviZ, and a forest plot with both."""
-    import arviz
-    import matplotlib
-
-    matplotlib.use("Agg")
-    posteriors = {}
-    for label, values in samples.items():
-        shares = {"shares": values.unsqueeze(0).numpy()}
-        posteriors[label] = arviz.from_dict(shares, dims={"shares": list(coords)}, coords=coords)
-        folder.write_posterior(f"{name}-{label}.nc", posteriors[label])
-    rows = math.prod(map(len, coords.values()))
-    (axes,) = arviz.plot_forest(
-        list(posteriors.values()),
-        model_names=list(posteriors),
-        combined=True,
-        hdi_prob=HDI_PROBABILITY,
-        textsize=10,
-        figsize=(7, 2 + 0.35 * rows),
-    )
-    axes.set_xlabel("share")
-    axes.set_title(f"{name}: median, quartiles and {HDI_PROBABILITY:.0%} HDI", fontsize=11)
-    figure: Any = axes.figure
-    figure.tight_layout()
-    folder.write_figure(f"{name}.png", figure)
-
-
 def reuse_guide(options: ReuseOptions) -> None:
     """Fits, compares, draws, and writes the results."""
     run = options.run
@@ -185,28 +153,13 @@ def reuse_guide(options: ReuseOptions) -> None:
         "many_vectors": {"vectors": vectors, **compare(amortised, many)},
     }
     folder.write_json("results.json", results_of(results, options, run.seed, cost))
-    predictive = Predictive(one_vector, guide=single, num_samples=DRAWS, return_sites=["shares"])
-    samples = {
-        "guide": predictive(counts)["shares"].detach().squeeze(1),
-        "exact": Dirichlet(ALPHA + counts).sample((DRAWS,)),
-    }
-    draw(folder, "one-vector", samples, {"kind": KINDS})
-    shown = many[:4]
-    with torch.no_grad():
-        samples = {
-            "guide": amortised.posterior(shown).sample((DRAWS,)),
-            "exact": Dirichlet(ALPHA + shown).sample((DRAWS,)),
-        }
-    numbers = tuple(map(str, range(len(shown))))
-    draw(folder, "many-vectors", samples, {"document": numbers, "kind": KINDS})
     for name, row in results.items():
         print(
             f"{name}: error of the mean at most {row['largest_error_of_mean']:.4f}, of the "
             f"standard deviation {row['largest_error_of_sd']:.4f}; KL to the exact posterior "
             f"{row['kl_to_exact_nats']:.4f} nats"
         )
-    print(f"In {path}: results.json, posteriors for ArviZ and pictures.")
-    print(f"Next: look at {path / 'one-vector.png'} and {path / 'many-vectors.png'}")
+    print(f"In {path}: results.json.")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import arviz
 import pytest
 from experiment_results import SCRIPTS, check_origin
 from processes import Run
@@ -228,10 +227,6 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     assert {"one_vector", "many_vectors"} <= set(results)
     assert set(results["cost"]["parts"]) == {"one_vector", "many_vectors"}
     assert results["config"]["run"]["vectors"] == 4
-    for name in ("one-vector", "many-vectors"):
-        assert (out / f"{name}.png").stat().st_size > 0
-        shares = arviz.from_netcdf(out / f"{name}-guide.nc")["posterior"]["shares"]
-        assert shares["kind"].values.tolist() == ["animal", "plant", "tool", "food", "place"]
     again = run_here("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     assert run_here("reuse_guide", "--vectors", "1").returncode == 2
