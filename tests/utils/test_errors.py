@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,3 +89,14 @@ def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     assert done.stderr.startswith("test: error: File too large (")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_that_cannot_write_tells_it_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with familiar_errors():
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+    assert capsys.readouterr().err == "a thread ended: [Errno 28] No space left on device\n"
