@@ -1,4 +1,4 @@
-"""Pictures of a search: labelled data in, a matplotlib figure out; nothing is saved here."""
+"""Pictures of weights, which nothing here saves, and one colour a domain in all of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,53 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.analysis.colours import domain_colours
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.data import KINDS
+from bydore_pyro.mixture import HDI_PROBABILITY, PILE_DOMAINS
 
 if TYPE_CHECKING:
     import arviz
     import xarray
     from matplotlib.figure import Figure
 
-
 __all__ = [
+    "PALETTE",
+    "domain_colours",
     "plain",
-    "plot_lengths",
+    "plot_map",
     "plot_posterior",
     "plot_trajectory",
 ]
 
-MOST_BANDS = 4  # intervals of the largest weights over lengths; more would hide one another
+# Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
+# more than lightness, among those that are neither too pale for white paper nor near black.
+PALETTE = (
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
+    "#bcbd22", "#17becf", "#0000ff", "#003c00", "#4b005a", "#d200ff", "#a50078", "#b4b4f0",
+    "#00e100", "#5a0f00", "#d2b496", "#001e87",
+)  # fmt: skip
+PLACES = {name: place for place, name in enumerate(sorted(KINDS))}
+for _place, _name in enumerate(sorted(PILE_DOMAINS, key=PILE_DOMAINS.__getitem__)):
+    PLACES[_name] = PLACES[PILE_DOMAINS[_name]] = _place
+TOLD = 0.005  # weights below it have no number on a map
+
+
+def domain_colours(names: Sequence[str]) -> dict[str, str]:
+    """Returns a colour (``#rrggbb``) for each name.
+
+    The kinds of the environment's text have colours of their own, and so have the Pile's domains;
+    the two share them, and where both stand together the second takes another. Other names take
+    the colours that are left, in sorted order; beyond ``len(PALETTE)`` names colours come twice.
+    """
+    taken: dict[int, str] = {}
+    for name in sorted(names):
+        if name in PLACES:
+            taken.setdefault(PLACES[name], name)
+    known = {name: place for place, name in taken.items()}
+    free = [place for place in range(len(PALETTE)) if place not in taken]
+    others = [name for name in sorted(names) if name not in known]
+    for number, name in enumerate(others):
+        known[name] = free[number] if number < len(free) else number % len(PALETTE)
+    return {name: PALETTE[known[name]] for name in sorted(names)}
 
 
 def plot_posterior(
@@ -143,50 +173,29 @@ def plot_trajectory(
     return figure
 
 
-def plot_lengths(runs: Sequence[tuple[float, Mixture, Mapping[str, float]]]) -> Figure:
-    """Draws weights, and epochs beside them, over the lengths of runs.
-
-    The largest weights have their intervals around them.
+def plot_map(domains: Sequence[str], columns: Mapping[str, Sequence[float]]) -> Figure:
+    """Draws the weights of several mixtures, a column each, the domain of most weight on top.
 
     Args:
-        runs: For each length its tokens, the mixture for it, and how often it reads each domain.
+        domains: Names, ``K``.
+        columns: Weights ``(K,)`` by what they are for.
     """
     import matplotlib.pyplot as plt
 
-    runs = sorted(runs, key=lambda run: run[0])
-    names = runs[0][1].names
-    tokens = np.array([length for length, _, _ in runs])
-    weights = np.array([mixture.weights for _, mixture, _ in runs])  # (L, K)
-    epochs = np.array([[read[name] for name in names] for _, _, read in runs])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    colours = domain_colours(names)
-    for place, k in enumerate(np.argsort(-weights.max(0))):
-        name = names[k]
-        left.plot(tokens, weights[:, k], "o-", color=colours[name], markersize=4, label=plain(name))
-        ends = [mixture.hdi[k] for _, mixture, _ in runs if mixture.hdi is not None]
-        if place < MOST_BANDS and len(ends) == len(runs):
-            low, high = np.array(ends).T
-            left.fill_between(tokens, low, high, color=colours[name], alpha=0.12, linewidth=0)
-        read = np.where(epochs[:, k] > 0, epochs[:, k], np.nan)
-        right.plot(tokens, read, "o-", color=colours[name], markersize=4)
-    for times in (1, 4):
-        right.axhline(times, color="0.6", linestyle=":", zorder=0)
-        right.annotate(
-            "read once" if times == 1 else "4 times", (0, times), color="0.4", fontsize=9,
-            xycoords=("axes fraction", "data"), xytext=(4, 3), textcoords="offset points",
-        )  # fmt: skip
-    right.set_yscale("log")
-    bottom, top = right.get_ylim()
-    right.set_ylim(max(bottom, 1e-3), max(top, 8))
-    titles = "Weights, the largest with their intervals", "Epochs of each domain"
-    for axes, title in zip((left, right), titles, strict=True):
-        axes.set_xscale("log")
-        axes.set_xlabel("length of the run (tokens)")
-        axes.set_title(title, fontsize=11)
-    left.set_ylabel("weight (share of training tokens)")
-    left.set_ylim(bottom=0)
-    right.set_ylabel("times that the run reads the domain")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    weights = np.array(list(columns.values())).T  # (K, T)
+    order = np.argsort(-weights.max(1), kind="stable")
+    size = (2.4 + 0.75 * len(columns), 1.6 + 0.3 * len(domains))
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    axes.imshow(weights[order], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(columns)), list(columns), rotation=40, ha="right")
+    axes.set_yticks(range(len(domains)), [domains[k] for k in order])
+    for row, k in enumerate(order):
+        for column, weight in enumerate(weights[k]):
+            if weight >= TOLD:
+                colour = "white" if weight > 0.55 else "black"
+                axes.text(column, row, f"{weight:.2f}", ha="center", va="center", color=colour,
+                          fontsize=8)  # fmt: skip
+    axes.set_title("weight of each domain (rows) for each target (columns)", fontsize=9)
     return figure
 
 

@@ -101,7 +101,8 @@ def write_search(
     trajectory and pictures; of a posterior its draws and their summary too."""
     answers, trials = answers_of(state, options, plan)
     found = Found(state, tuple(answers), trials)
-    _write_lengths(found, options, folder)
+    for run, one in found.lengths:
+        folder.write_text(length_file(run.tokens), one.mixture.to_json() + "\n")
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if found.posterior is not None:
         # By linear evidence the posterior's mean is the result.
@@ -148,19 +149,6 @@ def write_draws(
     folder.write_text("summary.csv", summary)
     free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
     folder.write_figure("posterior.png", plot_posterior(posterior, free if mark else None))
-
-
-def _write_lengths(found: Found, options: Options, folder: RunFolder) -> None:
-    """Writes the weights for a run of each length; of several a picture too."""
-    from bydore_pyro.analysis import plot_lengths
-
-    drawn = []
-    for run, one in found.lengths:
-        folder.write_text(length_file(run.tokens), one.mixture.to_json() + "\n")
-        epochs = run_epochs(options, found.state.domains, one.mixture, run.tokens)
-        drawn.append((run.tokens, one.mixture, epochs))
-    if len(drawn) > 1:
-        folder.write_figure("lengths.png", plot_lengths(drawn))
 
 
 def learning_of(state: SearchState) -> Learning:

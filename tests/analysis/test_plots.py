@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import matplotlib
@@ -11,19 +12,21 @@ import xarray
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from report_runs import NAMES, mixture_with_intervals
+from matplotlib.colors import to_rgb
 from searches import state_of
 
-from bydore_pyro.analysis.colours import domain_colours
 from bydore_pyro.analysis.diagnostics import posterior_of, trajectory_of
 from bydore_pyro.analysis.plots import (
-    MOST_BANDS,
+    PALETTE,
+    domain_colours,
     plain,
-    plot_lengths,
+    plot_map,
     plot_posterior,
     plot_trajectory,
 )
+from bydore_pyro.data.environment import KINDS
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.pile import PILE_DOMAINS
 from bydore_pyro.search.search import SearchState, run_search
 
 
@@ -100,25 +103,69 @@ def test_dollar_signs_in_names_are_no_mathematics(state: SearchState) -> None:
     renamed = {"domain": [r"$\foo$", "$$", "a$b", "plain"]}
     posterior = posterior_of(state).assign_coords(renamed)
     trajectory = trajectory_of(state).assign_coords(renamed)
+    assert plain("a$b$") == r"a\$b\$"
     for figure in (plot_posterior(posterior), plot_trajectory(trajectory)):
         figure.canvas.draw()
 
 
-def test_dollar_signs_are_no_mathematics() -> None:
-    assert plain("a$b$") == r"a\$b\$"
-    assert plain("law") == "law"
-
-
-def test_weights_stand_over_the_lengths_and_epochs_beside_them() -> None:
-    mixture = mixture_with_intervals()
-    runs = [(tokens, mixture, dict.fromkeys(NAMES, tokens / 1e9)) for tokens in (1e10, 1e9)]
-    figure = plot_lengths(runs)
-    left, right = figure.axes
-    lines = [line for line in left.lines if line.get_label() in NAMES]
-    assert [line.get_label() for line in lines] == list(NAMES)
-    assert lines[0].get_xdata().tolist() == [1e9, 1e10]
-    assert lines[0].get_ydata().tolist() == [mixture.weights[0]] * 2
-    assert len(left.collections) == min(len(NAMES), MOST_BANDS), "of the largest weights"
-    assert right.lines[0].get_ydata().tolist() == [1, 10]
-    assert (left.get_xscale(), right.get_yscale()) == ("log", "log")
+def test_the_map_has_a_column_a_target_and_the_largest_domain_on_top() -> None:
+    columns = {"law": [0.2, 0.8, 0.0], "code": [0.1, 0.001, 0.899]}
+    figure = plot_map(("web", "books", "source"), columns)
+    (axes,) = figure.axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["law", "code"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["source", "books", "web"]
+    np.testing.assert_allclose(axes.images[0].get_array(), [[0, 0.899], [0.8, 0.001], [0.2, 0.1]])
+    assert sorted(t.get_text() for t in axes.texts) == ["0.10", "0.20", "0.80", "0.90"]
     plt.close(figure)
+
+
+def oklab(colour: str) -> np.ndarray:
+    """Returns lightness and two opponent colours (Ottosson 2020)."""
+    c = np.array(to_rgb(colour))
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    opponents = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.array(opponents) @ np.cbrt(np.array(cones) @ linear)
+
+
+def test_colours_can_be_told_apart_and_seen_on_white() -> None:
+    values = [oklab(colour) for colour in PALETTE]
+    distances = [float(np.linalg.norm(a - b)) for a, b in itertools.combinations(values, 2)]
+    assert min(distances) > 0.1, "about twice what lies between Matplotlib's blue and a shade of it"
+    assert all(lightness < 0.85 for lightness, _, _ in values)
+
+
+@pytest.mark.parametrize("names", [list(KINDS), list(PILE_DOMAINS), list(PILE_DOMAINS.values())])
+def test_known_domains_keep_their_colours_in_any_company(names: list[str]) -> None:
+    whole = domain_colours(names)
+    assert len(set(whole.values())) == len(names)
+    for some in (names[:1], names[3:7], ["own", *names[::2], "another"]):
+        colours = domain_colours(some)
+        assert len(set(colours.values())) == len(some)
+        for name in set(some) & set(names):
+            assert colours[name] == whole[name]
+
+
+def test_the_pile_has_the_same_colours_under_both_kinds_of_names() -> None:
+    public = domain_colours(list(PILE_DOMAINS))
+    short = domain_colours(list(PILE_DOMAINS.values()))
+    assert all(public[name] == short[key] for name, key in PILE_DOMAINS.items())
+
+
+def test_other_domains_take_what_is_left_whatever_their_order() -> None:
+    names = [f"d{i:02}" for i in range(len(PALETTE))]
+    colours = domain_colours(names)
+    assert len(set(colours.values())) == len(PALETTE)
+    assert domain_colours(names[::-1]) == colours
+    mixed = domain_colours(["python", "arxiv", *names[:17]])
+    assert len(set(mixed.values())) == 19
+    many = domain_colours([f"d{i:03}" for i in range(70)])
+    assert len(many) == 70
