@@ -74,14 +74,9 @@ def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
     assert width <= 7.0 * 200 + 1, "no wider than a page, 7 inches"
     assert height <= 9 * 200
     assert 0.005 < (picture < 200).mean() < 0.5, "neither blank nor black"
+    assert all((FIGURES / f"{name}.{kind}").is_file() for kind in ("pdf", "png"))
     edge = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
     assert (edge > 200).all(), "nothing is cut off at the edge"
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_picture_lies_beside_its_script(name: str) -> None:
-    for kind in ("pdf", "png"):
-        assert (FIGURES / f"{name}.{kind}").is_file()
 
 
 def test_the_study_draws_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
