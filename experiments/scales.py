@@ -6,10 +6,10 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from common import drawn_by, markdown, run_main
@@ -129,7 +129,7 @@ def comparison(config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
     """
     found = finished_comparison(Path(config.found), config.targets)
     try:
-        options = options_of(found["config"], CompareOptions)
+        options = options_now(found["config"])
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
             f"Expected the options of compare.py in {config.found}, found others: {one_line(error)}"
@@ -141,6 +141,22 @@ def comparison(config: ScalesConfig) -> tuple[CompareOptions, dict[str, Any]]:
     if options.run.proxy in config.models:
         raise DataError(f"Expected other models than the comparison's, found {options.run.proxy}")
     return options, found
+
+
+def options_now(config: Mapping[str, Mapping[str, Any]]) -> CompareOptions:
+    """Returns a comparison's options, without those that are gone since, which it tells.
+
+    What it compared is no condition of its losses, and left out.
+    """
+    kept, gone = {}, []
+    for part, kind in get_type_hints(CompareOptions).items():
+        known = {each.name for each in fields(kind)}
+        own = {} if part == "compare" else config.get(part, {})
+        gone += [name for name in own if name not in known]
+        kept[part] = {name: value for name, value in own.items() if name in known}
+    if gone:
+        tell(f"warning: the comparison had options that are gone: {', '.join(gone)}")
+    return options_of(kept, CompareOptions)
 
 
 def finished_comparison(path: Path, targets: Sequence[str]) -> dict[str, Any]:
