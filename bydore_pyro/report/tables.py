@@ -166,17 +166,10 @@ def cost_table(cost: Spent, caption: str) -> Table:
         return Table()
     parts = sorted(cost.parts.items(), key=lambda part: -(part[1].flops or 0.0))
     rows = [
-        (
-            name,
-            count(one.tokens),
-            flops_of(one.flops),
-            percent((one.flops or 0.0) / cost.flops if cost.flops else None),
-            duration(one.seconds),
-            percent((one.seconds or 0.0) / cost.seconds if cost.seconds else None),
-        )
+        (name, count(one.tokens), flops_of(one.flops), duration(one.seconds))
         for name, one in [*parts, ("in all", cost)]
     ]
-    header = ("part", "tokens", "FLOPs", "share", "time", "share")
+    header = ("part", "tokens", "FLOPs", "time")
     return Table(header=header, rows=rows, caption=caption)
 
 

@@ -315,12 +315,13 @@ def _distance(record: RunRecord) -> Verdict | None:
     found = record.metrics.told.distance
     if not found.words:
         return None
-    question = "Was anything like it run?"
-    if found.far is None:
-        return Verdict("unknown", question, "Not judged", found.words)
-    if found.far:
-        return Verdict("careful", question, "No", found.words)
-    return Verdict("good", question, "Yes", found.words)
+    verdicts: dict[bool | None, tuple[Level, str]] = {
+        None: ("unknown", "Not judged"),
+        True: ("careful", "No"),
+        False: ("good", "Yes"),
+    }
+    level, answer = verdicts[found.far]
+    return Verdict(level, "Was anything like it run?", answer, found.words)
 
 
 def _gain(record: RunRecord) -> Verdict | None:
@@ -335,15 +336,16 @@ def _gain(record: RunRecord) -> Verdict | None:
     )
     question, figures = "Is it better than the prior?", f"Predicted loss of a run on each: {told}."
     if gain.probability is None:
-        uncertain = f"{figures} This regression cannot say how certain that is."
+        figures += " This regression cannot say how certain that is."
     else:
-        figures += " These weights are better than the prior with probability "
-        figures += f"{percent(gain.probability)}."
-        uncertain = figures
+        chance = percent(gain.probability)
+        figures += f" These weights are better than the prior with probability {chance}."
     if gain.mean <= 0:
         return Verdict("bad", question, "No", figures)
-    if gain.sure is None:
-        return Verdict("unknown", question, "Predicted so", uncertain)
-    if gain.sure:
-        return Verdict("good", question, "Yes, as predicted", figures)
-    return Verdict("careful", question, "Perhaps", figures)
+    verdicts: dict[bool | None, tuple[Level, str]] = {
+        None: ("unknown", "Predicted so"),
+        True: ("good", "Yes, as predicted"),
+        False: ("careful", "Perhaps"),
+    }
+    level, answer = verdicts[gain.sure]
+    return Verdict(level, question, answer, figures)
