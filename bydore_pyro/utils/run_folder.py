@@ -102,9 +102,11 @@ class RunFolder:
 
     def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Returns plain values that are computed, or that an earlier call wrote to that file."""
-        if not (self.path / name).exists():
-            self.write_json(name, compute())
-        return dict(json.loads((self.path / name).read_text(encoding="utf-8")))
+        if (self.path / name).exists():
+            return dict(json.loads((self.path / name).read_text(encoding="utf-8")))
+        found = dict(json.loads(json.dumps(compute())))
+        self.write_json(name, found)
+        return found
 
     def write_config(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]

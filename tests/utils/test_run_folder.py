@@ -105,6 +105,9 @@ def test_what_is_computed_once_is_kept(tmp_path: Path) -> None:
 
     assert folder.once("a/b.json", compute) == folder.once("a/b.json", compute) == compute()
     assert len(calls) == 2
+    quiet = RunFolder(tmp_path / "other", writes=False)  # of several processes one writes
+    assert quiet.once("b.json", compute) == compute()
+    assert not (tmp_path / "other").exists()
 
 
 SAVED = {"data": "abc", "run": {"seed": 0, "domains": ["a", "b"]}, "versions": {"torch": "2.0"}}
