@@ -22,7 +22,7 @@ from bydore_pyro.utils import appearing_folder, check_belongs, read_tree, set_as
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
-FORMAT = "bydore_pyro.checkpoint/5"
+FORMAT = "bydore_pyro.checkpoint/6"
 KEPT = 2  # the newest, and one before it should the newest be damaged
 
 
