@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from compare_tables import FASTER, LINEAR, MATCH
+from compare_tables import LINEAR, MATCH
 from compare_targets import HELD_OUT, TARGETS, Target, require_different, target_named
 
 from bydore_pyro.analysis import jitter
@@ -19,8 +19,7 @@ from bydore_pyro.data import TokenStore
 from bydore_pyro.runs import METHODS, MethodOptions, domains_of, fit, problem_of, processes
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
-COMPARED = (*METHODS, FASTER, LINEAR, MATCH)
-FASTER_RATE = 0.1  # with its authors' 1e-4 FastMix's weights stay uniform in so few steps
+COMPARED = (*METHODS, LINEAR, MATCH)
 # One that its own domain answers and one that none does: about 90 minutes of one core.
 DEFAULT_TARGETS = ("planted", "no_docstrings")
 
@@ -31,9 +30,8 @@ class CompareConfig:
 
     methods: list[str] = option(
         [name for name in COMPARED if name != "human"],
-        f"The methods; {FASTER} is FastMix with a step size of {FASTER_RATE} for its logits, "
-        f"{LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1, {MATCH} ByDoRe without "
-        "trial runs.",
+        f"The methods; {LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1, {MATCH} "
+        "ByDoRe without trial runs.",
     )
     targets: list[str] = option(
         list(DEFAULT_TARGETS),
@@ -133,9 +131,6 @@ def as_labelled(options: CompareOptions, label: str) -> tuple[CompareOptions, st
     if label == MATCH:
         search = dataclasses.replace(options.search, evidence="matching", trials=0)
         return dataclasses.replace(options, search=search), "bydore"
-    if label == FASTER:
-        fastmix = dataclasses.replace(options.fastmix, fastmix_rate=FASTER_RATE)
-        return dataclasses.replace(options, fastmix=fastmix), "fastmix"
     return options, label
 
 

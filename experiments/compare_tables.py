@@ -15,7 +15,6 @@ from bydore_pyro.mixture import average_score, benchmark_scores, total_variation
 OWN = "bydore"
 MATCH = "bydore_match"
 LINEAR = "bydore_linear"
-FASTER = "fastmix_faster"
 PAPER = {"single": "Pile-CC", "doremi": "DoReMi", "regmix": "RegMix", "autoscale": "AutoScale",
          "mde": "MDE", LINEAR: "ByDoRe"}  # fmt: skip
 VARIANTS = ("bydore",)  # beginnings of labels that are no rivals of ours

@@ -37,7 +37,7 @@ def test_compare_in_smoke_size(
     words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     given = ("--targets", "case2", "--target_seeds", "1", "--budget", "6", "--data", str(text))
-    methods = ("--methods", "uniform", "single", "doremi", "regmix", "fastmix", "fastmix_faster",
+    methods = ("--methods", "uniform", "single", "doremi", "regmix", "fastmix",
                "bydore", "bydore_linear", "bydore_match")  # fmt: skip
     small = ("--regmix_proxies", "3", "--regmix_draws", "200", "--evaluation_sequences", "16")
     targets = smoke("compare", *given, *methods, *small)["targets"]
@@ -45,8 +45,7 @@ def test_compare_in_smoke_size(
     found = targets["case2"]["methods"]
     labels = {"uniform", "only python", "only licences", *methods[3:]}
     assert set(found) == labels
-    slow, fast = (abs(found[n]["weights"]["python"] - 0.5) for n in methods[5:7])
-    assert slow < 0.01 < fast, "a thousand times the step size"
+    assert abs(found["fastmix"]["weights"]["python"] - 0.5) > 0.01
     assert "matching" not in found["bydore_linear"]["details"]
     assert "matching" in found["bydore"]["details"]
     assert "trials" in found["bydore"]["details"]
