@@ -3,7 +3,6 @@ from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
 from .environment import KINDS as KINDS
-from .joined import joined_stores as joined_stores
 from .plan import make_plan as make_plan
 from .preparation import prepare as prepare
 from .rows import RowConfig as RowConfig
@@ -11,6 +10,7 @@ from .store import SPLITS as SPLITS
 from .store import TokenStore as TokenStore
 from .store import check_needed as check_needed
 from .store import is_store as is_store
+from .store import joined_stores as joined_stores
 from .store import open_store as open_store
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder

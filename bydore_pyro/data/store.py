@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +38,7 @@ __all__ = [
     "TokenStore",
     "check_needed",
     "is_store",
+    "joined_stores",
     "nothing_counted",
     "open_store",
 ]
@@ -277,3 +278,28 @@ def sha256_of(domains: dict[str, Any], tokenizer: str, vocabulary: int, dtype: s
     """Returns the hash that names a store: of its domains' entries and of its tokenizer."""
     content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
+    """Returns a store with the domains of another too, which replace those of the same name.
+
+    Raises:
+        DataError: When the other was built with another tokenizer.
+    """
+    if added.tokenizer_sha256 != store.tokenizer_sha256:
+        raise DataError(
+            f"Expected tokens of the tokenizer in {store.folder} "
+            f"({store.tokenizer_sha256[:12]}), found others in {added.folder} "
+            f"({added.tokenizer_sha256[:12]}): bydore prepare --tokenizer {store.tokenizer}"
+        )
+    domains = dict(sorted({**store.index["domains"], **added.index["domains"]}.items()))
+    sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, store.index["dtype"])
+    return replace(
+        store,
+        train=dict(sorted({**store.train, **added.train}.items())),
+        validation=dict(sorted({**store.validation, **added.validation}.items())),
+        train_documents={**store.train_documents, **added.train_documents},
+        validation_documents={**store.validation_documents, **added.validation_documents},
+        index={**store.index, "domains": domains, "sha256": sha256},
+        files={**store.files, **added.files},
+    )
