@@ -27,9 +27,8 @@ from bydore_pyro.runs import (
     search_metrics,
     spent,
     uniform_weights,
-    write_inputs,
 )
-from bydore_pyro.utils import RunFolder, option, tell
+from bydore_pyro.utils import option, tell
 
 LINEAR = "linear"  # folder of the paper's search, below the case's
 
@@ -104,11 +103,11 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     folder = begin_run(options, name, resume)
     domains = load_domains(options)
     compared = compared_mixtures(options, domains)
-    if not folder.resumed:  # so that it can be gone on with while the first search runs
-        write_inputs(folder, options, domains.corpus, name)
-        folder = RunFolder(folder.path, resume=True, writes=folder.writes)
-    paper = paper_search(name, options, domains.corpus, folder.path / LINEAR)
     found = search(options, domains, folder, name)
+    folder.write_json("metrics.json", plain(search_metrics(options, found)))
+    if folder.writes:
+        print(report_text(folder.path))  # the answer; the rest judges it
+    paper = paper_search(name, options, domains.corpus, folder.path / LINEAR)
     mixtures = {**learned_mixtures(found.mixture), **paper, **fixed_mixtures(domains), **compared}
     cost, steps, seed = Cost(), options.search.steps, options.run.seed
     known = folder.path / "verification.json"
@@ -120,17 +119,18 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     )
     folder.write_json("metrics.json", plain(metrics))
     tell(add_html_report(folder))
-    print(report_text(folder.path))
-    if paper:
-        table = side_by_side(folder.path, losses)
-        folder.write_text("side_by_side.md", table)
-        print(f"\n{table}")
+    if not paper:
+        print(report_text(folder.path))
+        return
+    table = side_by_side(folder.path, losses)
+    folder.write_text("side_by_side.md", table)
+    print(f"\n{table}")
 
 
 def paper_search(
     name: str, options: CaseOptions, corpus: TokenStore, path: Path
 ) -> dict[str, dict[str, float]]:
-    """Runs the paper's Algorithm 1 first, in a folder of its own below the case's.
+    """Runs the paper's Algorithm 1, in a folder of its own below the case's.
 
     Returns:
         Its weights, for a fresh model; nothing where the case itself is by linear evidence.
@@ -138,7 +138,7 @@ def paper_search(
     if options.search.evidence == "linear":
         return {}
     if not is_finished(path):
-        tell("the paper's Algorithm 1 first (--evidence linear), then gradient matching")
+        tell("beside it the paper's Algorithm 1 (--evidence linear)")
         linear = dataclasses.replace(options.search, evidence="linear")
         run = dataclasses.replace(options.run, out=str(path))
         search_in(dataclasses.replace(options, search=linear, run=run), corpus, path, name)

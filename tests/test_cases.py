@@ -198,7 +198,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert stderr.rstrip().endswith(errors[0])
     if message == "Step":  # found while it ran: what came before is kept
         assert (tmp_path / "run" / "config.json").exists()
-        metrics = json.loads((tmp_path / "run" / "linear" / "metrics.json").read_text())
+        metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
         assert metrics["stopped"] in errors[0]
     else:
         assert not (tmp_path / "run").exists(), "refused before anything was written"

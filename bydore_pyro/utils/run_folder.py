@@ -111,10 +111,9 @@ class RunFolder:
     def write_config(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]
     ) -> None:
-        """Writes `config.json`, which makes the folder a run, and tells the options."""
+        """Writes `config.json`, which makes the folder a run, and tells where all options stand."""
         self.write_json("config.json", {"name": name, **parts})
-        for part, values in parts.items():
-            tell(f"{part}: {', '.join(f'{key}={value}' for key, value in values.items())}")
+        tell(f"all options: {self.path / 'config.json'}")
 
     def write_dataset(self, name: str, data: xarray.Dataset) -> None:
         """Writes labelled arrays as netCDF."""
