@@ -6,7 +6,7 @@
 2. search: steps of Algorithm 1 at the paper's scale (0.4B tokens through `models/proxy-1m`, 256 x
    2,048 tokens a step, bfloat16), extrapolated, with the share of the card's bf16 rate and memory
 3. training: `models/target-60m` by `bydore train`'s own path: tokens per second, share of the rate
-4. processes: with two cards, a training by two processes against one
+4. processes: with two cards, a small search by two processes against one
 
 Every part writes DIR/PART.json when it ends, and is not done again; a part that fails writes why.
 No part is begun that will not end in time. `--smoke` runs all but the last on a CPU in seconds, and
@@ -68,12 +68,12 @@ def told_apart(domains: int, vocabulary: int, tokens: int) -> TokenStore:
 def matched(device: str, steps: int) -> MatchingSearch:
     """Returns a finished search by matching on a device, in float32."""
     store = told_apart(5, 512, 40_000)
-    target = {store.names[0]: 0.5, store.names[2]: 0.3, store.names[4]: 0.2}
+    shares = {store.names[0]: 0.5, store.names[2]: 0.3, store.names[4]: 0.2}
     config = SearchConfig(
         evidence="matching", steps=steps, rounds=2, round_sequences=32, inference_steps=15
     )
     measured = config.measured_sequences(len(store.names))
-    domains = Domains(store, target, sequence_length=64, measured=measured, device=device)
+    domains = Domains(store, shares, sequence_length=64, measured=measured, device=device)
     torch.manual_seed(0)
     model = build_language_model(MODELS / "proxy-tiny", 512).to(device)
     state = init_search(domains, Proxy(model, ProxyConfig(precision="float32")), config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -41,9 +40,11 @@ from bydore_pyro.utils import (
     appearing_file,
     one_line_errors,
     parse_options,
+    read_hashed,
     resumed_options,
     resumed_run,
     tell,
+    with_hash,
 )
 
 # Added to a seed: fresh models share neither weights nor batches with a search.
@@ -146,7 +147,7 @@ def verify(
         The validation loss, nats per token, by the mixture's label.
     """
     losses: dict[str, float] = {}
-    noted = json.loads(known.read_text("utf-8")) if known and known.exists() else {}
+    noted = {} if known is None else read_hashed(known) or {}
     seed += FRESH_SEED
     for label, weights in mixtures.items():
         if noted.get(label, {}).get("weights") != weights:
@@ -157,7 +158,7 @@ def verify(
             }
             if known is not None:
                 with appearing_file(known) as aside:
-                    aside.write_text(json.dumps(noted), encoding="utf-8")
+                    aside.write_text(with_hash(noted), encoding="utf-8")
         losses[label] = noted[label]["loss"]
         cost.add(noted[label]["cost"], prefix="verify_")
     return losses

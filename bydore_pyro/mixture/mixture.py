@@ -153,19 +153,15 @@ class Mixture:
         """Returns "above", "below" or "undecided" by name: each interval against its prior.
 
         That is ``1 / K`` where no `prior` is noted. An interval that holds the prior's share leaves
-        a domain undecided, and so does one that ends at its weight: it was stretched to hold it.
-        Without intervals nothing is known, and nothing is returned.
+        a domain undecided. Without intervals nothing is known, and nothing is returned.
         """
         if self.hdi is None:
             return {}
         shares = self.prior or (1 / len(self.names),) * len(self.names)
-        found = {}
-        rows = zip(self.names, self.weights, self.hdi, shares, strict=True)
-        for name, weight, (low, high), share in rows:
-            stretched = low < high and (0 < low == weight or weight == high < 1)
-            above, below = low > share and not stretched, high < share and not stretched
-            found[name] = "above" if above else "below" if below else "undecided"
-        return found
+        return {
+            name: "above" if low > share else "below" if high < share else "undecided"
+            for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
+        }
 
     def pruning_hurts(self) -> bool:
         """Whether the loss that is predicted for `pruned` lies above that of these weights."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bydore_pyro.report.figures import (
-    rounds_figure,
-    trajectory_figure,
-    weights_figure,
-)
+from bydore_pyro.report.figures import rounds_figure, trajectory_figure, weights_figure
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.tables import (
     agreement_table,
@@ -36,8 +32,8 @@ __all__ = ["Command", "Section", "comparison_sections", "run_sections"]
 
 WEIGHTS = (
     "Diamonds: weights, as shares of the training tokens; hollow: free of the cap. Thin lines: "
-    "intervals. Below 0.01: the probability of next to "
-    "nothing. Epochs: how often the run reads the domain's text."
+    "intervals. Below 0.01: the probability of next to nothing. Epochs: how often the run reads "
+    "the domain's text."
 )
 ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
@@ -81,19 +77,20 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     """
     metrics, mixture = record.metrics, record.mixture
 
-    def figures(*draw: object) -> list[Figure | None]:
-        return [one(record) for one in draw if callable(one)] if drawn else []
+    def figures(*draw: Callable[[RunRecord], Figure | None]) -> list[Figure | None]:
+        return [one(record) for one in draw] if drawn else []
 
     notes = [] if mixture is None else list(mixture.notes)
     damaged = [f"Could not be read: {line}" for line in record.damaged]
     fresh = loss_table(record)
-    sections = [
+    sections = (
         Section(
             "The mixture",
             [
                 *damaged,
                 *notes,
                 *figures(weights_figure),
+                WEIGHTS if drawn and mixture is not None else None,
                 weights_table(record),
                 agreement_table(record),
                 *regression_tables(record),
@@ -102,6 +99,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         Section("By the length of the run", [length_table(record)]),
         Section("What fresh models reach", [fresh, FRESH if fresh.rows else None]),
         Section("Is it to be believed?", verdicts_of(record)),
+        Section("", [] if mixture is None else [cost_told(record)]),
         Section(
             "How it was learned",
             [
@@ -120,9 +118,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
             expert=True,
         ),
         Section("How to use it", [Command(*pair) for pair in commands(record)], expert=True),
-    ]
-    if mixture is not None:
-        sections.insert(4, Section("", [cost_told(record)]))
+    )
     return [one for one in sections if any(_shown(block) for block in one.blocks)]
 
 

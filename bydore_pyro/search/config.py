@@ -11,11 +11,8 @@ from bydore_pyro.utils import option, require_fields, warn_idle
 __all__ = ["Learner", "SearchConfig"]
 
 MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
-OF_MATCHING = (
-    "train_share",
-    "sketch_size",
-    "trial_share",
-)  # without those that --smoke sets for either
+# Without those that --smoke sets for either.
+OF_MATCHING = ("train_share", "sketch_size", "trial_share")
 OF_LINEAR = ("signal_sequences", "signal_domains", "guide_learning_rate", "kl_weight", "learner")
 # Final step sizes of the guide, as a share of the initial ones; the share of the steps after which
 # the result starts to average the posterior.

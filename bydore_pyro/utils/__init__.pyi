@@ -12,11 +12,13 @@ from .errors import require as require
 from .files import appearing_file as appearing_file
 from .files import appearing_folder as appearing_folder
 from .files import content_hash as content_hash
+from .files import read_hashed as read_hashed
 from .files import readable as readable
 from .files import remove_half_written as remove_half_written
 from .files import require_new_file as require_new_file
 from .files import set_aside as set_aside
 from .files import unique_keys as unique_keys
+from .files import with_hash as with_hash
 from .files import yaml_or_json as yaml_or_json
 from .folder_lock import FolderLock as FolderLock
 from .options import Tokens as Tokens

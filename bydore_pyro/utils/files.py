@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ __all__ = [
     "appearing_file",
     "appearing_folder",
     "content_hash",
+    "read_hashed",
     "readable",
     "remove_half_written",
     "require_new_file",
     "require_writable",
     "set_aside",
     "unique_keys",
+    "with_hash",
     "yaml_or_json",
 ]
 
@@ -135,6 +138,28 @@ def readable(path: str) -> str:
 def content_hash(content: Any) -> str:
     """Returns the SHA-256 of plain values, as JSON writes them."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def with_hash(content: Mapping[str, Any]) -> str:
+    """Returns plain values as JSON that also holds their hash, for `read_hashed`."""
+    plain = json.loads(json.dumps(content, allow_nan=False))
+    return json.dumps({**plain, "sha256": content_hash(plain)}, indent=2) + "\n"
+
+
+def read_hashed(path: Path) -> dict[str, Any] | None:
+    """Returns what `with_hash` put into a file, None where there is none or it was changed.
+
+    Warns:
+        UserWarning: When it was changed.
+    """
+    if not path.exists():
+        return None
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop("sha256") == content_hash(found):
+            return found
+    warnings.warn(f"{path} was changed: it is computed again", stacklevel=2)
+    return None
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.files import appearing_file, require_writable
+from bydore_pyro.utils.files import appearing_file, read_hashed, require_writable, with_hash
 from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 
 if TYPE_CHECKING:
@@ -101,11 +101,14 @@ class RunFolder:
         self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
     def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns plain values that are computed, or that an earlier call wrote to that file."""
-        if (self.path / name).exists():
-            return dict(json.loads((self.path / name).read_text(encoding="utf-8")))
-        found = dict(json.loads(json.dumps(compute())))
-        self.write_json(name, found)
+        """Returns plain values that are computed, or that an earlier call wrote to that file.
+
+        A file that was changed since is computed again, with a warning.
+        """
+        found = read_hashed(self.path / name)
+        if found is None:
+            found = dict(json.loads(json.dumps(compute())))
+            self.write_text(name, with_hash(found))
         return found
 
     def write_config(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -82,19 +84,23 @@ def short_of(gram: Tensor, goal: Tensor, got: Tensor) -> float:
     return float((goal - got) @ gram @ (goal - got))
 
 
+def by_scipy(loss: Callable[[np.ndarray], float]) -> np.ndarray:
+    """The mixture of four domains whose loss is least."""
+    one = {"type": "eq", "fun": lambda x: x.sum() - 1}
+    start, options = np.full(4, 0.25), {"ftol": 1e-14, "maxiter": 1000}
+    bounds = [(0, 1)] * 4
+    return minimize(loss, start, bounds=bounds, constraints=one, method="SLSQP", options=options).x
+
+
 @pytest.mark.parametrize("length", [0.7, 0.5, 0.25])
 def test_no_other_optimiser_finds_a_better_mixture(gram: Tensor, length: float) -> None:
     def loss(x: np.ndarray) -> float:
         return short_of(gram, PLANTED[0], length * torch.from_numpy(x))
 
-    one = {"type": "eq", "fun": lambda x: x.sum() - 1}
-    other = minimize(
-        loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=one, method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 1000},
-    )  # fmt: skip
+    other = by_scipy(loss)
     mine = shorter_step(gram, PLANTED, length)[0]
     assert float(mine.sum()) == pytest.approx(1)
-    np.testing.assert_allclose(mine.numpy(), other.x, atol=1e-4)
+    np.testing.assert_allclose(mine.numpy(), other, atol=1e-4)
 
 
 def test_a_whole_step_is_the_match_and_a_tiny_one_the_best_domain(gram: Tensor) -> None:
@@ -166,13 +172,9 @@ def test_what_no_mixture_explains_counts_as_far_as_it_is_not_noise(gram: Tensor)
         u = 0.8 * torch.from_numpy(x)
         return float(u @ gram @ u / 2 - sure.cross @ u)
 
-    one = {"type": "eq", "fun": lambda x: x.sum() - 1}
-    other = minimize(
-        loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=one, method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 1000},
-    )  # fmt: skip
+    other = by_scipy(loss)
     found = run_mixture(sure, PLANTED, scale)[0]
-    np.testing.assert_allclose(found.numpy(), other.x, atol=1e-4)
+    np.testing.assert_allclose(found.numpy(), other, atol=1e-4)
     assert float((found - PLANTED[0]).abs().max()) > 0.02
     noise = matching_of(gram, left, noise=float(left @ left) / 3.9)  # chi^2 of 3.9 of 4 domains
     assert not noise.residual.any()

@@ -118,15 +118,6 @@ def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
         found.capped(dict.fromkeys("abcd", 0.5)).pruned()
 
 
-def test_an_interval_that_was_stretched_to_its_weight_decides_nothing() -> None:
-    found = Mixture(
-        names=("a", "b", "c"),
-        weights=(0.8, 0.2, 0.0),
-        hdi=((0.5, 0.8), (0.2, 0.3), (0.0, 0.1)),
-    )
-    assert found.verdicts() == {"a": "undecided", "b": "undecided", "c": "below"}
-
-
 def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> None:
     found = Mixture(
         names=("a", "b", "c"),

@@ -89,6 +89,8 @@ def test_page_and_text_tell_the_same_verdicts(write: Callable[..., Path], tmp_pa
         assert f"{verdict.level} {told}" in text
         assert told in page.text
     assert "bydore export" in page.text
+    assert ("Diamonds: weights" in page.text) == (write is not write_seeds)
+    assert "Diamonds" not in text
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.files import read_hashed, with_hash
 from bydore_pyro.utils.folder_lock import lock_if_free
 from bydore_pyro.utils.run_folder import RunFolder, check_belongs, provenance, versions
 
@@ -96,15 +97,27 @@ def test_a_folder_that_is_deleted_amid_a_run_is_not_made_again(
     assert list(tmp_path.glob("run/*")) == []
 
 
-def test_what_is_computed_once_is_kept(tmp_path: Path) -> None:
+def test_what_is_computed_once_is_kept_and_computed_again_where_it_was_changed(
+    tmp_path: Path,
+) -> None:
     folder, calls = RunFolder(tmp_path / "run"), []
 
     def compute() -> dict[str, float]:
         calls.append(1)
         return {"loss": 0.1 + 0.2}
 
-    assert folder.once("a/b.json", compute) == folder.once("a/b.json", compute) == compute()
-    assert len(calls) == 2
+    found = folder.once("a/b.json", compute)
+    assert found == folder.once("a/b.json", compute) == {"loss": 0.1 + 0.2}
+    assert len(calls) == 1
+    path = tmp_path / "run" / "a" / "b.json"
+    whole = path.read_text()
+    assert read_hashed(path) == found
+    for damage in (whole.replace("0.3", "0.4"), "{", "[]", "{}"):
+        path.write_text(damage)
+        with pytest.warns(UserWarning, match="was changed: it is computed again"):
+            assert folder.once("a/b.json", compute) == found
+        assert path.read_text() == whole == with_hash(found)
+    assert read_hashed(tmp_path / "none.json") is None
     quiet = RunFolder(tmp_path / "other", writes=False)  # of several processes one writes
     assert quiet.once("b.json", compute) == compute()
     assert not (tmp_path / "other").exists()
