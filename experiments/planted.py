@@ -59,7 +59,7 @@ def planted(options: Options, resume: Path | None) -> None:
     folder.write_text("table.md", table)
     print(table)
     print(f"In {folder.path}: results.json, table.md, and a run folder for every seed.")
-    print(f"Next: look at {folder.path / f'seed-{options.run.seed}' / 'trajectory.png'}")
+    print(f"Next: bydore report {folder.path / f'seed-{options.run.seed}'}")
 
 
 def one_search(

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import xarray
-from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_main, panel
+from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_main, panel, plain
 
-from bydore_pyro.analysis.plots import plain
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.utils import DataError
 

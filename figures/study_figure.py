@@ -15,7 +15,6 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from bydore_pyro.analysis import domain_colours
-from bydore_pyro.analysis.plots import plain
 from bydore_pyro.utils import DataError, appearing_file, fail, one_line_errors
 
 matplotlib.use("Agg")
@@ -40,6 +39,11 @@ STYLE = {
 INK, FAINT = "0.15", "0.55"
 OWN = "#d55e00"  # ByDoRe beside other methods
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # for greyscale
+
+
+def plain(name: str) -> str:
+    """Returns a name in which matplotlib does not read dollar signs as mathematics."""
+    return name.replace("$", r"\$")
 
 
 def figure_main(draw: Callable[[Any], Any], name: str, results: str | None = None) -> None:

@@ -1,5 +1,5 @@
 """Seconds instead of many: fewer draws of a posterior, less text of the environment, a smaller
-proxy, coarser pictures.
+proxy.
 
 `python tests/quick.py SCRIPT ...` runs a script so, in a process of its own.
 """
@@ -18,7 +18,6 @@ import bydore_pyro.core.metropolis
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
 import bydore_pyro.runs.inputs
-import bydore_pyro.utils.run_folder
 from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
@@ -61,7 +60,6 @@ QUICK = (
     (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
     (bydore_pyro.runs.inputs, "model_source", smaller),
-    (bydore_pyro.utils.run_folder, "DOTS_PER_INCH", 40),
 )
 
 

@@ -1,14 +1,9 @@
-from .diagnostics import domain_summary as domain_summary
+from .colours import domain_colours as domain_colours
 from .diagnostics import jitter as jitter
 from .diagnostics import mixture_of as mixture_of
 from .diagnostics import mixture_of_draws as mixture_of_draws
 from .diagnostics import posterior_of as posterior_of
-from .diagnostics import rounds_of as rounds_of
 from .diagnostics import search_guide_fit as search_guide_fit
 from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
-from .plots import domain_colours as domain_colours
-from .plots import plot_map as plot_map
-from .plots import plot_posterior as plot_posterior
-from .plots import plot_trajectory as plot_trajectory
 from .seeds import agreement as agreement

@@ -31,19 +31,15 @@ from bydore_pyro.search import (
 from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
-    import pandas
     import xarray
 
 __all__ = [
     "GuideFit",
-    "domain_summary",
     "guide_fit",
     "jitter",
     "mixture_of",
     "mixture_of_draws",
-    "outweighs",
     "posterior_of",
-    "rounds_of",
     "search_guide_fit",
     "to_the_bounds",
     "trajectory_of",
@@ -267,32 +263,6 @@ def trajectory_of(state: SearchState) -> xarray.Dataset:
     )
 
 
-def rounds_of(state: MatchingSearch) -> xarray.Dataset:
-    """Returns what every round found, dimensions (round, domain), and its evidence.
-
-    `gram` and `cross` are each round's own ``A`` and ``c``, over the trace of ``A``; `precision`
-    and `linear` are those of all rounds together, nats.
-    """
-    import xarray
-
-    rounds, names = state.rounds, list(state.domains.names)
-    columns: dict[str, Any] = {}
-    for name in ("sequences", "losses", "alone", "weights"):
-        columns[name] = (("round", "domain"), np.stack([getattr(one, name) for one in rounds]))
-    for name in ("step", "validation_loss", "scale", "unexplained"):
-        columns[name] = (("round",), np.array([getattr(one, name) for one in rounds]))
-    traces = [float(one.gram.diagonal().clamp(min=0).sum()) for one in state.measured]
-    both = zip(state.measured, traces, strict=True)
-    grams, crosses = zip(*((one.gram / t, one.cross / t) for one, t in both), strict=True)
-    found = state.matching
-    columns["gram"] = (("round", "domain", "other"), np.stack([g.numpy() for g in grams]))
-    columns["cross"] = (("round", "domain"), np.stack([c.numpy() for c in crosses]))
-    columns["precision"] = (("domain", "other"), found.precision.numpy())
-    columns["linear"] = (("domain",), found.linear.numpy())
-    coords = {"round": np.arange(1, len(rounds) + 1), "domain": names, "other": names}
-    return xarray.Dataset(columns, coords=coords)
-
-
 def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> GuideFit:
     """Weighs the last guide of a search by linear evidence by its model.
 
@@ -313,30 +283,6 @@ def search_guide_fit(state: SearchState, *, num_samples: int | None = None) -> G
     arguments = (state.signals, g, kl_weight)
     with learner.isolated():
         return guide_fit(mixture_model, learner.guide, *arguments, num_samples=num_samples)
-
-
-def outweighs(posterior: arviz.InferenceData) -> xarray.DataArray:
-    """Returns the probability that one domain (`domain`) outweighs another (`other`), ``(K, K)``.
-
-    The diagonal, a domain against itself, is 0.
-    """
-    w = posterior["posterior"]["w"]
-    other = w.rename(domain="other")
-    return (w > other).mean(("chain", "draw")).rename("probability")
-
-
-def domain_summary(posterior: arviz.InferenceData, mixture: Mixture) -> pandas.DataFrame:
-    """Returns `arviz.summary` of the weights by domain, largest first.
-
-    Its intervals are the mixture's, and `verdict` is the mixture's verdict on each domain.
-    """
-    given = mixture.hdi_probability
-    frame = arviz.summary(posterior, ["w"], kind="stats", round_to="none", hdi_prob=given)
-    ends = [column for column in frame.columns if column.startswith("hdi_")]
-    frame[ends] = np.array(mixture.hdi)
-    frame["verdict"] = list(mixture.verdicts().values())
-    frame.index = list(mixture.names)
-    return frame.sort_values("mean", ascending=False)
 
 
 def jitter(means: np.ndarray) -> float:

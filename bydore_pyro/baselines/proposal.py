@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping
 from statistics import NormalDist
@@ -15,7 +14,6 @@ from bydore_pyro.baselines.problem import by_name
 from bydore_pyro.baselines.regression import AnyRegression, deviation_of_run, interval_of_run
 from bydore_pyro.baselines.simulated import SimulatedOptimum, TrustRegion, relative_entropy
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
-from bydore_pyro.utils import DataError
 
 __all__ = ["gain_over", "proposed", "with_intervals"]
 
@@ -70,9 +68,6 @@ def proposed(
     mixture = dataclasses.replace(
         mixture, predicted_loss=_predicted(model, mixture, prior), notes=tuple(notes)
     )
-    if mixture.pruning_hurts():
-        notes.append("Pruned, these weights are predicted to be worse.")
-        mixture = dataclasses.replace(mixture, notes=tuple(notes))
     details: dict[str, Any] = {
         "weights_are": chosen,
         "simulated_optimum": by_name(mixture.names, optimum.weights),
@@ -139,14 +134,12 @@ def gain_over(
 def _predicted(
     model: AnyRegression, mixture: Mixture, prior: np.ndarray
 ) -> Mapping[str, tuple[float, float | None]]:
-    """Returns the losses of a run on these weights, the prior, equal shares, pruned weights."""
+    """Returns the losses of a run on these weights, the prior and equal shares."""
     compared = {
         "weights": np.array(mixture.weights),
         "prior": prior,
         "uniform": np.full(len(prior), 1 / len(prior)),
     }
-    with contextlib.suppress(DataError):  # no intervals, or nothing would be left
-        compared["pruned"] = np.array(mixture.pruned().weights)
     stacked = np.stack(list(compared.values()))
     means, deviations = model.predict(stacked).tolist(), deviation_of_run(model, stacked)
     told = [None] * len(means) if deviations is None else deviations.tolist()

@@ -86,7 +86,6 @@ def _write(
     options: AskOptions,
 ) -> None:
     """Writes the answers and prints them."""
-    from bydore_pyro.analysis import plot_map
     from bydore_pyro.mixture import Mixture
 
     names, corpus = asked.domains.names, asked.domains.corpus
@@ -110,17 +109,14 @@ def _write(
             "leaves": {one.name: float(shortfall(one, shared)[0]) for one in asked.targets},
         }
     columns = {name: list(found.weights) for name, found in mixtures.items()}
-    if shared is not None:
-        folder.write_figure("map.png", plot_map(names, columns))
-    else:
+    if shared is None:
         folder.write_posterior("posterior.nc", asked.targets[0].posterior)
     folder.write_json("answers.json", content)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if asked.anew:
         print(f"Measured anew, because the search did not know their text: {', '.join(asked.anew)}")
     print(_told(names, columns, content))
-    picture = "posterior.nc" if shared is None else "map.png"
-    print(f"In {folder.path}: answers.json, mixture.json, {picture}.")
+    print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
 
 
 def _of_target(one: TargetAnswer, judged: Sequence[float] | None) -> dict[str, Any]:

@@ -39,7 +39,6 @@ from bydore_pyro.runs import (
     problem_of,
     run_epochs,
     spent,
-    write_draws,
 )
 from bydore_pyro.utils import (
     RunFolder,
@@ -269,7 +268,7 @@ def _write_fit(
         import arviz
 
         posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=coordinates)
-        write_draws(posterior, found.mixture, folder, mark=True)
+        folder.write_posterior("posterior.nc", posterior)
     on_text = fitted_to == "text"
     metrics = Metrics(
         method=options.fit.method,

@@ -1,4 +1,4 @@
-"""What is exported: a mixture, where asked for pruned or carried over to another tokenizer."""
+"""What is exported: a mixture, where asked for carried over to another tokenizer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,6 @@ class InputConfig:
         None,
         "If the search found weights for several lengths of run, the length to export. Default:"
         " the first.",
-    )
-    prune: bool = option(
-        False,
-        "Leave out the domains whose whole interval lies below the prior's share (for a search, "
-        "the uniform share).",
     )
     data: str | None = option(
         None,
@@ -83,21 +78,19 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
     Args:
         source: A run's folder, a file of weights or a published mixture, see `mixture_from`.
         config: The format.
-        wanted: Whether it is pruned, and for which tokenizer.
+        wanted: For which length of run and which tokenizer.
 
     Raises:
-        DataError: When there is no such mixture, it cannot be pruned, or the store is another's.
+        DataError: When there is no such mixture, or the store is another's.
         RunFolderError: When the run's manifest is damaged.
 
     Warns:
-        UserWarning: When an option has no effect, pruning is predicted to hurt, or the weights are
-            shares of another tokenizer's tokens.
+        UserWarning: When an option has no effect, or the weights are shares of another tokenizer's
+            tokens.
     """
     length = wanted.target_tokens
     mixture = mixture_from(source) if length is None else mixture_for(Path(source), length)
     notes = list(mixture.notes)
-    if wanted.prune:
-        mixture = _pruned(mixture, source, notes)
     store = None if wanted.data is None else open_store(Path(wanted.data))
     lengths = None
     if config.drawn == "documents":
@@ -118,21 +111,6 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
             f"data has no effect: {config.to} takes shares of tokens as they are", stacklevel=2
         )
     return Inputs(mixture=mixture, lengths=lengths, notes=notes)
-
-
-def _pruned(mixture: Mixture, source: str, notes: list[str]) -> Mixture:
-    below = [name for name, verdict in mixture.verdicts().items() if verdict == "below"]
-    against = "equal shares" if mixture.prior is None else "the prior"
-    notes.append(f"Pruned, the whole interval below {against}: {', '.join(below) or 'none'}.")
-    if mixture.pruning_hurts() and mixture.predicted_loss is not None:
-        predicted = mixture.predicted_loss
-        warnings.warn(
-            f"{source}: pruned, the weights are predicted to be worse, "
-            f"{predicted['pruned'][0]:.4f} against {predicted['weights'][0]:.4f} in loss; "
-            "without --prune they stay as they are",
-            stacklevel=3,
-        )
-    return mixture.pruned()
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:

@@ -66,8 +66,8 @@ class Mixture:
         prior: Shares ``(K,)`` that the method set out from and that intervals are held against;
             None stands for the uniform ones.
         predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
-            the method predicts for these weights ("weights"), for the prior ("prior"), equal
-            shares ("uniform") and `pruned` ("pruned"), as far as there are such; or None.
+            the method predicts for these weights ("weights"), for the prior ("prior") and equal
+            shares ("uniform"); or None.
         notes: What whoever uses the weights has to know, a sentence each.
 
     Raises:
@@ -162,47 +162,6 @@ class Mixture:
             name: "above" if low > share else "below" if high < share else "undecided"
             for name, (low, high), share in zip(self.names, self.hdi, shares, strict=True)
         }
-
-    def pruning_hurts(self) -> bool:
-        """Whether the loss that is predicted for `pruned` lies above that of these weights."""
-        found = self.predicted_loss or {}
-        return {"weights", "pruned"} <= {*found} and found["pruned"][0] > found["weights"][0]
-
-    def pruned(self) -> Mixture:
-        """Returns the mixture without the domains whose whole interval lies below its prior.
-
-        The pruned domains keep their names and have no weight; the ratios of the others stay. The
-        uncertainty is left out, because it was the whole mixture's.
-
-        Raises:
-            DataError: When there are no intervals, the weights are capped, or all intervals lie
-                below, as where the draws lie near different vertices.
-        """
-        if self.hdi is None:
-            raise DataError("Expected weights with intervals to prune, found none")
-        if self.free_weights is not None:
-            raise DataError(
-                "Expected uncapped weights to prune, found weights capped by --max_epochs"
-            )
-        kept = [
-            0.0 if decided == "below" else weight
-            for weight, decided in zip(self.weights, self.verdicts().values(), strict=True)
-        ]
-        total = math.fsum(kept)
-        if total == 0:
-            raise DataError("Expected an interval that reaches the equal share, found all below it")
-        predicted = dict(self.predicted_loss or {})
-        if "pruned" in predicted:
-            predicted["weights"] = predicted.pop("pruned")
-        else:
-            predicted.pop("weights", None)
-        return dataclasses.replace(
-            self,
-            weights=tuple(weight / total for weight in kept),
-            standard_deviation=None,
-            hdi=None,
-            predicted_loss=predicted or None,
-        )
 
     def check(self, names: Collection[str], tokenizer: str, place: str) -> None:
         """Holds a mixture that is to be used against the data it is to be used on.

@@ -34,7 +34,6 @@ from .results import results_of as results_of
 from .results import run_epochs as run_epochs
 from .results import search_metrics as search_metrics
 from .results import spent as spent
-from .results import write_draws as write_draws
 from .run import begin_run as begin_run
 from .run import is_finished as is_finished
 from .run import search as search

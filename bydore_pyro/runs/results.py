@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from bydore_pyro.analysis import (
-    domain_summary,
-    jitter,
-    rounds_of,
-    search_guide_fit,
-    trajectory_of,
-)
+from bydore_pyro.analysis import jitter, search_guide_fit, trajectory_of
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, length_file
 from bydore_pyro.proxy import Cost
@@ -54,9 +48,7 @@ __all__ = [
     "run_epochs",
     "search_metrics",
     "spent",
-    "write_draws",
     "write_search",
-    "write_trajectory",
 ]
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
@@ -98,57 +90,16 @@ def write_search(
     state: SearchState, options: Options, folder: RunFolder, plan: TrialPlan | None = None
 ) -> Found:
     """Makes the trials that are planned, and writes what a finished search found: mixture,
-    trajectory and pictures; of a posterior its draws and their summary too."""
+    trajectory and the posterior's draws."""
     answers, trials = answers_of(state, options, plan)
     found = Found(state, tuple(answers), trials)
     for run, one in found.lengths:
         folder.write_text(length_file(run.tokens), one.mixture.to_json() + "\n")
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if found.posterior is not None:
-        # By linear evidence the posterior's mean is the result.
-        mark = isinstance(state, MatchingSearch)
-        write_draws(found.posterior, found.mixture, folder, mark=mark)
-    write_trajectory(state, folder)
+        folder.write_posterior("posterior.nc", found.posterior)
+    folder.write_dataset("trajectory.nc", trajectory_of(state))
     return found
-
-
-def write_trajectory(state: SearchState, folder: RunFolder) -> None:
-    """Writes the steps so far, at least one, and their picture; by matching the rounds too."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from bydore_pyro.analysis import plot_trajectory
-
-    rounds = None
-    if isinstance(state, MatchingSearch) and state.rounds:
-        rounds = [one.step - 1 for one in state.rounds]
-        folder.write_dataset("rounds.nc", rounds_of(state))
-    trajectory = trajectory_of(state)
-    folder.write_dataset("trajectory.nc", trajectory)
-    folder.write_figure("trajectory.png", plot_trajectory(trajectory, state.average_start, rounds))
-
-
-def write_draws(
-    posterior: arviz.InferenceData, mixture: Mixture, folder: RunFolder, *, mark: bool
-) -> None:
-    """Writes draws of the weights, their summary and picture.
-
-    Args:
-        posterior: The draws.
-        mixture: The result, with intervals.
-        folder: Where to.
-        mark: Whether the picture marks the result's weights, not the draws' means.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from bydore_pyro.analysis import plot_posterior
-
-    folder.write_posterior("posterior.nc", posterior)
-    summary = domain_summary(posterior, mixture).to_csv(index_label="domain")
-    folder.write_text("summary.csv", summary)
-    free = dict(zip(mixture.names, mixture.free_weights or mixture.weights, strict=True))
-    folder.write_figure("posterior.png", plot_posterior(posterior, free if mark else None))
 
 
 def learning_of(state: SearchState) -> Learning:

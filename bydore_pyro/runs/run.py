@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bydore_pyro.analysis import trajectory_of
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
@@ -22,7 +23,6 @@ from bydore_pyro.runs.results import (
     search_metrics,
     spent,
     write_search,
-    write_trajectory,
 )
 from bydore_pyro.runs.trials import TrialPlan, trial_plan
 from bydore_pyro.search import (
@@ -225,7 +225,7 @@ def _write_broken_off(state: SearchState, folder: RunFolder, error: BaseExceptio
         if state.is_done or (saved and not error.asked_by_hand):
             return
     if state.records:
-        write_trajectory(state, folder)
+        folder.write_dataset("trajectory.nc", trajectory_of(state))
         tell(f"The {done} steps before it are in {folder.path / 'trajectory.nc'}")
 
 

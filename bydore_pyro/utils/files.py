@@ -59,7 +59,7 @@ def _beside(path: Path) -> Iterator[Path]:
             handle = lock_if_free(folder)
     try:
         with familiar_errors():
-            # The suffix stays: matplotlib and others choose the format by it.
+            # The suffix stays: writers choose the format by it.
             yield folder / f"whole{path.suffix}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,11 +22,9 @@ from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 if TYPE_CHECKING:
     import arviz
     import xarray
-    from matplotlib.figure import Figure
 
 __all__ = ["RunFolder", "check_belongs", "provenance", "versions"]
 
-DOTS_PER_INCH = 150  # of figures
 DECISIVE = ("torch", "pyro-ppl", "bydore-pyro")  # for the bits of a result
 PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")
 
@@ -130,13 +128,6 @@ class RunFolder:
             posterior.to_netcdf(str(aside), engine="h5netcdf")
 
         self._write(name, write)
-
-    def write_figure(self, name: str, figure: Figure) -> None:
-        """Writes a figure as PNG and closes it."""
-        import matplotlib.pyplot as plt
-
-        self._write(name, lambda aside: figure.savefig(aside, dpi=DOTS_PER_INCH))
-        plt.close(figure)
 
 
 def provenance(more: Sequence[str] = ()) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import arviz as az
 import numpy as np
@@ -16,14 +15,11 @@ from tiny import counts_model
 
 from bydore_pyro.analysis.diagnostics import (
     GuideFit,
-    domain_summary,
     guide_fit,
     jitter,
     mixture_of,
     mixture_of_draws,
-    outweighs,
     posterior_of,
-    rounds_of,
     search_guide_fit,
     to_the_bounds,
     trajectory_of,
@@ -33,7 +29,7 @@ from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.core.prior_net import FreeConcentrations
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.mixture.mixture import HDI_PROBABILITY
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import SearchState, StepRecord, run_search, search_step
 from bydore_pyro.utils.errors import DataError
@@ -137,40 +133,6 @@ def test_jitter() -> None:
     assert jitter(np.array([[0.5, 0.5]])) == 0.0
 
 
-@pytest.fixture
-def known(tmp_path: Path) -> az.InferenceData:
-    """A posterior from disk: Dirichlet draws, narrow but for the second domain."""
-    draws = np.random.default_rng(0).dirichlet([60, 25, 5, 1], size=(4, 500))
-    posterior = az.from_dict(
-        posterior={"w": draws},
-        coords={"domain": ["birds", "digits", "greek", "upper"]},
-        dims={"w": ["domain"]},
-    )
-    posterior.to_netcdf(str(tmp_path / "posterior.nc"), engine="h5netcdf")
-    return az.from_netcdf(str(tmp_path / "posterior.nc"))
-
-
-def test_summary_tells_decided_domains_from_noise(known: az.InferenceData) -> None:
-    hdi = ((0.5, 0.8), (0.2, 0.4), (0.0, 0.1), (0.0, 0.05))
-    names = ("birds", "digits", "greek", "upper")
-    mixture = Mixture(names=names, weights=(0.6, 0.3, 0.06, 0.04), hdi=hdi)
-    summary = domain_summary(known, mixture)
-    assert summary.index.tolist() == list(names)
-    assert summary["verdict"].tolist() == ["above", "undecided", "below", "below"]
-    np.testing.assert_array_equal(summary[["hdi_3%", "hdi_97%"]], hdi, "the mixture's, as told")
-    expected = known["posterior"]["w"].mean(("chain", "draw")).values
-    np.testing.assert_allclose(summary["mean"], expected)
-
-
-def test_probability_that_one_domain_outweighs_another(known: az.InferenceData) -> None:
-    probability = outweighs(known)
-    w = known["posterior"]["w"].values.reshape(-1, 4)
-    value = probability.sel(domain="digits", other="greek").item()
-    assert value == pytest.approx((w[:, 1] > w[:, 2]).mean())
-    total = probability + probability.transpose("other", "domain").values
-    np.testing.assert_allclose(total, 1 - np.eye(4))
-
-
 def prior(_: torch.Tensor) -> None:
     pyro.sample("shares", Dirichlet(torch.ones(3)))
 
@@ -212,22 +174,6 @@ def matched(corpus: TokenStore) -> MatchingSearch:
     list(run_search(state))
     assert isinstance(state, MatchingSearch)
     return state
-
-
-def test_rounds_tell_what_each_found_and_their_evidence(matched: MatchingSearch) -> None:
-    rounds = rounds_of(matched)
-    assert dict(rounds.sizes) == {"round": 2, "domain": 4, "other": 4}
-    assert rounds["step"].values.tolist() == [3, 6]
-    assert rounds["sequences"].values[0].tolist() == [16] * 4
-    for number, one in enumerate(matched.rounds):
-        for name in ("weights", "alone", "losses", "scale", "unexplained", "validation_loss"):
-            np.testing.assert_array_equal(rounds[name].values[number], getattr(one, name))
-    np.testing.assert_allclose(rounds["gram"].values.trace(axis1=1, axis2=2), 1)
-    found = matched.matching
-    np.testing.assert_allclose(rounds["gram"].sum("round"), found.gram, rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(rounds["cross"].sum("round"), found.cross, rtol=1e-6, atol=1e-12)
-    np.testing.assert_array_equal(rounds["precision"], found.precision)
-    np.testing.assert_array_equal(rounds["linear"], found.linear)
 
 
 def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(

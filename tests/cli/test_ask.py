@@ -40,14 +40,13 @@ def test_an_answer_is_printed_and_written(
     assert AnswerConfig().out is None
 
 
-def test_several_targets_have_a_map_and_a_compromise(measured_run: Path, tmp_path: Path) -> None:
+def test_several_targets_have_a_compromise(measured_run: Path, tmp_path: Path) -> None:
     found = {}
     for objective in ("mean", "worst"):
         out = tmp_path / objective
         given = ["--validation", "a", "b", "--each", "--objective", objective]
         main(["ask", str(measured_run), *given, "--out", str(out)])
         found[objective] = answers(out)
-        assert (out / "map.png").is_file()
         assert not (out / "posterior.nc").exists()
         mixture = Mixture.from_json(out / "mixture.json").as_dict()
         assert mixture == found[objective]["compromise"]["weights"]

@@ -95,7 +95,7 @@ def mixture(**weights: float) -> Mixture:
     return Mixture(names=tuple(weights), weights=tuple(weights.values()), tokenizer="t")
 
 
-def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
+def test_intervals_are_held_against_equal_shares() -> None:
     found = Mixture(
         names=("a", "b", "c", "d"),
         weights=(0.6, 0.2, 0.15, 0.05),
@@ -103,19 +103,7 @@ def test_domains_that_are_decided_to_be_worth_less_are_pruned() -> None:
         hdi=((0.4, 0.8), (0.05, 0.4), (0.1, 0.25), (0.0, 0.24)),
     )
     assert found.verdicts() == {"a": "above", "b": "undecided", "c": "undecided", "d": "below"}
-    pruned = found.pruned()
-    assert pruned.names == found.names
-    assert pruned.weights == pytest.approx((0.6 / 0.95, 0.2 / 0.95, 0.15 / 0.95, 0.0))
-    assert pruned.hdi is None
-    assert pruned.standard_deviation is None
     assert mixture(a=1.0).verdicts() == {}
-    with pytest.raises(DataError, match="Expected weights with intervals to prune, found none"):
-        mixture(a=1.0).pruned()
-    vertices = Mixture(names=("a", "b"), weights=(0.5, 0.5), hdi=((0.0, 0.1), (0.0, 0.1)))
-    with pytest.raises(DataError, match="found all below"):
-        vertices.pruned()
-    with pytest.raises(DataError, match="capped"):
-        found.capped(dict.fromkeys("abcd", 0.5)).pruned()
 
 
 def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> None:
@@ -124,13 +112,10 @@ def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> N
         weights=(0.7, 0.2, 0.1),
         hdi=((0.6, 0.8), (0.1, 0.3), (0.05, 0.15)),
         prior=(0.9, 0.08, 0.02),
-        predicted_loss={"weights": (3.0, 0.1), "prior": (3.2, 0.1), "pruned": (3.1, None)},
+        predicted_loss={"weights": (3.0, 0.1), "prior": (3.2, None)},
         notes=("A note.",),
     )
     assert found.verdicts() == {"a": "below", "b": "above", "c": "above"}
-    assert found.pruned().weights == pytest.approx((0.0, 2 / 3, 1 / 3))
-    assert found.pruning_hurts()
-    assert found.pruned().predicted_loss == {"weights": (3.1, None), "prior": (3.2, 0.1)}
     assert found.capped({"a": 0.5, "b": 1, "c": 1}).predicted_loss is None
     (tmp_path / "m.json").write_text(found.to_json())
     assert Mixture.from_json(tmp_path / "m.json") == found

@@ -7,11 +7,8 @@ import json
 import math
 from pathlib import Path
 
-import arviz
 import numpy as np
-import pandas
 import pytest
-import xarray
 from searches import LINEAR, MATCHING, state_of
 
 from bydore_pyro.analysis.diagnostics import jitter
@@ -29,9 +26,7 @@ from bydore_pyro.runs.results import (
     run_epochs,
     search_metrics,
     spent,
-    write_draws,
     write_search,
-    write_trajectory,
 )
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search, search_step
@@ -61,7 +56,7 @@ def test_what_was_found_is_written_and_told(
     means = np.stack([record.mean for record in state.records])
     assert metrics.steps == config.trained_steps
     assert metrics.jitter_second_half == jitter(means[len(means) // 2 :])
-    assert (tmp_path / "run" / "rounds.nc").exists() == (evidence == "matching")
+    assert (tmp_path / "run" / "trajectory.nc").exists()
     told = metrics.matching
     assert told == matching_record(state)
     assert [one.step for one in told.rounds] == ([3, 6] if evidence == "matching" else [])
@@ -125,31 +120,3 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
     assert found.validation_loss == pytest.approx(uniform - gained)
     assert found.uniform_loss == uniform
     assert (found.warning == "") == learned
-
-
-def test_draws_that_are_all_equal_are_summed_up(tmp_path: Path) -> None:
-    """Of a corner: without a warning, and with a picture."""
-    draws = np.broadcast_to([1.0, 0.0, 0.0], (4, 250, 3))
-    posterior = arviz.from_dict(
-        {"w": draws}, dims={"w": ["domain"]}, coords={"domain": ["a", "b", "c"]}
-    )
-    mixture = Mixture(names=("a", "b", "c"), weights=(1, 0, 0), hdi=((1, 1), (0, 0), (0, 0)))
-    folder = RunFolder(tmp_path / "run")
-    write_draws(posterior, mixture, folder, mark=True)
-    summary = pandas.read_csv(folder.path / "summary.csv", index_col="domain")
-    assert summary["mean"].tolist() == [1, 0, 0]
-    assert summary["verdict"].tolist() == ["above", "below", "below"]
-    assert (folder.path / "posterior.png").stat().st_size > 0
-
-
-@pytest.mark.parametrize("evidence", ["linear", "matching"])
-def test_of_a_search_that_broke_off_the_steps_are_written(
-    evidence: str, corpus: TokenStore, tmp_path: Path
-) -> None:
-    """No mixture: nobody could tell it from a finished one's."""
-    state = state_of(corpus, LINEAR if evidence == "linear" else MATCHING)
-    search_step(state)
-    write_trajectory(state, RunFolder(tmp_path))
-    found = xarray.load_dataset(tmp_path / "trajectory.nc", engine="h5netcdf")
-    np.testing.assert_array_equal(found["weights"].values[0], state.records[0].weights)
-    assert {path.name for path in tmp_path.iterdir()} == {"trajectory.nc", "trajectory.png"}

@@ -58,7 +58,6 @@ def results(folder: Path) -> dict[str, object]:
 
     return {
         "mixture": (folder / "mixture.json").read_text(),
-        "summary": (folder / "summary.csv").read_text(),
         "tokens": metrics["search"]["tokens"],
         "jitter": metrics["jitter_second_half"],
         "matching": metrics.get("matching"),
@@ -395,7 +394,7 @@ def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path
     assert is_finished(tmp_path / "whole")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
-    assert (tmp_path / "run" / "rounds.nc").is_file()
+    assert (tmp_path / "run" / "trajectory.nc").is_file()
     assert not is_finished(tmp_path / "run"), "its metrics are its caller's"
 
 
