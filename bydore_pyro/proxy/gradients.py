@@ -34,16 +34,11 @@ class GradientSketch:
 
     Args:
         proxy: The language model.
-        size: ``S``, numbers of a sketch.
+        size: ``S >= 1``, numbers of a sketch.
         seed: Of the signs.
-
-    Raises:
-        ValueError: When `size` is below 1.
     """
 
     def __init__(self, proxy: Proxy, size: int = 4096, seed: int = 0) -> None:
-        if size < 1:
-            raise ValueError(f"Expected size >= 1, actual {size}")
         parameters = proxy.parameters.values()
         self.proxy = proxy
         self.count = sum(p.numel() for p in parameters)  # P
@@ -59,12 +54,8 @@ class GradientSketch:
         return max(1, MOST_VALUES // self.count)
 
     def __call__(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
-        """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU.
-
-        Args:
-            batch: Token ids ``(B, T)``.
-            part: The part of the cost counter to charge.
-        """
+        """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU, of
+        token ids ``(B, T)``; charges a part of the cost counter."""
         pieces = []
         for rows in batch.split(self.chunk * self.proxy.parallel.count):
             pieces.append(self._sketch(rows, part))
@@ -85,11 +76,7 @@ class GradientSketch:
         return gather(folded, count).cpu(), gather(losses, count).cpu()
 
     def unfolded(self, sketch: Tensor) -> Parameters:
-        """Returns the direction ``D`` in the parameters with ``<grad, D> = z . sketch`` exactly.
-
-        Args:
-            sketch: ``(S,)``.
-        """
+        """Returns the direction ``D`` with ``<grad, D> = z . sketch``, for a sketch ``(S,)``."""
         parameters = self.proxy.parameters
         times = math.ceil(self.count / self.size)
         flat = sketch.float().to(self._signs.device).repeat(times)[: self.count] * self._signs

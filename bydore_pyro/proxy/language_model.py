@@ -1,24 +1,27 @@
-"""Which language model is trained: a Hugging Face configuration becomes fresh weights."""
+"""Language models: from a Hugging Face configuration to fresh weights, and to their losses."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from bydore_pyro.utils import DataError, one_line
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["build_language_model", "model_source", "read_model_config"]
+__all__ = ["TokenLosses", "build_language_model", "model_source", "read_model_config"]
 
 PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a checkout, else in it
+MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 
 def model_source(named: str) -> str:
@@ -78,3 +81,83 @@ def _of_a_language_model(model: str | Path | PretrainedConfig) -> Iterator[None]
             "Expected the configuration of a causal language model: a folder with config.json or a "
             f"hub name, found '{named}': {type(error).__name__}: {one_line(error)}"
         ) from error
+
+
+class TokenLosses(nn.Module):
+    """``input_ids (B, T) -> losses of the tokens from the second on (B, T - 1)``, nats.
+
+    Where the logits ``(B, T, V)`` would be many, the unembedding and the loss are computed in
+    chunks of tokens, and again in the backward pass; no more than 2^26 logits exist at a time.
+    That needs a Hugging Face model whose logits are its output embeddings of its last hidden state;
+    whether they are is tried out once. Other models give all logits at once.
+
+    On a GPU, losses that a gradient will be taken of are computed by liger-kernel's fused kernel,
+    which leaves the gradient in the place of the logits, if it is installed.
+
+    Args:
+        language_model: Called with `input_ids`, it returns an object with `logits`, or logits.
+        liger: Whether the fused kernel may be used.
+    """
+
+    def __init__(self, language_model: nn.Module, *, liger: bool = True) -> None:
+        super().__init__()
+        self.language_model: Any = language_model
+        self._liger = liger and find_spec("liger_kernel") is not None
+        self._splits: bool | None = None  # whether the logits can be had from the hidden states
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Returns the losses ``(B, T - 1)``, in float32 or the model's type if that is wider."""
+        # The last position has no target; marking it costs less than slicing it off the logits.
+        targets = nn.functional.pad(input_ids[:, 1:], (0, 1), value=-100).flatten()
+        vocabulary = getattr(getattr(self.language_model, "config", None), "vocab_size", 0)
+        chunk = max(1, MOST_LOGITS // max(vocabulary, 1))  # tokens
+        if targets.numel() > chunk and self._can_split(input_ids):
+            losses = self._in_chunks(input_ids, targets, chunk)
+        else:
+            output = self.language_model(input_ids=input_ids)
+            logits = getattr(output, "logits", output)  # (B, T, V)
+            losses = self._cross_entropy(logits.flatten(0, 1), targets)
+        return losses.view(input_ids.shape)[:, :-1]
+
+    def _in_chunks(self, input_ids: Tensor, targets: Tensor, chunk: int) -> Tensor:
+        hidden = self._hidden(input_ids).flatten(0, 1)  # (B T, D)
+        parts = []
+        for states, aims in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+            if torch.is_grad_enabled():
+                parts.append(checkpoint(self._of_hidden, states, aims, use_reentrant=False))
+            else:
+                parts.append(self._of_hidden(states, aims))
+        return torch.cat(parts)
+
+    def _hidden(self, input_ids: Tensor) -> Tensor:
+        return self.language_model.base_model(input_ids=input_ids).last_hidden_state
+
+    def _of_hidden(self, states: Tensor, targets: Tensor) -> Tensor:
+        return self._cross_entropy(self.language_model.get_output_embeddings()(states), targets)
+
+    def _can_split(self, input_ids: Tensor) -> bool:
+        """Whether the logits are the output embeddings of the last hidden state."""
+        if self._splits is None:
+            model, few = self.language_model, input_ids[:1, :8]
+            embeddings = getattr(model, "get_output_embeddings", lambda: None)()
+            self._splits = False
+            if embeddings is not None and model.base_model is not model:
+                with torch.no_grad():
+                    logits = model(input_ids=few).logits
+                    again = embeddings(self._hidden(few))
+                self._splits = logits.shape == again.shape and torch.equal(logits, again)
+        return self._splits
+
+    def _cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        # Perturbed losses have no gradient and stay torch's own; the kernel knows no float64.
+        wanted = logits.requires_grad and logits.dtype == torch.float32
+        if self._liger and wanted and _on_gpu(logits):
+            from liger_kernel.transformers import LigerCrossEntropyLoss
+
+            return LigerCrossEntropyLoss(ignore_index=-100, reduction="none")(logits, targets)
+        return nn.functional.cross_entropy(logits, targets, ignore_index=-100, reduction="none")
+
+
+def _on_gpu(logits: Tensor) -> bool:
+    return logits.is_cuda

@@ -1,25 +1,72 @@
-"""A language model trained under weights: its losses, its gradients, its cost. No Pyro here."""
+"""A language model in training: its losses, its gradients, what they cost. No Pyro here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from bydore_pyro.core import Parameters
-from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
-from bydore_pyro.proxy.token_losses import TokenLosses
 from bydore_pyro.utils import option, require_fields, warn_idle
 
-__all__ = ["Proxy", "ProxyConfig"]
+__all__ = ["Cost", "Proxy", "ProxyConfig"]
 
 LARGEST_STEP = 1e30  # what float32 can still hold with a margin
+
+
+@dataclass
+class Cost:
+    """Tokens that models read, FLOPs that they spent on them, and seconds, by part of a method."""
+
+    tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    flops: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Adds the block's wall-clock seconds to part `name`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+    def count(self, name: str, tokens: int, flops: float) -> None:
+        """Adds `tokens` read by a model and the `flops` of its passes over them to part `name`."""
+        self.tokens[name] += tokens
+        self.flops[name] += flops
+
+    def add(self, parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> None:
+        """Adds what another counter reported as its `parts`, under their names after a prefix."""
+        for name, spent in parts.items():
+            self.count(prefix + name, int(spent["tokens"]), spent["flops"])
+            self.seconds[prefix + name] += spent["seconds"]
+
+    def report(self) -> dict[str, Any]:
+        """Returns the totals and the parts as plain JSON values."""
+        parts = {
+            name: {
+                "tokens": self.tokens.get(name, 0),
+                "flops": self.flops.get(name, 0.0),
+                "seconds": round(self.seconds.get(name, 0.0), 3),
+            }
+            for name in {**self.seconds, **self.tokens}
+        }
+        return {
+            "tokens": sum(self.tokens.values()),
+            "flops": sum(self.flops.values()),
+            "seconds": round(sum(self.seconds.values()), 3),
+            "parts": parts,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +85,6 @@ class ProxyConfig:
         "in float32.",
     )
     max_gradient_norm: float = option(1.0, "Norm at which gradients are clipped.", above=0)
-    torch_compile: bool = option(
-        False, "Compile the passes that need gradients, but not the perturbed passes."
-    )
     liger: bool = option(
         True, "Use liger-kernel's fused loss for gradients on a GPU, if it is installed."
     )
@@ -71,9 +115,6 @@ class Proxy:
         parallel: Parallel | None = None,
     ) -> None:
         self._losses = TokenLosses(model, liger=config.liger)
-        self._trained: Callable[[Tensor], Tensor] = (
-            torch.compile(self._losses) if config.torch_compile else self._losses
-        )
         self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
         self.decay_steps = decay_steps
         self.parallel = parallel or Parallel(alone=True)
@@ -109,28 +150,11 @@ class Proxy:
         """The model's trainable parameters by name, detached; they share the model's memory."""
         return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
 
-    def losses(
-        self,
-        batch: Tensor,
-        part: str,
-        theta: Parameters | None = None,
-        *,
-        full_precision: bool = False,
-        passes: int = 1,
-    ) -> Tensor:
-        """Returns the mean next-token loss of each sequence ``(B,)``, nats per token.
-
-        Args:
-            batch: Token ids ``(B, T)``.
-            part: The part of the cost counter to charge.
-            theta: Parameters to use instead of the model's own, which stay untouched.
-            full_precision: Compute in float32 whatever the training's precision: rounding would
-                swamp differences of losses.
-            passes: What it costs, in forward passes: 3 where derivatives are carried along.
-        """
-        return self.token_losses(
-            batch, part, theta, full_precision=full_precision, passes=passes
-        ).mean(1)
+    def losses(self, batch: Tensor, part: str, theta: Parameters | None = None,
+               **options: Any) -> Tensor:  # fmt: skip
+        """Returns the mean next-token loss of each sequence ``(B,)``, nats per token; as
+        `token_losses`."""
+        return self.token_losses(batch, part, theta, **options).mean(1)
 
     def token_losses(
         self,
@@ -141,7 +165,16 @@ class Proxy:
         full_precision: bool = False,
         passes: int = 1,
     ) -> Tensor:
-        """Returns the loss of each token from the second on ``(B, T - 1)``, nats; see `losses`."""
+        """Returns the loss of each token from the second on ``(B, T - 1)``, nats.
+
+        Args:
+            batch: Token ids ``(B, T)``.
+            part: The part of the cost counter to charge.
+            theta: Parameters to use instead of the model's own, which stay untouched.
+            full_precision: Compute in float32 whatever the training's precision: rounding would
+                swamp differences of losses.
+            passes: What it costs, in forward passes: 3 where derivatives are carried along.
+        """
         self._charge(part, batch, passes)
         named = {f"language_model.{name}": value for name, value in (theta or {}).items()}
         with self._precision(batch.device, full_precision):
@@ -152,7 +185,7 @@ class Proxy:
         """The token losses of this process's rows, of which a gradient will be taken."""
         self._charge(part, batch, passes)
         with self._precision(batch.device, full=False):
-            return self._trained(self.parallel.own(batch))
+            return self._losses(self.parallel.own(batch))
 
     def _charge(self, part: str, batch: Tensor, passes: int) -> None:
         """Counts a forward pass over a whole batch as 1, with a backward pass or a tangent as 3."""
@@ -208,11 +241,8 @@ class Proxy:
     ) -> tuple[float, dict[str, Tensor]]:
         """Returns the batch's mean loss, nats per token, and its gradient by parameter name.
 
-        Args:
-            batch: Token ids ``(B, T)``.
-            part: The part of the cost counter to charge.
-            only: The one parameter whose gradient is wanted; one near the loss costs less than a
-                backward pass, and is counted as one forward pass more.
+        With `only` of the one parameter of that name: one near the loss costs less than a backward
+        pass, and is counted as one forward pass more.
         """
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         named = named if only is None else {only: named[only]}
@@ -225,14 +255,8 @@ class Proxy:
     def sequence_gradients(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
         """Returns the gradient of each sequence's mean loss ``(b, P)`` and the losses ``(b,)``.
 
-        Both in float32, nats per token. One pass for all sequences, by `torch.func`; a single one
-        takes torch's ordinary way. Gradients of parameters follow each other in the order of
-        `parameters`.
-
-        Args:
-            batch: Token ids ``(B, T)``; only this process's rows are computed, all of them where
-                it is alone.
-            part: The part of the cost counter to charge.
+        Of this process's rows of a batch ``(B, T)``, in float32, in the order of `parameters`. One
+        pass for all sequences, by `torch.func`; a single one takes torch's ordinary way.
         """
         from torch.nn.attention import SDPBackend, sdpa_kernel
 

@@ -1,13 +1,41 @@
-"""How weights become a training batch: the four strategies of the paper."""
+"""How weights become training batches, and a fresh model trained on fixed weights.
+
+What a signal broke off is kept in a folder, and gone on with.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-__all__ = ["STRATEGIES", "Strategy", "schedule", "systematic_counts"]
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.utils import (
+    Interrupted,
+    NonFiniteError,
+    appearing_folder,
+    deferred,
+    read_tree,
+    write_tree,
+)
+
+__all__ = [
+    "STRATEGIES",
+    "Strategy",
+    "kept_on_signal",
+    "proxy_content",
+    "restore_proxy",
+    "schedule",
+    "systematic_counts",
+    "train_on_mixture",
+]
 
 Strategy = Literal["intra_sampling", "inter_sampling", "intra_weighting", "inter_weighting"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
@@ -30,24 +58,16 @@ def schedule(
     `inter_weighting`   all of one domain, drawn uniformly       ``K w_k``
     ==================  =======================================  ==================
 
-    Args:
-        strategy: One of the four.
-        weights: Weights on the simplex ``(K,)``.
-        batch_size: ``B``, sequences in the batch, at least 1.
-        generator: Source of the draws.
-
     Returns:
         Counts ``(K,)``, int64, that add up to ``B``, and factors ``(K,)``; both on the CPU.
 
     Raises:
-        ValueError: When the strategy is unknown or the batch is empty.
+        ValueError: When the batch is empty.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, appendix F, (i) to (iv). The factor K of (iv)
         holds for (iii) too, whose sum over domains is not a mean.
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"Expected strategy one of {STRATEGIES}, actual {strategy!r}")
     weights = weights.detach().double().cpu()
     uniform = torch.full_like(weights, 1 / len(weights))
     sampling = strategy.endswith("sampling")
@@ -63,19 +83,11 @@ def schedule(
 def systematic_counts(
     weights: Tensor, batch_size: int, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Draws how many sequences of a batch come from each domain, by systematic sampling.
+    """Draws how many sequences of a batch ``(B,)`` come from each domain: int64 ``(K,)``.
 
-    One uniform offset ``u`` places the points ``u, u + 1, ..., u + B - 1`` on the cumulated
-    weights times ``B``: the counts add up to ``B``, ``E[n_k] = w_k B``, and each is the floor or
-    the ceiling of ``w_k B``. (The paper's ``floor(w_k B)`` is biased and does not add up.)
-
-    Args:
-        weights: Weights on the simplex ``(K,)``.
-        batch_size: ``B``, sequences in the batch, at least 1.
-        generator: Source of the offset.
-
-    Returns:
-        Counts ``(K,)``, int64, on the CPU.
+    Systematic sampling: one uniform offset ``u`` places the points ``u, u + 1, ..., u + B - 1`` on
+    the cumulated weights times ``B``: the counts add up to ``B``, ``E[n_k] = w_k B``, and each is
+    the floor or the ceiling of ``w_k B``. (The paper's ``floor(w_k B)`` is biased and does not.)
 
     Raises:
         ValueError: When the batch is empty.
@@ -92,3 +104,101 @@ def systematic_counts(
     below = (edges - offset).ceil().clamp(0, batch_size).long()
     below[-1] = batch_size
     return torch.diff(below, prepend=below.new_zeros(1))
+
+
+def train_on_mixture(
+    domains: Domains,
+    proxy: Proxy,
+    weights: Mapping[str, float],
+    steps: int,
+    batch_sequences: int,
+    *,
+    seed: int = 0,
+) -> Iterator[float]:
+    """Trains `proxy` on fixed weights, and yields each step's training loss, nats per token.
+
+    Args:
+        domains: Where the batches come from.
+        proxy: Before its first step, or kept behind a later one (`kept_on_signal`): it takes the
+            steps that are left.
+        weights: Shares by domain, summing to 1; a domain of the validation set is allowed too.
+        steps: Training steps.
+        batch_sequences: ``B``, sequences in a batch.
+        seed: Of the counts' rounding.
+
+    Raises:
+        NonFiniteError: When the loss is NaN or infinite.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    shares = torch.tensor(list(weights.values()), dtype=torch.float64)
+    begun = proxy.steps
+    for step in range(steps):
+        counts = systematic_counts(shares, batch_sequences, generator).tolist()
+        if step < begun:
+            continue
+        losses = proxy.step(domains.train_batch(dict(zip(weights, counts, strict=True))))
+        loss = losses.mean().item()
+        if not math.isfinite(loss):
+            raise NonFiniteError(
+                f"Step {step} on fixed weights: the training loss is {loss}; "
+                "a smaller --learning_rate may help"
+            )
+        yield loss
+
+
+def proxy_content(proxy: Proxy, domains: Domains) -> dict[str, Any]:
+    """Returns what a proxy's next step depends on, and what it cost; for `write_tree`."""
+    cost = proxy.cost
+    return {
+        "proxy": {
+            "model": dict(proxy.model.state_dict()),
+            "optimizer": proxy.optimizer.state_dict(),
+            "steps": proxy.steps,
+        },
+        "cost": {part: dict(getattr(cost, part)) for part in ("tokens", "flops", "seconds")},
+        "domains": domains.state(),
+    }
+
+
+def restore_proxy(proxy: Proxy, domains: Domains, content: Mapping[str, Any]) -> None:
+    """Sets a proxy that has taken no step to what `proxy_content` gave."""
+    proxy.model.load_state_dict(content["proxy"]["model"])
+    proxy.optimizer.load_state_dict(content["proxy"]["optimizer"])
+    proxy.steps = content["proxy"]["steps"]
+    for part, values in content["cost"].items():
+        getattr(proxy.cost, part).update(values)
+    domains.restore(content["domains"])
+
+
+@contextmanager
+def kept_on_signal(
+    place: Path, belongs: Mapping[str, Any], proxy: Proxy, domains: Domains
+) -> Iterator[Callable[[], None]]:
+    """Keeps a proxy in training when a signal asks for the end, and goes on with a kept one.
+
+    Args:
+        place: The folder where it is kept until it is finished.
+        belongs: What it is trained on and how, plain values; another's is not gone on with.
+        proxy: Before its first step; where one was kept it has taken its steps on entry.
+        domains: Where its batches come from.
+
+    Yields:
+        A function to call behind every step; it raises `Interrupted` when it has kept the proxy.
+    """
+    try:
+        header, content = read_tree(place)
+        if header == {**belongs}:
+            restore_proxy(proxy, domains, content)
+    except ValueError:
+        pass  # there is none, or it is damaged: beginning anew costs one proxy
+
+    def check() -> None:
+        if number := asked():
+            shutil.rmtree(place, ignore_errors=True)
+            with appearing_folder(place) as aside:
+                write_tree(aside, proxy_content(proxy, domains), belongs)
+            raise Interrupted(number)
+
+    with deferred() as asked:
+        yield check
+    shutil.rmtree(place, ignore_errors=True)

@@ -23,9 +23,8 @@ from bydore_pyro.baselines.proxy_runs import (
 )
 from bydore_pyro.baselines.regmix import RegMixConfig, fit_regmix
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.cost import Cost
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
-from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.proxy.proxy import Cost, Proxy
+from bydore_pyro.proxy.scheduling import train_on_mixture
 from bydore_pyro.runs.methods import REPEATING
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 

@@ -57,20 +57,6 @@ def test_gradients_are_those_of_autograd(kind: str, count: int) -> None:
     assert proxy.cost.tokens["gradients"] == batch.numel()
 
 
-def test_freed_memory_goes_back_while_a_batch_is_sketched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    given_back = []
-    module = "bydore_pyro.proxy.gradients"
-    monkeypatch.setattr(f"{module}.return_freed_memory", lambda: given_back.append(1))
-    monkeypatch.setattr(f"{module}.TRIM_EVERY", 5)
-    monkeypatch.setattr(GradientSketch, "chunk", 1)
-    sketch = GradientSketch(proxy_of())
-    for count in (12, 3):
-        sketch(batch_of(count), "gradients")
-    assert len(given_back) == 3, "fifteen sequences, over both batches"
-
-
 def test_frozen_parameters_have_no_part_in_them() -> None:
     proxy = proxy_of("llama")
     proxy.model.model.embed_tokens.weight.requires_grad_(False)
@@ -161,8 +147,3 @@ def test_a_sketch_unfolds_to_a_direction_of_the_same_products(kind: str) -> None
     }
     flat = torch.cat([d.flatten() for d in direction.values()])
     torch.testing.assert_close(gradients @ flat, found @ wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_a_sketch_has_numbers() -> None:
-    with pytest.raises(ValueError, match="Expected size >= 1, actual 0"):
-        GradientSketch(proxy_of(), 0)

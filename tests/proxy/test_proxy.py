@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tiny import Bigram
 
 from bydore_pyro.core.hypergradient import forward_mode
 from bydore_pyro.proxy.language_model import build_language_model
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.proxy.proxy import Cost, Proxy, ProxyConfig
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -95,34 +94,6 @@ def test_gradients_are_clipped(batch: torch.Tensor) -> None:
     assert (model.table.detach() - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_training_lowers_the_loss(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
-    proxy = Proxy(tiny, ProxyConfig(warmup_steps=0))
-    losses = [proxy.step(batch).mean().item() for _ in range(20)]
-    assert losses[-1] < losses[0] - 1
-
-
-def test_compiled_it_takes_the_same_steps(
-    batch: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the backend that generates no code: what is tried is what is compiled."""
-    plain, compiled = torch.compile, []
-
-    def quickly(module: torch.nn.Module) -> object:
-        compiled.append(module)
-        return plain(module, backend="eager")
-
-    monkeypatch.setattr(torch, "compile", quickly)
-    losses = []
-    for wanted in (False, True):
-        torch.manual_seed(0)
-        model = build_language_model(MODELS / "proxy-tiny", 50)
-        proxy = Proxy(model, ProxyConfig(torch_compile=wanted))
-        losses.append([proxy.step(batch).tolist() for _ in range(3)])
-        losses[-1].append(proxy.losses(batch, "test").tolist())
-    assert len(compiled) == 1
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
-
-
 def test_flops_agree_with_torchs_counter(tiny: torch.nn.Module, batch: torch.Tensor) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
@@ -155,3 +126,21 @@ def test_dropout_is_off_and_weights_are_float32(batch: torch.Tensor) -> None:
     proxy = Proxy(model, ProxyConfig())
     assert torch.equal(proxy.losses(batch, "test"), proxy.losses(batch, "test"))
     assert proxy.cost.flops["test"] > 2 * 2 * batch.numel() * 12 * 32 * 32, "Conv1D is counted"
+
+
+def test_costs_add_up_by_part() -> None:
+    """Also another counter's, under a prefix, and the seconds of a part that fails."""
+    other, cost = Cost(), Cost()
+    other.count("train", 3, 30.0)
+    other.seconds["train"] = 0.5
+    cost.count("signals", 2, 4.0)
+    for _ in range(2):
+        cost.add(other.report()["parts"], prefix="verify_")
+    parts = {
+        "verify_train": {"tokens": 6, "flops": 60.0, "seconds": 1.0},
+        "signals": {"tokens": 2, "flops": 4.0, "seconds": 0.0},
+    }
+    assert cost.report() == {"tokens": 8, "flops": 64.0, "seconds": 1.0, "parts": parts}
+    with pytest.raises(RuntimeError), cost.part("train"):
+        raise RuntimeError
+    assert cost.seconds["train"] > 0

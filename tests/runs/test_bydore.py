@@ -13,7 +13,7 @@ from method_options import options_for
 from tiny import steps_spent
 
 from bydore_pyro.data.domains import Domains
-from bydore_pyro.proxy.fixed_weights import train_on_mixture
+from bydore_pyro.proxy.scheduling import train_on_mixture
 from bydore_pyro.runs.bydore import bydore_steps, fit_bydore
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.methods import fit, problem_of

@@ -15,7 +15,7 @@ from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.proxy.cost import Cost
+from bydore_pyro.proxy.proxy import Cost
 from bydore_pyro.runs.record import Learning, Metrics, plain, read_as
 from bydore_pyro.runs.results import (
     Found,
