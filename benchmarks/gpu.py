@@ -142,8 +142,7 @@ def training(lent: Lent) -> dict[str, Any]:
     """Times `bydore train` on random tokens."""
     usual = ["--model", "models/target-60m", "--device_batch_sequences", "32"]
     given = ["--smoke"] if lent.smoke else [*usual, "--target_batch_sequences", "128"]
-    presets = {"--smoke": target.SMOKE}
-    options = parse_options(given, "target", "", target.BenchmarkOptions, presets=presets)
+    options = parse_options(given, "target", "", target.BenchmarkOptions, smoke=target.SMOKE)
     return {"told": target.report(options, *target.measure(options)).splitlines()}
 
 

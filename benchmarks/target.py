@@ -163,8 +163,7 @@ def main(arguments: Sequence[str]) -> None:
     with one_line_errors(name):
         if number_of_processes() > 1:
             raise ValueError("Expected one process for this benchmark, found several")
-        presets = {"--smoke": SMOKE}
-        options = parse_options(arguments, name, __doc__ or "", BenchmarkOptions, presets=presets)
+        options = parse_options(arguments, name, __doc__ or "", BenchmarkOptions, smoke=SMOKE)
         print(report(options, *measure(options)))
         print(options)
         print(provenance())

@@ -249,4 +249,4 @@ def adaptive(options: AdaptiveOptions) -> None:
 
 
 if __name__ == "__main__":
-    run_main(adaptive, "adaptive", ABOUT, AdaptiveOptions, presets={"--smoke": SMOKE})
+    run_main(adaptive, "adaptive", ABOUT, AdaptiveOptions, smoke=SMOKE)

@@ -298,5 +298,4 @@ def plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    presets = {"--smoke": SMOKE}
-    run_main(calibration, "calibration", ABOUT, CalibrationOptions, presets=presets, resumable=True)
+    run_main(calibration, "calibration", ABOUT, CalibrationOptions, smoke=SMOKE, resumable=True)

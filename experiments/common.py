@@ -65,7 +65,7 @@ def run_main(
     about: str,
     kind: type = Options,
     pile: dict[str, Any] | None = None,
-    presets: Mapping[str, Mapping[str, Any]] | None = None,
+    smoke: Mapping[str, Any] | None = None,
     resumable: bool = False,
     several: bool = False,
     **defaults: Any,
@@ -79,7 +79,7 @@ def run_main(
         about: The text of `--help`.
         kind: The class of the options: a dataclass whose fields are dataclasses of options.
         pile: Its defaults on top of those where the data is the Pile.
-        presets: Of `parse_options`; of `--smoke`, what this experiment presets beside the others.
+        smoke: What `--smoke` presets beside the others.
         resumable: Whether it takes `--resume RUN`.
         several: Whether several processes may share its work.
         defaults: The experiment's own defaults of options.
@@ -96,15 +96,13 @@ def run_main(
             if resume is not None:
                 experiment(resumed_options(resume, name, kind), resume)
                 return
-        own = presets or {}
-        all_presets = {**own, "--smoke": {**SMOKE, **SMALL, **own.get("--smoke", {})}}
         options: Any = parse_options(
             arguments,
             name,
             about,
             kind,
             defaults,
-            all_presets,
+            {**SMOKE, **SMALL, **(smoke or {})},
             common=common_options(kind),
             called=f"python experiments/{name}.py",
         )

@@ -282,5 +282,4 @@ def median_and_range(values: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    presets = {"--smoke": SMOKE}
-    run_main(plants, "plants", ABOUT, PlantsOptions, presets=presets, resumable=True, trials=0)
+    run_main(plants, "plants", ABOUT, PlantsOptions, smoke=SMOKE, resumable=True, trials=0)

@@ -266,7 +266,7 @@ if __name__ == "__main__":
         ABOUT,
         RepetitionOptions,
         resumable=True,
-        presets={"--smoke": {"cut_sequences": 12, "epochs": [1.0, 4.0], "target_seeds": 1}},
+        smoke={"cut_sequences": 12, "epochs": [1.0, 4.0], "target_seeds": 1},
         budget=6.0,
         steps=160,
         batch_sequences=16,

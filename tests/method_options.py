@@ -12,5 +12,4 @@ from bydore_pyro.utils.command_line import parse_options
 
 def options_for(text: Path, *more: str) -> MethodOptions:
     given = ["--smoke", "--data", str(text), "--validation", "a", "--cache", str(text.parent / "c")]
-    presets = {"--smoke": {**SMOKE, **SMALL}}
-    return parse_options([*given, *more], "x", "", MethodOptions, presets=presets)
+    return parse_options([*given, *more], "x", "", MethodOptions, smoke={**SMOKE, **SMALL})

@@ -83,7 +83,7 @@ def test_of_two_that_go_on_the_second_is_refused(
     out = tmp_path / "run"
     if command == "search":
         given = [str(argument) for argument in searched(data, tmp_path)[1:]]
-        options = parse_options(given, "", "", SearchOptions, presets={"--smoke": SMOKE})
+        options = parse_options(given, "", "", SearchOptions, smoke=SMOKE)
         out.mkdir()
         (out / "config.json").write_text(json.dumps({"name": "search", **options.as_dict()}))
     else:

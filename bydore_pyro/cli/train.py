@@ -80,7 +80,7 @@ def train_command(arguments: Sequence[str]) -> None:
             "bydore train",
             about,
             TrainOptions,
-            presets={"--smoke": SMOKE},
+            smoke=SMOKE,
             common=COMMON,
         )
         # So that it can be gone on with from anywhere.

@@ -255,7 +255,5 @@ def options_or_resumed(
     resume = resumed_run(arguments)
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume
-    options = parse_options(
-        arguments, name, about, kind, defaults, {"--smoke": smoke}, common, more
-    )
+    options = parse_options(arguments, name, about, kind, defaults, smoke, common, more)
     return options.resolved(), None

@@ -1,7 +1,7 @@
 """Command lines out of dataclasses of options; a user's mistake ends as one line, exit code 2.
 
-The parser is transformers' own. Neither tyro nor jsonargparse makes this file shorter: both answer
-a mistake with many lines, list every option in the help, and know no options of files alone.
+The parser is argparse's. Neither tyro nor jsonargparse makes this file shorter: both answer a
+mistake with many lines, list every option in the help, and know no options of files alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import typing
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from types import NoneType
+from typing import Any, NoReturn, TypeVar
 
 from bydore_pyro.utils.errors import (
     DataError,
@@ -28,16 +30,12 @@ from bydore_pyro.utils.errors import (
 )
 from bydore_pyro.utils.files import yaml_or_json
 from bydore_pyro.utils.folder_lock import folders_released
-from bydore_pyro.utils.options import Tokens
 from bydore_pyro.utils.terminal import (
     ending_on_signals,
     quiet_unless_main,
     visible,
     visible_streams,
 )
-
-if TYPE_CHECKING:
-    from transformers import HfArgumentParser
 
 __all__ = [
     "asks_for_help",
@@ -49,31 +47,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class _Help(argparse.HelpFormatter):
-    """Shows an option in one spelling, a number as N, and the default behind the help."""
-
-    def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
-        return "N" if action.type in (int, float, Tokens) else action.dest.upper()
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        names = action.option_strings
-        shown = ", ".join(names if names[0] == "-h" else names[:1])
-        if action.nargs in (0, "?"):
-            return shown
-        default = self._get_default_metavar_for_optional(action)
-        (value,) = self._metavar_formatter(action, default)(1)
-        return f"{shown} {value}{' ...' if action.nargs == '+' else ''}"
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        default = action.default
-        if default is None or default is False or default in ([], argparse.SUPPRESS):
-            return action.help
-        values = default if isinstance(default, list) else [default]
-        shown = " ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
-        about = re.sub(r" Default.*", "", action.help or "")  # tells of the default None or []
-        return f"{about} (default: {shown.replace('%', '%%')})"
+IN_FILES = (
+    "Settings that are seldom changed are set in a file, given by --config. The config.json of any "
+    "run lists them all."
+)
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:
@@ -100,12 +77,15 @@ def parse_options(
     about: str,
     kind: type[T],
     defaults: Mapping[str, Any] | None = None,
-    presets: Mapping[str, Mapping[str, Any]] | None = None,
+    smoke: Mapping[str, Any] | None = None,
     common: Sequence[str] | None = None,
     more: Collection[str] | None = None,
     called: str | None = None,
 ) -> T:
     """Turns arguments into options.
+
+    The command line wins over the file that `--config` names, this over the `smoke` defaults, over
+    the command's, over the options' own.
 
     Args:
         arguments: Of the command line.
@@ -113,8 +93,7 @@ def parse_options(
         about: The text of `--help`.
         kind: A dataclass whose fields are dataclasses of options.
         defaults: The command's own.
-        presets: Defaults where an argument (`--flag` or `--option=value`) is given, by it, as far
-            as the command has such options.
+        smoke: Defaults where `--smoke` is given, as far as the command has such options.
         common: Options that `--help` lists, in this order; all when None.
         more: What `--help-all` adds; all others when None. The rest is set by `--config` alone.
         called: How the command line begins; `name` when None.
@@ -122,100 +101,107 @@ def parse_options(
     Raises:
         SystemExit: After `--help`, and with exit code 2 where an option is wrong or unknown.
     """
-    configurations = typing.get_type_hints(kind)
-    parser = _parser(name, about, configurations.values(), called or name)
-    known = {field.name for part in configurations.values() for field in dataclasses.fields(part)}
-    own = dict(defaults or {})
-    parser.set_defaults(**own)  # before the help shows them
-    offered = known if more is None else {*(common or ()), *more}
-    _arrange(parser, "--help-all" in arguments, configurations.values(), common, offered)
-    _refuse(parser, arguments, known - offered)
-    arguments = _with_config(arguments, known)
-    require_utf8(name, arguments)
-    asked, _ = parser.parse_known_args(arguments)
-    for argument, preset in (presets or {}).items():
-        option, _, wanted = argument.removeprefix("--").partition("=")
-        if getattr(asked, option, None) == (wanted or True):
-            own |= {key: value for key, value in preset.items() if key in known}
-    parser.set_defaults(**own)
-    *parsed, rest = parser.parse_args_into_dataclasses(
-        list(arguments), return_remaining_strings=True, look_for_args_file=False
-    )
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return kind(**dict(zip(configurations, parsed, strict=True)))
+    parts = typing.get_type_hints(kind)
+    fields = {each.name: each for part in parts.values() for each in dataclasses.fields(part)}
+    own = {key: value for key, one in fields.items() if (value := _default(one)) is not MISSING}
+    own |= defaults or {}
+    of_files = set() if more is None else fields.keys() - {*(common or ()), *more}
+    listed = fields.keys() - of_files
+    if common is not None and "--help-all" not in arguments:
+        listed = {*common}
+    parser = _parser(name, about, parts.values(), own, common or (), listed)
+    required = [f"--{key} {key.upper()}" for key in fields if key not in own]
+    parser.usage = " ".join([called or name, *required, "[options]"])
+    parser.epilog = IN_FILES if of_files else None
+    given = vars(parser.parse_args(arguments))
+    if wrong := sorted(of_files & given.keys()):
+        parser.error(f"Expected --{wrong[0]} in a file given by --config, found it here")
+    if (config := given.pop("config", None)) is not None:
+        given = vars(parser.parse_args(_from_file(config, fields))) | given
+    require_utf8(name, [text for text in given.values() if isinstance(text, str)])
+    if given.get("smoke"):
+        own |= {key: value for key, value in (smoke or {}).items() if key in fields}
+    own |= given
+    if missing := [f"--{key}" for key in fields if key not in own]:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
+    made = {
+        name: part(**{each.name: own[each.name] for each in dataclasses.fields(part)})
+        for name, part in parts.items()
+    }
+    return kind(**made)
 
 
-def _parser(name: str, about: str, parts: Iterable[type], called: str) -> HfArgumentParser:
-    """Returns a parser of the options of some dataclasses, of `--config` and of the helps."""
-    from transformers import HfArgumentParser
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        fail(self.prog, message)
 
-    class Parser(HfArgumentParser):
-        def add_argument(self, *names: str, **words: Any) -> argparse.Action:
-            words.pop("range", None)  # a field's metadata; argparse knows no ranges
-            if words.get("action") == "store_false":
-                words["help"] = f"Turn off --{words['dest']}."
-            return super().add_argument(*names, **words)
 
-        def error(self, message: str) -> NoReturn:
-            fail(name, message)
+def _default(each: dataclasses.Field[Any]) -> Any:
+    return each.default if each.default_factory is MISSING else each.default_factory()
 
-    parser = Parser(
-        tuple(parts),
-        prog=name,
-        description=about,
-        formatter_class=_Help,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    required = [f"--{a.dest} {a.dest.upper()}" for a in parser._actions if a.required]
-    parser.usage = " ".join([called, *required, "[options]"])
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help="JSON or YAML file of options by name, such as a run's config.json. Options on the "
-        "command line override it.",
-    )
-    parser.add_argument("-h", "--help", action="help", help="Show this help.")
-    parser.add_argument("--help-all", action="help", help="Show this help with all other options.")
+
+def _parser(
+    name: str,
+    about: str,
+    parts: Iterable[type],
+    own: Mapping[str, Any],
+    common: Sequence[str],
+    listed: Collection[str],
+) -> argparse.ArgumentParser:
+    """Returns a parser that tells only what is given; its help has the `listed` options, first the
+    common ones, then the others by their parts."""
+    parser = _Parser(name, description=about, argument_default=argparse.SUPPRESS,
+                     allow_abbrev=False, add_help=False)  # fmt: skip
+    fields: dict[str, dataclasses.Field[Any]] = {}
+    hints: dict[str, Any] = {}
+    sections = {"options": list(common)}
+    for part in parts:
+        of_part = {each.name: each for each in dataclasses.fields(part)}
+        title = re.split(r"\.\s|\.$", inspect.getdoc(part) or "")[0]
+        sections[title] = [key for key in of_part if key not in common]
+        fields |= of_part
+        hints |= typing.get_type_hints(part)
+    for title, keys in sections.items():
+        group = parser.add_argument_group(title)
+        for key in keys:
+            about = fields[key].metadata.get("help", "") if key in listed else argparse.SUPPRESS
+            _add(group, key, hints[key], own.get(key), about)
+        if title == "options":
+            told = "JSON or YAML file of options by name, such as a run's config.json. Options on "
+            told += "the command line override it."
+            group.add_argument("--config", metavar="FILE", help=told)
+            group.add_argument("-h", "--help", action="help", help="Show this help.")
+            told = "Show this help with all other options."
+            group.add_argument("--help-all", action="help", help=told)
     return parser
 
 
-def _arrange(
-    parser: argparse.ArgumentParser,
-    show_all: bool,
-    parts: Iterable[type],
-    common: Sequence[str] | None,
-    offered: Collection[str],
-) -> None:
-    """Puts the common options first in the help, and on request the others by their parts."""
-    sections = [("options", [*(common or ()), "config", "help", "help_all"])]
-    if common is None or show_all:
-        for part in parts:
-            about, names = inspect.getdoc(part) or "", [f.name for f in dataclasses.fields(part)]
-            rest = [name for name in names if name in offered and name not in (common or ())]
-            sections += [(re.split(r"\.\s|\.$", about)[0], rest)] if rest else []
-    parser._action_groups.clear()
-    for title, names in sections:
-        group = parser.add_argument_group(title)
-        for name in names:
-            group._group_actions += [each for each in parser._actions if each.dest == name]
-
-
-def _refuse(
-    parser: argparse.ArgumentParser, arguments: Sequence[str], hidden: Collection[str]
-) -> None:
-    """Refuses options that can be set only in a file, and says so at the end of the help."""
-    given = {argument.partition("=")[0] for argument in arguments}
-    for option in parser._actions:
-        if option.dest in hidden and (found := sorted(given.intersection(option.option_strings))):
-            parser.error(f"Expected {found[0]} in a file given by --config, found it here")
-    if hidden:
-        parser.epilog = (
-            "Settings that are seldom changed are set in a file, given by --config. The "
-            "config.json of any run lists them all."
-        )
+def _add(group: Any, key: str, hint: Any, default: Any, about: str) -> None:
+    """Adds an option; its help tells the default that a user gets."""
+    about = about.replace("%", "%%")
+    kinds = typing.get_args(hint)
+    if NoneType in kinds:
+        (hint,) = (one for one in kinds if one is not NoneType)
+    if hint is bool:
+        hidden = argparse.SUPPRESS
+        on, off = (hidden, f"Turn off: {about}") if default and about != hidden else (about, hidden)
+        group.add_argument(f"--{key}", action="store_true", help=on)
+        group.add_argument(f"--no_{key}", dest=key, action="store_false", help=off)
+        return
+    if about != argparse.SUPPRESS and default not in (None, []):
+        values = default if isinstance(default, list) else [default]
+        shown = " ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
+        about = re.sub(r" Default.*", "", about)  # tells of the default None or []
+        about += f" (default: {shown.replace('%', '%%')})"
+    if typing.get_origin(hint) is typing.Literal:
+        group.add_argument(f"--{key}", choices=typing.get_args(hint), help=about)
+        return
+    many = typing.get_origin(hint) is list
+    (hint,) = typing.get_args(hint) if many else (hint,)
+    metavar = key.upper() if hint is str else "N"
+    group.add_argument(
+        f"--{key}", type=hint, nargs="+" if many else None, metavar=metavar, help=about
+    )
 
 
 def require_utf8(name: str, arguments: Sequence[str]) -> None:
@@ -231,16 +217,8 @@ def require_utf8(name: str, arguments: Sequence[str]) -> None:
             fail(name, f"Expected arguments in UTF-8, found {argument!r}")
 
 
-def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
-    """Puts the options of the file that `--config` names before the others."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--config", action="append", nargs="?", const="", default=[])
-    given, rest = finder.parse_known_args(arguments)
-    if not given.config:
-        return rest
-    if len(given.config) > 1:
-        raise DataError("Expected one --config, found more")
-    (named,) = given.config
+def _from_file(named: str, known: Collection[str]) -> list[str]:
+    """Returns the options of a file, as they are written on a command line."""
     try:
         content = yaml_or_json(Path(named).read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -258,11 +236,13 @@ def _with_config(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     for key, value in flat.items():
         if key not in known:
             raise DataError(f"Expected an option, found '{key}' in {named}")
-        if value is None or value == []:
-            continue
-        values = value if isinstance(value, list) else [value]
-        found += [f"--{key}", *(str(v).lower() if isinstance(v, bool) else str(v) for v in values)]
-    return [*found, *rest]
+        if isinstance(value, bool):
+            found.append(f"--{key}" if value else f"--no_{key}")
+        elif isinstance(value, list):
+            found += [f"--{key}", *map(str, value)] if value else []
+        elif value is not None:
+            found.append(f"--{key}={value}")
+    return found
 
 
 @contextmanager

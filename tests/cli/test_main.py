@@ -24,8 +24,7 @@ def test_ten_options_come_first(name: str, capsys: pytest.CaptureFixture[str]) -
 
     module = import_module(f"bydore_pyro.cli.{name}")
     parts = get_type_hints(getattr(module, f"{name.capitalize()}Options")).values()
-    known = {f"{no}{f.name}" for part in parts for f in fields(part)
-             for no in ("", "no_")[: 2 if f.default is True else 1]}  # fmt: skip
+    known = {"no_" * (f.default is True) + f.name for part in parts for f in fields(part)}
     common, more = module.COMMON, getattr(module, "MORE", known.difference(module.COMMON))
     assert len(common) <= 10
     assert listed("--help") == [*common]

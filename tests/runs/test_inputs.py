@@ -27,7 +27,7 @@ from bydore_pyro.utils.errors import DataError
 
 def options(store: Path, *more: str) -> SearchOptions:
     given = ["--smoke", "--data", str(store), "--validation", "a", *more]
-    return parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    return parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
 
 
 def test_options_become_domains_and_their_caps(

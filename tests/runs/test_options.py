@@ -23,7 +23,7 @@ from bydore_pyro.utils.options import number_of_tokens, resumed_options
 
 
 def parse(*arguments: str) -> Options:
-    return parse_options(arguments, "test", "About.", Options, presets={"--smoke": SMOKE})
+    return parse_options(arguments, "test", "About.", Options, smoke=SMOKE)
 
 
 def test_options_survive_their_file(tmp_path: Path) -> None:

@@ -324,7 +324,7 @@ def test_the_options_of_a_seed_are_those_of_all(
 ) -> None:
     """A search below another's folder has options of its own, which nobody may have edited."""
     given = arguments(store, tmp_path / "unused", "--checkpoint_every", "0")[1:]
-    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
     corpus = load_domains(options).corpus
     write_inputs(RunFolder(tmp_path / "a"), options, corpus, "test")
     edited(tmp_path / "a", "search", sketch_size=7)
@@ -386,7 +386,7 @@ def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
 
 def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path) -> None:
     given = arguments(store, tmp_path / "unused")[1:]
-    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
     found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
     assert len(found.state.records) == options.search.trained_steps == 3
     whole = search_in(options, load_domains(options).corpus, tmp_path / "whole", "test")
@@ -452,7 +452,7 @@ def test_seeds_agree_and_go_on(
 
 def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
     given = arguments(store, tmp_path / "unused")[1:]
-    options = parse_options(given, "test", "", SearchOptions, presets={"--smoke": SMOKE})
+    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
     corpus = load_domains(options).corpus
     write_inputs(RunFolder(tmp_path / "run"), options, corpus, "test")
     before = folder_content(tmp_path / "run")

@@ -68,7 +68,7 @@ def test_there_are_none_by_linear_evidence_or_with_too_little_text(
 ) -> None:
     def plan(*given: str) -> TrialPlan | None:
         usual = ["--smoke", "--data", str(store), "--validation", "a", *given]
-        options = parse_options(usual, "x", "", Options, presets={"--smoke": SMOKE})
+        options = parse_options(usual, "x", "", Options, smoke=SMOKE)
         return trial_plan(options, load_domains(options), tmp_path)
 
     usual = plan("--steps", "100")
@@ -150,11 +150,11 @@ def test_a_plain_problem_is_the_searchs_and_measurements_belong_to_its_text(
     store: Path, tmp_path: Path
 ) -> None:
     usual = ["--smoke", "--data", str(store), "--validation", "a"]
-    options = parse_options(usual, "x", "", Options, presets={"--smoke": SMOKE})
+    options = parse_options(usual, "x", "", Options, smoke=SMOKE)
     domains = load_domains(options)
     problem = plain_problem(options, domains, tmp_path)
     assert (problem.names, problem.steps, problem.run_tokens) == (domains.names, 6, None)
     belongs = belongs_of(options, domains)
     assert list(belongs["domains"]) == list(domains.names)
-    other = parse_options([*usual, "--seed", "1"], "x", "", Options, presets={"--smoke": SMOKE})
+    other = parse_options([*usual, "--seed", "1"], "x", "", Options, smoke=SMOKE)
     assert belongs_of(other, domains) != belongs

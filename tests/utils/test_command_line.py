@@ -1,4 +1,4 @@
-"""Command lines out of dataclasses: defaults, presets, files, and mistakes as one line."""
+"""Command lines out of dataclasses: defaults, files, the help, and mistakes as one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PartConfig:
     """A part. Here is more."""
 
     steps: int = option(3, "Steps.")
-    quick: bool = option(False, "Quick.")
+    smoke: bool = option(False, "Quick.")
     rate: float = option(4.0, "A rate.")
     shiny: bool = option(True, "Shine.")
 
@@ -66,34 +66,49 @@ class NeededOptions:
     needed: NeededConfig
 
 
-PRESETS = {"--quick": {"steps": 1, "unknown": 2}, "--name=big": {"steps": 99}}
-
-
 def parse(*arguments: str) -> BothOptions:
-    return parse_options(arguments, "test", "About.", BothOptions, {"steps": 7}, PRESETS)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit, match="2"):
-        parse(*arguments)
-    return capsys.readouterr().err
+    smoke = {"steps": 1, "unknown": 2}
+    return parse_options(arguments, "test", "About.", BothOptions, {"steps": 7}, smoke)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "steps"),
+    ("arguments", "content", "steps"),
     [
-        ("", 7),
-        ("--quick", 1),
-        ("--quick=true", 1),
-        ("--quick yes --steps 5", 5),
-        ("--quick false", 7),
-        ("--name big", 99),
-        ("--name=big --steps 5", 5),
-        ("--name small", 7),
+        ("", None, 7),
+        ("--smoke", None, 1),
+        ("--smoke --steps 5", None, 5),
+        ("", "steps: 11", 11),
+        ("", "part: {smoke: true}\nname: test", 1),
+        ("", "{smoke: true, steps: 11}", 11),
+        ("--no_smoke", "smoke: true", 7),
+        ("--steps=5", "steps: 11", 5),
     ],
 )
-def test_what_is_given_wins_over_presets_over_defaults(arguments: str, steps: int) -> None:
-    assert parse(*arguments.split()).part.steps == steps
+def test_arguments_win_over_a_file_over_smoke_over_defaults(
+    arguments: str, content: str | None, steps: int, tmp_path: Path
+) -> None:
+    given = arguments.split()
+    if content is not None:
+        (tmp_path / "options.yaml").write_text(content)
+        given += ["--config", str(tmp_path / "options.yaml")]
+    assert parse(*given).part.steps == steps
+
+
+def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "options.yaml"
+    path.write_text("rate: 2\nshiny: false\nparts: [a, b]\nother: {name: -ü}\n")
+    found = parse("--config", str(path))
+    assert (found.part.rate, found.part.shiny) == (2.0, False)
+    assert (found.other.name, found.other.parts) == ("-ü", ["a", "b"])
+    for content, message in (
+        ("speed: 3", "Expected an option, found 'speed'"),
+        ("- 3", "Expected options by name in"),
+        ("steps: [", "Expected a JSON or YAML file of options"),
+        ("steps: 1\nsteps: 2", "found 'steps' twice"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=message):
+            parse("--config", str(path))
 
 
 @pytest.mark.parametrize(
@@ -103,12 +118,27 @@ def test_what_is_given_wins_over_presets_over_defaults(arguments: str, steps: in
         ("--step 3", "unrecognized arguments: --step 3"),
         ("--steps x", "argument --steps: invalid int value: 'x'"),
         ("--steps", "argument --steps: expected one argument"),
+        ("--config many.yaml", "argument --steps: invalid int value: 'many'"),
     ],
 )
 def test_mistakes_are_one_line(
-    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+    arguments: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert refused(capsys, *arguments.split()) == f"test: error: {message}\n"
+    monkeypatch.chdir(tmp_path)
+    Path("many.yaml").write_text("steps: many")
+    with pytest.raises(SystemExit, match="2"):
+        parse(*arguments.split())
+    assert capsys.readouterr().err == f"test: error: {message}\n"
+
+
+def test_what_must_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parse_options([], "test", "", NeededOptions)
+    assert "the following arguments are required: --to_file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -158,10 +188,10 @@ def test_what_is_seldom_changed_stands_in_a_file(
         assert re.findall(r"^  (--(?!config|help)\w+)", capsys.readouterr().out, re.M) == listed
     assert offered("--name", "x", "--steps", "3").other.name == "x"
     with pytest.raises(SystemExit, match="2"):
-        offered("--quick=true")
-    assert "Expected --quick in a file given by --config" in capsys.readouterr().err
-    (tmp_path / "options.yaml").write_text("quick: true\n")
-    assert offered("--config", str(tmp_path / "options.yaml")).part.quick
+        offered("--smoke")
+    assert "Expected --smoke in a file given by --config" in capsys.readouterr().err
+    (tmp_path / "options.yaml").write_text("smoke: true\n")
+    assert offered("--config", str(tmp_path / "options.yaml")).part.smoke
 
 
 def test_what_a_command_is_about_stands_first() -> None:
@@ -185,41 +215,12 @@ def test_the_help_shows_what_a_user_gets(capsys: pytest.CaptureFixture[str]) -> 
     assert short.startswith("usage: test --to_file TO_FILE [options]\n\nAbout.\n\noptions:\n")
     assert re.search(r"--rate N +A rate. \(default: 4\)\n", short)
     full = told(BothOptions, "--help-all", parts=["a", "50%"], rate=2e-5)
-    assert re.search(r"--rate N +A rate. \(default: 2e-05\)\n", full)
     for line in (
-        *("A part:", "--quick Quick.", "--shiny Shine. (default: True)"),
-        *("--no_shiny Turn off --shiny.", "--parts PARTS ... Parts. (default: a 50%)"),
+        *("--rate N A rate. (default: 2e-05)", "A part:", "--smoke Quick."),
+        *("--no_shiny Turn off: Shine.", "Parts. (default: a 50%)"),
     ):
-        assert re.search(re.escape(line).replace(r"\ ", " +") + "\n", full), line
+        assert re.search(re.escape(line).replace(r"\ ", r"\s+") + "\n", full), line
     assert "Parts. Default: none.\n" in told(BothOptions, "--help-all")
-
-
-def test_a_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "options.yaml"
-    given = ("--config", str(path))
-    path.write_text("steps: 11\nquick: false\nshiny: false\nother: {name: ü}\n")
-    found = parse(*given)
-    assert (found.part.steps, found.part.shiny, found.other.name) == (11, False, "ü")
-    later = parse(f"--config={path}", "--steps", "5", "--shiny", "true").part
-    assert (later.steps, later.shiny) == (5, True)
-    path.write_text('{"name": "test", "part": {"quick": true, "rate": 2}}')
-    found = parse(*given)
-    assert (found.part.steps, found.part.rate, found.other.name) == (1, 2.0, None)
-    assert parse(*given, "--quick", "false").part.steps == 7
-    for content, message in (
-        ("speed: 3", "Expected an option, found 'speed'"),
-        ("- 3", "Expected options by name in"),
-        ("steps: [", "Expected a JSON or YAML file of options"),
-        ("steps: 1\nsteps: 2", "found 'steps' twice"),
-    ):
-        path.write_text(content)
-        with pytest.raises(DataError, match=message):
-            parse(*given)
-    path.write_text("steps: many")
-    assert "invalid int value: 'many'" in refused(capsys, *given)
-    for wrong, message in ((["--config"], "found ''"), ([*given, *given], "Expected one --config")):
-        with pytest.raises(DataError, match=message):
-            parse(*wrong)
 
 
 def test_arguments_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
