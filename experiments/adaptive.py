@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import drawn_by, markdown, run_main
+from common import markdown, run_main
 from regmix_subsets import joined
 from tqdm import tqdm
 
@@ -245,7 +245,8 @@ def adaptive(options: AdaptiveOptions) -> None:
     folder.write_json("results.json", content)
     folder.write_text("table.md", text.lstrip())
     print(text)
-    print(drawn_by("adaptive_design", folder))
+    here = folder.path
+    print(f"Draw it: python figures/adaptive_design.py {here / 'results.json'} --folder {here}")
 
 
 if __name__ == "__main__":

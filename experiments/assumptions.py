@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import drawn_by, markdown, run_main
+from common import leave, markdown, run_main
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 from tqdm import tqdm
@@ -22,7 +23,6 @@ from bydore_pyro.runs import (
     domains_of,
     language_model,
     load_domains,
-    results_of,
 )
 from bydore_pyro.utils import option, require_fields, tell
 
@@ -88,12 +88,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
         "losses": curves,
         **findings(np.array(tokens, float), curves, list(names)),
     }
-    results = results_of(results, options, options.run.seed, cost)
-    folder.write_json("results.json", results)
-    folder.write_text("table.md", results_table(results))
-    print(results_table(results))
-    print(f"In {folder.path}: results.json, table.md.")
-    print(drawn_by("assumption_violations", folder))
+    leave(folder, options, results, cost, results_table(results), "assumption_violations")
 
 
 def measured_steps(steps: int) -> list[int]:
@@ -132,16 +127,15 @@ def power_law(tokens: np.ndarray, scale: float, exponent: float, floor: float) -
     return floor + scale * (tokens / 1e5) ** -exponent
 
 
-def fit_power_law(tokens: np.ndarray, losses: np.ndarray) -> list[float] | None:
+def fit_power_law(tokens: np.ndarray, losses: np.ndarray) -> np.ndarray | None:
     """Returns scale, exponent and floor by least squares, None where no fit is found."""
-    start = (float(np.ptp(losses)) + 0.1, 0.5, float(losses.min()) / 2)
     found = least_squares(
         lambda law: power_law(tokens, *law) - losses,
-        start,
+        (float(np.ptp(losses)) + 0.1, 0.5, float(losses.min()) / 2),
         bounds=([0, 0, 0], [1e3, 10, 1e3]),
         max_nfev=20_000,
     )
-    return found.x.tolist() if found.success else None
+    return found.x if found.success else None
 
 
 def findings(
@@ -155,42 +149,30 @@ def findings(
         names: The labels that are domains alone; the others are mixtures.
     """
     small = int(np.searchsorted(tokens, tokens[-1] / TENTH * 1.001))  # measurements up to a tenth
-    laws, foretold, errors, rises = {}, {}, {}, {}
+    foretold, errors, rises = {}, {}, {}
     for label, values in curves.items():
         losses = np.array(values)
         law = fit_power_law(tokens[:small], losses[:small])
-        predicted = None if law is None else power_law(tokens, *law).tolist()
-        laws[label], foretold[label] = law, predicted
-        errors[label] = None if predicted is None else float(predicted[-1] - losses[-1])
+        told = None if law is None else power_law(tokens, *law).tolist()
+        foretold[label], errors[label] = told, None if told is None else told[-1] - values[-1]
         rises[label] = float(losses[-1] - losses.min())
-
-    def ranks(labels: Sequence[str]) -> dict[str, Any]:
-        early = np.array([curves[label][small - 1] for label in labels])
-        late = np.array([curves[label][-1] for label in labels])
-        reversed_pairs = sum(
-            (early[i] - early[j]) * (late[i] - late[j]) < 0
-            for i in range(len(labels))
-            for j in range(i)
-        )
-        pairs = len(labels) * (len(labels) - 1) // 2
-        spearman = float(spearmanr(early, late).statistic) if len(labels) > 2 else None
-        return {
-            "spearman": spearman,
-            "reversed_pairs": int(reversed_pairs),
-            "pairs": pairs,
-            "best_early": labels[int(early.argmin())],
-            "best_late": labels[int(late.argmin())],
-        }
-
     groups = {"domains alone": list(names), "mixtures": [c for c in curves if c not in names]}
-    groups["all"] = list(curves)
+    ranks = {}
+    for group, labels in groups.items():
+        if len(labels) > 1:
+            both = np.array([[curves[label][i] for i in (small - 1, -1)] for label in labels])
+            pairs = list(itertools.combinations(both, 2))
+            ranks[group] = {
+                "spearman": float(spearmanr(both).statistic) if len(labels) > 2 else None,
+                "reversed_pairs": sum(bool(np.prod(one - other) < 0) for one, other in pairs),
+                "pairs": len(pairs),
+            }
     return {
         "small_scale_measurements": small,
-        "power_laws": laws,
         "foretold_by_the_laws": foretold,
         "extrapolation_error": errors,
         "rise_from_the_least": rises,
-        "ranks": {name: ranks(labels) for name, labels in groups.items() if len(labels) > 1},
+        "ranks": ranks,
     }
 
 
@@ -199,28 +181,18 @@ def results_table(results: Mapping[str, Any]) -> str:
     small = results["small_scale_measurements"]
     rows = []
     for label, losses in results["losses"].items():
-        error = results["extrapolation_error"][label]
-        rows.append(
-            [
-                label,
-                f"{losses[small - 1]:.3f}",
-                f"{losses[-1]:.3f}",
-                "no fit" if error is None else f"{error:+.3f}",
-                f"{results['rise_from_the_least'][label]:.3f}",
-            ]
-        )
+        error, rise = results["extrapolation_error"][label], results["rise_from_the_least"][label]
+        told = "no fit" if error is None else f"{error:+.3f}"
+        rows.append([label, f"{losses[small - 1]:.3f}", f"{losses[-1]:.3f}", told, f"{rise:.3f}"])
     header = ["trained on", f"loss at {results['tokens'][small - 1]:,} tokens",
               f"at {results['tokens'][-1]:,}", "power law's error there",
               "rise from its least"]  # fmt: skip
-    lines = [
-        f"- {name}: Spearman {'-' if r['spearman'] is None else format(r['spearman'], '.3f')}, "
-        f"{r['reversed_pairs']} of {r['pairs']} pairs reversed; best early {r['best_early']}, "
-        f"best late {r['best_late']}\n"
-        for name, r in results["ranks"].items()
-    ]
-    return f"{markdown(header, rows)}\nRanks at a tenth of the tokens against all:\n\n" + "".join(
-        lines
-    )
+    text = f"{markdown(header, rows)}\nRanks at a tenth of the tokens against all:\n\n"
+    for name, found in results["ranks"].items():
+        spearman = "-" if found["spearman"] is None else f"{found['spearman']:.3f}"
+        pairs = f"{found['reversed_pairs']} of {found['pairs']} pairs reversed"
+        text += f"- {name}: Spearman {spearman}, {pairs}\n"
+    return text
 
 
 if __name__ == "__main__":

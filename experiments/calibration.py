@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import arviz
 import numpy as np
 import torch
-from calibration_pools import SKETCHING, pools_of
-from calibration_posterior import (
-    bands,
-    intervals,
-    is_uniform,
-    joint_ranks,
-    ranks,
-    shares_below,
+from calibration_targets import (
+    COUNTINGS,
+    DESIGNS,
+    KINDS,
+    REGIMES,
+    SIDES,
+    Pools,
+    Target,
+    split,
+    targets_of,
 )
-from calibration_tables import results_table
-from calibration_targets import COUNTINGS, DESIGNS, KINDS, REGIMES, Target, split, targets_of
-from common import drawn_by, run_main
+from common import leave, markdown, run_main
+from scipy.stats import binom
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.core import (
-    CONCENTRATIONS,
-    Matching,
-    central_weights,
-    exact_draws,
-    guide_draws,
-)
+from bydore_pyro.analysis import to_the_bounds
+from bydore_pyro.core import CONCENTRATIONS, Matching, Sample, central_weights, exact_draws
 from bydore_pyro.data import Domains
-from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import Options, begin_run, load_domains, results_of
-from bydore_pyro.search import MatchingPosterior
-from bydore_pyro.utils import RunFolder, option, require_fields, tell
+from bydore_pyro.proxy import Cost, GradientSketch, Proxy, train_on_mixture
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    domains_of,
+    language_model,
+    load_domains,
+    uniform_weights,
+)
+from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
 that gradient matching would have, and count how often the intervals contain the shares. The shares
@@ -45,12 +47,14 @@ are drawn from Dirichlet(1), or are sparse as in plants.py. The text comes from 
 measured documents (but other sequences), or from other documents. It is taken in proportion to the
 shares, or by whole documents. One proxy is trained on equal weights, and the gradients of all text
 are sketched once at each of its checkpoints; the targets are drawn from these. The posteriors are
-sampled exactly, and for a few targets also from where a guide is, as in a search. Beside them stand
-the posteriors under the flat prior."""
+sampled exactly. Beside them stand the posteriors under the flat prior."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.94)
+SHOWN = (0.5, 0.8, 0.94)
 CHAINS, DRAWS = 40, 25  # of a posterior, and of each chain
 FLAT = (1.0,)  # Dirichlet(1)
+POINTS = np.arange(1, 50) / 50  # at which shares of ranks are told
+SIMULATIONS = 2000  # of uniform ranks, for the bands
 SMOKE = {
     "domain_megabytes": 0.2,
     "validation_fraction": 0.5,
@@ -58,7 +62,6 @@ SMOKE = {
     "splits": 2,
     "same_documents": 16,
     "other_documents": 16,
-    "by_guide": 1,
 }
 
 
@@ -85,12 +88,6 @@ class CalibrationConfig:
         least=2,
         most=10_000,
     )
-    by_guide: int = option(
-        8,
-        "Number of targets whose posterior is also found by a guide, as in a search.",
-        least=0,
-        most=10_000,
-    )
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -103,107 +100,109 @@ class CalibrationOptions(Options):
     calibration: CalibrationConfig
 
 
-def calibration(options: CalibrationOptions, resume: Path | None) -> None:
+def calibration(options: CalibrationOptions) -> None:
     """Sketches, makes targets, draws from their posteriors, counts."""
-    folder = begin_run(options, "calibration", resume)
-    domains = load_domains(options)
-    if resume is None:
-        folder.write_config("calibration", options.as_dict(), tell)
-    targets, documents = all_targets(options, domains, folder)
-    counted = folder.once("cells.json", lambda: {"cells": plain(cells_of(targets))})
-    count = options.calibration.targets
-    results = {
-        "domains": list(domains.names),
-        "documents": documents,
-        "targets": count,
-        "levels": LEVELS,
-        "bands": dict(zip(("points", "lower", "upper"), bands(count), strict=True)),
-        **counted,
-        "guide": by_guide(options, targets, options.calibration.by_guide),
-    }
-    results, cost = plain(results), Cost()
-    cost.add(json.loads((folder.path / SKETCHING).read_text(encoding="utf-8")))
-    folder.write_json("results.json", results_of(results, options, options.run.seed, cost))
-    table = results_table(results)
-    folder.write_text("table.md", table)
-    print(table)
-    print(f"In {folder.path}: results.json, table.md.")
-    print(drawn_by("interval_coverage", folder))
-
-
-def all_targets(
-    options: CalibrationOptions, domains: Domains, folder: RunFolder
-) -> tuple[list[Target], dict[str, dict[str, int]]]:
-    """Returns the targets, and the number of documents by side and domain."""
-    config, search, names = options.calibration, options.search, domains.names
-    each = search.sequences_of_round(len(names))
-    counts = {
-        "measured": search.rounds * each + config.same_documents,
-        "held_out": config.other_documents,
-    }
-    checkpoints = pools_of(options, domains.corpus, counts, folder)
+    folder = begin_run(options, "calibration", None)
+    domains, config, cost = load_domains(options), options.calibration, Cost()
+    folder.write_config("calibration", options.as_dict(), tell)
+    names, each = domains.names, options.search.sequences_of_round(domains.num_domains)
+    checkpoints = pools_of(options, domains, each, cost)
     targets: list[Target] = []
     for number in tqdm(range(config.splits), desc="targets", unit="split", mininterval=0.5):
         rounds = split(checkpoints, each, config.same_documents, options.run.seed + number)
         numbers = range(number, config.targets, config.splits)
         targets += targets_of(rounds, names, numbers, options.run.validation_sequences)
-    documents = {
-        side: {name: len(own.unique()) for name, own in of_side.items()}
-        for side, of_side in checkpoints[0].documents.items()
+    lower, upper = bands(config.targets)
+    results = {
+        "domains": names,
+        "targets": config.targets,
+        "levels": LEVELS,
+        "bands": {"points": POINTS, "lower": lower, "upper": upper},
+        "cells": cells_of(targets),
     }
-    return targets, documents
+    results = plain(results)
+    leave(folder, options, results, cost, results_table(results), "interval_coverage")
+
+
+def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cost) -> list[Pools]:
+    """Trains a proxy on equal weights and sketches all text at every step that is measured."""
+    seed, search, config = options.run.seed, options.search, options.calibration
+    corpus, most = domains.corpus, search.rounds * each + config.same_documents
+    domains = domains_of(options, corpus, seed, measured=most)
+    text: dict[str, dict[str, tuple[Tensor, np.ndarray]]] = {side: {} for side in SIDES}
+    for name, available in zip(domains.names, domains.measurable().tolist(), strict=True):
+        text["measured"][name] = domains.measure_batch(name, min(most, available))
+        held_out = Domains(
+            corpus,
+            {name: 1.0},
+            names=domains.names,
+            sequence_length=options.run.sequence_length,
+            validation_sequences=config.other_documents,
+            minimal_validation=1,
+            seed=seed,
+            device=options.device,
+        )
+        text["held_out"][name] = held_out.validation, held_out.validation_documents
+    proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, cost=cost)
+    sketch = GradientSketch(proxy, search.sketch_size, seed)
+
+    def sketched(batch: Tensor, documents: np.ndarray) -> Sample:
+        return Sample(sketch(batch, "gradients")[0], torch.from_numpy(documents))
+
+    training = train_on_mixture(
+        domains,
+        proxy,
+        uniform_weights(domains),
+        max(search.measured_steps),
+        search.batch_sequences,
+        seed=seed,
+    )
+    checkpoints: list[Pools] = []
+    for step, _ in enumerate(tqdm(training, desc="training", unit="step", mininterval=0.5), 1):
+        if step in search.measured_steps:
+            tell(f"sketching at step {step}")
+            with cost.part("gradients"):
+                checkpoints.append(
+                    {
+                        side: {name: sketched(*rows) for name, rows in of_side.items()}
+                        for side, of_side in text.items()
+                    }
+                )
+    return checkpoints
 
 
 def cells_of(targets: Sequence[Target]) -> list[dict[str, Any]]:
-    """Returns what `cell_of` counts, of every way to make targets and to count witnesses."""
+    """Returns what is counted, of every way to make targets and to count witnesses.
+
+    Ranks are of the truth among the draws, as the mass of the central interval that just holds it.
+    A share that made up no sequence is ranked as it was drawn.
+    """
     cells = []
     ways = list(itertools.product(DESIGNS, KINDS, REGIMES, COUNTINGS))
     for design, kind, regime, counting in tqdm(ways, desc="posteriors", mininterval=0.5):
         chosen = [t for t in targets if (t.design, t.kind, t.regime) == (design, kind, regime)]
-        if chosen and (design == DESIGNS[0] or counting != COUNTINGS[2]):
-            named = {"design": design, "kind": kind, "regime": regime, "counting": counting}
-            cells.append({**named, **cell_of(chosen, counting)})
+        if not chosen or (design == DESIGNS[1] and counting == COUNTINGS[2]):
+            continue
+        found = [t.matchings[counting] for t in chosen]
+        weights = posteriors_of(found, CONCENTRATIONS)
+        truth, drawn = (
+            torch.from_numpy(np.stack([getattr(t, name) for t in chosen]))
+            for name in ("truth", "shares")
+        )
+        below = (weights < torch.where(truth > 0, truth, drawn)[:, None]).double().mean(1)
+        central = (2 * below - 1).abs().numpy()
+        cell = {"design": design, "kind": kind, "regime": regime, "counting": counting}
+        cell |= {"targets": len(chosen), **held(weights, truth)}
+        cell["central_ranks"] = [shares_below(own) for own in central.T]
+        cell["central_ranks_within_bands"] = sum(is_uniform(own) for own in central.T)
+        if counting == COUNTINGS[0]:
+            cell["flat_prior"] = held(posteriors_of(found, FLAT), truth)
+        cells.append(cell)
     return cells
 
 
-def cell_of(targets: Sequence[Target], counting: str) -> dict[str, Any]:
-    """Returns coverage, ranks and widths of the targets' posteriors.
-
-    Coverage is a mean over all weights of all targets, its error that over targets. Ranks are told
-    of targets from a flat prior alone. A share that made up no sequence is ranked as it was drawn.
-    """
-    weights, scale = posteriors_of([t.matchings[counting] for t in targets])
-    truth = torch.from_numpy(np.stack([t.truth for t in targets]))
-    drawn = torch.from_numpy(np.stack([t.shares for t in targets]))
-    coverage = {str(level): covered(weights, truth, level) for level in LEVELS}
-    low, high = intervals(weights, LEVELS[-1])
-    rank = ranks(weights, torch.where(truth > 0, truth, drawn)).numpy()
-    joint = joint_ranks(weights, torch.where(truth > 0, truth, drawn)).numpy()
-    central = np.abs(2 * rank - 1)
-    points = bands(len(targets))[0]
-    by_document = counting == COUNTINGS[0]
-    return {
-        **({"flat_prior": flat_prior(targets)} if by_document else {}),
-        "targets": len(targets),
-        "sequences": float(np.mean([t.counts.sum() for t in targets])),
-        "coverage": coverage,
-        "width": (high - low).mean(),
-        "total_variation": (centres(weights) - truth).abs().sum(1).mean() / 2,
-        "scale": scale.mean(),
-        "moments": float(np.mean([t.moments[counting] for t in targets])),
-        "ranks_within_bands": int(sum(is_uniform(own) for own in rank.T)),
-        "central_ranks_within_bands": int(sum(is_uniform(own) for own in central.T)),
-        "joint_ranks_within_bands": is_uniform(joint),
-        "ranks": np.stack([shares_below(own, points) for own in rank.T]),
-        "central_ranks": np.stack([shares_below(own, points) for own in central.T]),
-        "joint_ranks": shares_below(joint, points),
-    }
-
-
-def posteriors_of(
-    found: Sequence[Matching], concentrations: tuple[float, ...] = CONCENTRATIONS
-) -> tuple[Tensor, Tensor]:
-    """Returns draws of the weights ``(N, D, K)`` and scales ``(N, D)`` of posteriors."""
+def posteriors_of(found: Sequence[Matching], concentrations: tuple[float, ...]) -> Tensor:
+    """Returns draws of the weights of posteriors ``(N, D, K)``."""
     optimum, linear, precision = (
         torch.stack([getattr(one, name) for one in found])
         for name in ("optimum", "linear", "precision")
@@ -213,75 +212,56 @@ def posteriors_of(
     noise = torch._sample_dirichlet(torch.ones(count, CHAINS, size).double(), generator)
     start = 0.9 * optimum[:, None] + 0.1 * noise + 1e-9
     drawn = exact_draws(linear, precision, start, concentrations=concentrations, draws=DRAWS)
-    return drawn.weights, drawn.scale
+    return drawn.weights
 
 
-def centres(weights: Tensor) -> Tensor:
-    """Returns the weights that stand for draws ``(N, D, K)``, ``(N, K)``."""
-    return torch.stack([central_weights(own) for own in weights])
+def held(weights: Tensor, truth: Tensor) -> dict[str, Any]:
+    """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``, and more.
 
-
-def flat_prior(targets: Sequence[Target]) -> dict[str, Any]:
-    """Returns coverage and width under ``Dirichlet(1)``, as `cell_of`.
-
-    The weights whose total variation is told are the most likely ones.
+    Coverage is a mean over all weights of all targets, its error that over targets. The width is
+    that of the widest intervals.
     """
-    found = [t.matchings[COUNTINGS[0]] for t in targets]
-    weights, _ = posteriors_of(found, FLAT)
-    truth = torch.from_numpy(np.stack([t.truth for t in targets]))
-    likely = torch.stack([one.weights for one in found])
-    low, high = intervals(weights, LEVELS[-1])
-    return {
-        "coverage": {str(level): covered(weights, truth, level) for level in LEVELS},
-        "width": (high - low).mean(),
-        "total_variation": (likely - truth).abs().sum(1).mean() / 2,
-    }
+    coverage = {}
+    for level in LEVELS:
+        ends = [to_the_bounds(arviz.hdi(one[None], level), one) for one in weights.numpy()]
+        low, high = torch.from_numpy(np.stack(ends)).unbind(-1)  # (N, K)
+        inside = ((low <= truth) & (truth <= high)).double()
+        error = inside.mean(1).std(correction=0) / len(truth) ** 0.5
+        coverage[str(level)] = {"published": inside.mean(), "error": error}
+    centres = torch.stack([central_weights(own) for own in weights])
+    apart = (centres - truth).abs().sum(1).mean() / 2
+    return {"coverage": coverage, "width": (high - low).mean(), "total_variation": apart}
 
 
-def covered(weights: Tensor, truth: Tensor, level: float) -> dict[str, float]:
-    """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``."""
-    low, high = intervals(weights, level)
-    inside = ((low <= truth) & (truth <= high)).double()
-    asked = truth > 0
-    return {
-        "published": inside.mean().item(),
-        "error": (inside.mean(1).std(correction=0) / len(truth) ** 0.5).item(),
-        "of_shares_above_0": inside[asked].mean().item(),
-        "of_shares_of_0": inside[~asked].mean().item() if not asked.all() else float("nan"),
-    }
+@functools.lru_cache
+def bands(count: int, probability: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Returns lower and upper ends of where the share of `count` uniform ranks below `POINTS` lies.
 
+    The whole of it lies inside with this probability: pointwise binomial intervals, as wide as
+    simulations ask for.
 
-def by_guide(options: Options, targets: Sequence[Target], count: int) -> dict[str, Any]:
-    """Finds the posteriors of some targets from where a guide is, as a search does.
-
-    Differences of means are in standard deviations of the exact posterior; the guide's network is
-    told the same loss of every domain.
+    References:
+        Säilynoja, Bürkner, Vehtari (2022), Graphical test for discrete uniformity, arXiv
+        2103.10522.
     """
-    chosen = [t for t in targets if t.design == DESIGNS[0]]
-    chosen = [chosen[round(i)] for i in np.linspace(0, len(chosen) - 1, count)]
-    rows = []
-    for target in tqdm(chosen, desc="by the guide", unit="target", mininterval=0.5):
-        found = target.matchings[COUNTINGS[0]]
-        size = len(target.shares)
-        learner = MatchingPosterior(size, options.network, options.run.seed)
-        signals = torch.ones(size, dtype=torch.float64)
-        learner.learn(signals, found)
-        start = guide_draws(learner.guide, signals, 4 * CHAINS, options.run.seed)
-        drawn = exact_draws(found.linear[None], found.precision[None], start[None], draws=DRAWS)
-        guides, exact = drawn.weights, posteriors_of([found])[0]
-        truth = torch.from_numpy(target.truth)[None]
-        rows.append(
-            {
-                "kind": target.kind,
-                "regime": target.regime,
-                "corrected": drawn.settled,
-                "means": ((guides.mean(1) - exact.mean(1)) / exact.std(1)).abs().mean(),
-                "deviations": (guides.std(1) / exact.std(1)).mean(),
-                "covered": covered(guides, truth, LEVELS[-1])["published"],
-                "covered_exactly": covered(exact, truth, LEVELS[-1])["published"],
-            }
-        )
-    return {"targets": rows}
+    rng = np.random.default_rng(20261122)
+    drawn = rng.random((SIMULATIONS, count))
+    below = np.stack([count * shares_below(row) for row in drawn]).round()
+    tails = np.minimum(binom.cdf(below, count, POINTS), binom.sf(below - 1, count, POINTS))
+    tail = float(np.quantile(tails.min(1), 1 - probability))
+    return binom.ppf(tail, count, POINTS) / count, binom.isf(tail, count, POINTS) / count
+
+
+def shares_below(values: np.ndarray) -> np.ndarray:
+    """Returns the share of values ``(N,)`` up to each of `POINTS`."""
+    return np.searchsorted(np.sort(values), POINTS, side="right") / len(values)
+
+
+def is_uniform(values: np.ndarray, probability: float = 0.95) -> bool:
+    """Whether ranks ``(N,)`` lie within their bands."""
+    lower, upper = bands(len(values), probability)
+    share = shares_below(values)
+    return bool(((lower <= share) & (share <= upper)).all())
 
 
 def plain(value: Any) -> Any:
@@ -292,10 +272,27 @@ def plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
-    if isinstance(value, float):
-        return float(f"{value:.5g}") if value == value else None
-    return value
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def results_table(results: Mapping[str, Any]) -> str:
+    """Returns the coverage of posteriors and of those under the flat prior."""
+    header = ["shares", "text", "taken", "witnesses", *(f"{level:.0%}" for level in SHOWN),
+              "width", "TV", "domains within bands"]  # fmt: skip
+    rows = []
+    for cell in results["cells"]:
+        for counted, counting in ((cell, cell["counting"]), (cell.get("flat_prior"), "flat prior")):
+            if counted is not None:
+                at = [counted["coverage"][str(level)] for level in SHOWN]
+                row = [cell[name] for name in ("kind", "regime", "design")] + [counting]
+                row += [f"{one['published']:.1%} ± {one['error']:.1%}" for one in at]
+                row += [f"{counted[name]:.3f}" for name in ("width", "total_variation")]
+                within = counted.get("central_ranks_within_bands")
+                rows.append(
+                    [*row, "" if within is None else f"{within} of {len(results['domains'])}"]
+                )
+    return markdown(header, rows)
 
 
 if __name__ == "__main__":
-    run_main(calibration, "calibration", ABOUT, CalibrationOptions, smoke=SMOKE, resumable=True)
+    run_main(calibration, "calibration", ABOUT, CalibrationOptions, smoke=SMOKE)

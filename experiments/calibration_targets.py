@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from calibration_pools import Pools
 from plants import draw_plant
 from torch import Tensor
 
@@ -18,6 +17,11 @@ KINDS = ("prior", "sparse")
 REGIMES = ("same documents", "other documents")
 DESIGNS = ("in its shares", "by documents")
 COUNTINGS = ("by document", "by sequence", "shares known")
+
+# Of one checkpoint, sketches by side and domain. The measured side is text of the training
+# documents that was never trained on, the other the store's validation side.
+SIDES = ("measured", "held_out")
+Pools = Mapping[str, Mapping[str, Sample]]
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,6 @@ class Target:
         matchings: By counting, the evidence of all rounds. With "shares known", which no search
             can do, the target's sequences scatter about the means of their domains, not about
             their common mean.
-        rounds: That "by document" and "by sequence" were matched from.
-        moments: By counting, ``r'B^-1 r / K`` of the moments ``r = c - A p`` at the truth: about 1
-            where ``B`` tells how large they are.
     """
 
     kind: str
@@ -45,8 +46,6 @@ class Target:
     shares: np.ndarray
     counts: np.ndarray
     matchings: Mapping[str, Matching]
-    rounds: Sequence[MeasuredRound]
-    moments: Mapping[str, float]
 
     @property
     def truth(self) -> np.ndarray:
@@ -109,27 +108,25 @@ def split(checkpoints: Sequence[Pools], each: int, kept: int, seed: int) -> list
         seed: Of the choice.
     """
     rng = np.random.default_rng([seed, 1])
-    names = list(checkpoints[0].sketches["measured"])
-    parts: dict[str, list[np.ndarray]] = {}
-    for name in names:
-        order = rng.permutation(len(checkpoints[0].sketches["measured"][name]))
+    parts: list[list[np.ndarray]] = []  # by domain: what is left, and what every round measures
+    for pool in checkpoints[0]["measured"].values():
+        order = rng.permutation(len(pool.documents))
         left = max(1, min(kept, len(order) // 3))
         size = min(each, (len(order) - left) // len(checkpoints))
-        parts[name] = np.split(order, [left, *(left + size * (1 + np.arange(len(checkpoints))))])
-
-    def sample(pools: Pools, side: str, name: str, rows: np.ndarray) -> Sample:
-        return Sample(pools.sketches[side][name][rows], pools.documents[side][name][rows])
-
+        parts.append(np.split(order, [left, *(left + size * (1 + np.arange(len(checkpoints))))]))
     rounds = []
     for number, pools in enumerate(checkpoints):
-        measured = [sample(pools, "measured", name, parts[name][1 + number]) for name in names]
+        own = list(zip(pools["measured"].values(), parts, strict=True))
+
+        def rows(part: int, own: list[tuple[Sample, list[np.ndarray]]] = own) -> list[Sample]:
+            return [Sample(p.gradients[at[part]], p.documents[at[part]]) for p, at in own]
+
+        measured = rows(1 + number)
         metric = Metric(measured)
-        measured = [metric.of(one) for one in measured]
-        same = [metric.of(sample(pools, "measured", name, parts[name][0])) for name in names]
-        other = [
-            metric.of(Sample(pools.sketches["held_out"][name], pools.documents["held_out"][name]))
-            for name in names
-        ]
+        measured, same, other = (
+            [metric.of(one) for one in samples]
+            for samples in (measured, rows(0), pools["held_out"].values())
+        )
         rounds.append(
             Round(
                 measured=measured,
@@ -150,17 +147,25 @@ def shares_of(kind: str, names: Sequence[str], number: int) -> np.ndarray:
     return shares / shares.sum()
 
 
-def counts_of(shares: np.ndarray, available: np.ndarray, most: int) -> np.ndarray:
-    """Returns as many sequences of each domain ``(K,)`` as a search would take, none twice."""
+def in_its_shares(
+    shares: np.ndarray, pools: Sequence[Sample], most: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Draws as many sequences of each domain as a search would take, none twice.
+
+    Returns:
+        Rows of every domain's pool.
+    """
+    available = np.array([len(pool.documents) for pool in pools])
     taken = shares > 0
     limit = int(min(most, (available[taken] / shares[taken]).min()))
     counts = np.minimum(np.round(shares * limit).astype(int), available)
     if not counts.any():  # so little text that no share makes up a sequence
         counts[shares.argmax()] = 1
-    return counts
+    both = zip(available, counts, strict=True)
+    return [rng.choice(total, count, replace=False) for total, count in both]
 
 
-def documents_of(
+def by_documents(
     shares: np.ndarray, pools: Sequence[Sample], most: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Draws whole documents until there are `most` sequences, or a domain has no other left.
@@ -197,50 +202,33 @@ def targets_of(
     """
     cells = [(KINDS[0], DESIGNS[0]), (KINDS[1], DESIGNS[0]), (KINDS[0], DESIGNS[1])]
     for place, (kind, design) in enumerate(cells):
+        draw = in_its_shares if design == DESIGNS[0] else by_documents
         for number in numbers:
             shares = shares_of(kind, names, number)
             for regime in REGIMES:
                 rng = np.random.default_rng([20261123, number, place, REGIMES.index(regime)])
-                pools = rounds[0].pools[regime]
-                if design == DESIGNS[0]:
-                    available = np.array([len(p.documents) for p in pools])
-                    counts = counts_of(shares, available, most)
-                    both = zip(available, counts, strict=True)
-                    chosen = [rng.choice(total, count, replace=False) for total, count in both]
-                else:
-                    chosen = documents_of(shares, pools, most, rng)
-                yield matched(kind, regime, design, shares, rounds, chosen)
+                chosen = draw(shares, rounds[0].pools[regime], most, rng)
+                counts = np.array([len(rows) for rows in chosen])
+                of = torch.repeat_interleave(torch.arange(len(counts)), torch.from_numpy(counts))
+                measured = [one.of_target(regime, chosen) for one in rounds]
+                found = match(measured)
+                known = match([about_own_domain(one, of) for one in measured])
+                ways = dict(zip(COUNTINGS, (found, by_sequence(found), known), strict=True))
+                yield Target(kind, regime, design, shares, counts, ways)
 
 
-def matched(
-    kind: str,
-    regime: str,
-    design: str,
-    shares: np.ndarray,
-    rounds: Sequence[Round],
-    chosen: Sequence[np.ndarray],
-) -> Target:
-    """Returns a target with its evidence, counted in every way."""
-    counts = np.array([len(rows) for rows in chosen])
-    measured = [one.of_target(regime, chosen) for one in rounds]
-    of = torch.repeat_interleave(torch.arange(len(counts)), torch.from_numpy(counts))
-    matchings = {
-        COUNTINGS[0]: match(measured),
-        COUNTINGS[1]: match(measured, by_document=False),
-        COUNTINGS[2]: match([_about_own_domain(one, of) for one in measured]),
-    }
-    target = Target(kind, regime, design, shares, counts, matchings, measured, {})
-    truth = torch.from_numpy(target.truth)
-    moments = {}
-    for name, found in matchings.items():
-        by_sequence = name == COUNTINGS[1]
-        covariance = found.covariance_by_sequence if by_sequence else found.covariance
-        residual = found.cross - found.gram @ truth
-        moments[name] = float(residual @ torch.linalg.solve(covariance, residual)) / len(counts)
-    return dataclasses.replace(target, moments=moments)
+def by_sequence(found: Matching) -> Matching:
+    """Returns the evidence as if every sequence were a witness of its own."""
+    inverse = torch.linalg.inv(found.covariance_by_sequence)
+    precision = found.gram @ inverse @ found.gram
+    return dataclasses.replace(
+        found,
+        linear=found.gram @ inverse @ found.cross,
+        precision=(precision + precision.T) / 2,
+    )
 
 
-def _about_own_domain(measured: MeasuredRound, domain: Tensor) -> MeasuredRound:
+def about_own_domain(measured: MeasuredRound, domain: Tensor) -> MeasuredRound:
     """The round without the scatter between domains of the target's sequences, its mean kept."""
     products = measured.held_out.double()
     domain = torch.unique(domain, return_inverse=True)[1]

@@ -32,6 +32,7 @@ from bydore_pyro.runs import (
     begin_run,
     domains_of,
     language_model,
+    results_of,
     search_in,
 )
 from bydore_pyro.utils import (
@@ -67,7 +68,6 @@ def run_main(
     pile: dict[str, Any] | None = None,
     smoke: Mapping[str, Any] | None = None,
     resumable: bool = False,
-    several: bool = False,
     **defaults: Any,
 ) -> None:
     """Parses the command line and runs an experiment; what a user can mend ends with exit code 2.
@@ -81,14 +81,13 @@ def run_main(
         pile: Its defaults on top of those where the data is the Pile.
         smoke: What `--smoke` presets beside the others.
         resumable: Whether it takes `--resume RUN`.
-        several: Whether several processes may share its work.
         defaults: The experiment's own defaults of options.
     """
     arguments = sys.argv[1:]
     if any(value.startswith(("pile:", "--data=pile:")) for value in arguments):
         defaults |= pile or {}
     with one_line_errors(name):
-        if number_of_processes() > 1 and not several:
+        if number_of_processes() > 1:
             raise ValueError("Expected one process, found several; bydore search runs on them")
         if resumable:
             about += " --resume RUN goes on with a run that was stopped."
@@ -236,13 +235,14 @@ def run_variants(
     name: str,
     option: str,
     values: Sequence[str],
+    cost: Cost,
 ) -> tuple[RunFolder, dict[str, dict[str, Any]]]:
     """Runs a search for each value of one of its options, each in a folder of its own.
 
     Returns:
-        The folder of all of them, and by value: weights, their path and its jitter, the cost, the
-        validation losses of the steps, and that of the whole validation set at the end; losses in
-        nats per token. Searches that were finished before are not run again.
+        The folder of all of them, and by value: weights, their path and its jitter, the cost, which
+        `cost` counts too, the validation losses of the steps, and that of the whole validation set
+        at the end; losses in nats per token. Searches that were finished before are not run again.
     """
     folder = begin_run(options, name, resume)
     if resume is None:
@@ -253,6 +253,7 @@ def run_variants(
         varied = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
         compute = partial(variant_results, varied, corpus, folder.path / value, name)
         results[value] = folder.once(f"{value}/variant.json", compute)
+        cost.add(results[value]["cost"]["parts"])
     return folder, results
 
 
@@ -264,7 +265,6 @@ def variant_results(options: Options, corpus: TokenStore, path: Path, name: str)
     return {
         "weights": found.mixture.as_dict(),
         "trajectory": np.round(means.astype(float), 5).tolist(),
-        "jitter": jitter(means),
         "jitter_second_half": jitter(means[len(means) // 2 :]),
         "validation_losses": [record.validation_loss for record in state.records],
         "cost": state.proxy.cost.report(),
@@ -272,10 +272,22 @@ def variant_results(options: Options, corpus: TokenStore, path: Path, name: str)
     }
 
 
-def drawn_by(figure: str, folder: RunFolder) -> str:
-    """Returns the line that tells how results become a picture."""
+def leave(
+    folder: RunFolder,
+    options: Options,
+    content: Mapping[str, Any],
+    cost: Cost,
+    table: str,
+    figure: str,
+) -> None:
+    """Writes an experiment's results and table; prints the table, and how to draw the figure."""
+    results = results_of(dict(content), options, options.run.seed, cost)
+    folder.write_json("results.json", results)
+    folder.write_text("table.md", table)
     here = folder.path
-    return f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}"
+    print(table)
+    print(f"In {here}: results.json, table.md and what is behind them.")
+    print(f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}")
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

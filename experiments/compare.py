@@ -3,55 +3,102 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import drawn_by, fresh_models, run_main
-from compare_mixtures import CompareOptions, fits, problem_on
-from compare_tables import standings, standings_table, target_table
-from compare_targets import posed, target_named, text_of_targets
+import numpy as np
+from common import fresh_models, leave, run_main
+from compare_tables import LINEAR, MATCH, standings, standings_table, target_table
+from compare_targets import (
+    HELD_OUT,
+    TARGETS,
+    Target,
+    posed,
+    require_different,
+    target_named,
+    text_of_targets,
+)
 
-from bydore_pyro.baselines import FinishedRun
+from bydore_pyro.analysis import jitter
+from bydore_pyro.baselines import Problem, SingleConfig
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import begin_run, domains_of, results_of
-from bydore_pyro.utils import RunFolder, tell
+from bydore_pyro.runs import (
+    METHODS,
+    MethodOptions,
+    begin_run,
+    domains_of,
+    fit,
+    problem_of,
+)
+from bydore_pyro.utils import RunFolder, option, require_fields, tell
 
 ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
 are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same
 validation), the planted mixture (validation in known shares), a target of three domains that are
 scarce in training, three targets whose own domain is withheld from training, three such domains at
-once (judged by their mean and by the worst of them), and the text of benchmark questions. With your
-own text in --data, a target is a withheld domain: --targets withheld:NAME. All methods have the
-same text, proxy, batches, seed and FLOP budget (--budget plain trainings of the proxy). Methods
-share finished proxies where they can; the cost counts for each. `torchrun --nproc_per_node N`
-trains them on N processes."""
+once, and the text of benchmark questions. With your own text in --data, a target is a withheld
+domain: --targets withheld:NAME. All methods have the same text, proxy, batches, seed and FLOP
+budget (--budget plain trainings of the proxy). Methods share finished proxies where they can; the
+cost counts for each."""
+
+COMPARED = (*METHODS, LINEAR, MATCH)
+# One that its own domain answers and one that none does: about 90 minutes of one core.
+DEFAULT_TARGETS = ("planted", "no_docstrings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig:
+    """What is compared."""
+
+    methods: list[str] = option(
+        [name for name in COMPARED if name != "human"],
+        f"The methods; {LINEAR} is ByDoRe with linear evidence, the paper's Algorithm 1, {MATCH} "
+        "ByDoRe without trial runs.",
+    )
+    targets: list[str] = option(
+        list(DEFAULT_TARGETS),
+        f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN, a domain on which nothing is "
+        "trained.",
+    )
+    target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+        for name in self.methods:
+            if name not in COMPARED:
+                raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
+        for name in self.targets:
+            target_named(name)
+        require_different(self.methods)
+        require_different(self.targets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(MethodOptions):
+    """The options of every method and of the comparison."""
+
+    compare: CompareConfig
 
 
 def compare(options: CompareOptions, resume: Path | None) -> None:
     """Finds and judges every mixture; leaves a run folder, a table."""
     folder = begin_run(options, "compare", resume)
-    given = options
-    steps = max(2, round(options.search.steps * options.compare.scale))
-    options = dataclasses.replace(options, search=dataclasses.replace(options.search, steps=steps))
     corpus = text_of_targets(options, options.compare.targets)
     if resume is None:
-        folder.write_config("compare", given.as_dict(), tell)
+        folder.write_config("compare", options.as_dict(), tell)
     results: dict[str, Any] = {}
     cost = Cost()
     for name in options.compare.targets:
         results[name] = one_target(options, folder, corpus, name, cost)
-        placed = standings(results)
-        content = {"targets": results, "steps": steps, "standings": placed}
-        content = results_of(content, given, given.run.seed, cost)
-        folder.write_json("results.json", content)
+    placed = standings(results)
     tables = [target_table(name, result) for name, result in results.items()]
     table = "\n".join([*tables, standings_table(results, placed)])
-    folder.write_text("table.md", table)
-    print(table)
-    print(f"In {folder.path}: results.json, table.md and the runs behind them.")
-    print(drawn_by("comparison", folder))
+    content = {"targets": results, "steps": options.search.steps, "standings": placed}
+    leave(folder, options, content, cost, table, "comparison")
 
 
 def one_target(
@@ -68,60 +115,101 @@ def one_target(
 
     Returns:
         Plain values: `validation` (shares), `methods` (mixtures and their costs, by label),
-        `losses` (nats per token, model by model, by label), and with several domains in the
-        validation set `single_losses`, the losses on each of them.
+        `losses` (nats per token, model by model, by label).
     """
     target = target_named(name)
     own, corpus = posed(options, corpus, target)
     if target.scarce is not None:  # proxies read text as often as the run will
         own = dataclasses.replace(own, budget=dataclasses.replace(own.budget, proxies_repeat=True))
-    trained = domains_of(own, corpus, 0).names
     same_text = own.run.domains == options.run.domains and target.scarce is None
     found = fits(own, folder, corpus, name, same_text)
-    for method in found.values():
-        cost.add(method["cost"]["parts"])
-    judged = {k: v["weights"] for k, v in found.items()}
+    judged = {label: one["weights"] for label, one in found.items()}
+    trained = domains_of(own, corpus, 0).names
     if set(target.validation) <= set(trained) and len(target.validation) > 1:
         judged["the target's own shares"] = dict(target.validation)
-    runs = judge(own, corpus, folder, name, judged, cost)
-    result = {
-        "validation": dict(target.validation),
-        "methods": found,
-        "losses": {
-            label: [run.target_loss(target.validation) for run in of] for label, of in runs.items()
-        },
-    }
-    if len(target.validation) > 1:
-        result["single_losses"] = {
-            label: {domain: [run.losses[domain] for run in of] for domain in target.validation}
-            for label, of in runs.items()
-        }
-    return result
-
-
-def judge(
-    options: CompareOptions,
-    corpus: TokenStore,
-    folder: RunFolder,
-    name: str,
-    mixtures: Mapping[str, Mapping[str, float]],
-    cost: Cost,
-) -> dict[str, list[FinishedRun]]:
-    """Returns the fresh models on each mixture, which tell their losses, seed by seed."""
-    problem = problem_on(options, corpus, folder)
-    runs = fresh_models(problem, mixtures, options.compare.target_seeds, f"{name}: fresh models")
+    problem = problem_on(own, corpus, folder)
+    runs = fresh_models(problem, judged, own.compare.target_seeds, f"{name}: fresh models")
+    for one in found.values():
+        cost.add(one["cost"]["parts"])
     cost.add(problem.cost.report()["parts"], prefix="fresh_")
-    return runs
+    losses = {
+        label: [run.target_loss(target.validation) for run in of] for label, of in runs.items()
+    }
+    return {"validation": dict(target.validation), "methods": found, "losses": losses}
+
+
+def fits(
+    own: CompareOptions, folder: RunFolder, corpus: TokenStore, name: str, shared: bool
+) -> dict[str, dict[str, Any]]:
+    """Returns what the methods find for a target, by label; finished fits are not run again.
+
+    Args:
+        own: The options as the target poses them.
+        folder: The comparison's.
+        corpus: The target's text.
+        name: The target's.
+        shared: Whether other targets are trained on the same text.
+    """
+    plain = name.replace(":", "-")  # in names of files
+    found = {}
+    for label, method, single in labelled(own.compare.methods, target_named(name)):
+        # DoReMi has no target: its mixture serves every target of the same text.
+        prefix = "all" if method == "doremi" and shared else plain
+        chosen = dataclasses.replace(own, single=SingleConfig(single=single))
+        compute = partial(one_fit, chosen, corpus, folder, method, plain)
+        place = f"fits/{prefix}-{label.replace(' ', '-')}.json"
+        if not (folder.path / place).exists():
+            tell(f"{name}: {label}")
+        found[label] = folder.once(place, compute)
+    return found
+
+
+def labelled(methods: Sequence[str], target: Target) -> Iterator[tuple[str, str, str | None]]:
+    """Yields the methods' labels, names, and the single domain where it is not the target's."""
+    for method in methods:
+        if method != "single":
+            yield method, method, None
+        elif target.has_own:  # else: which domain would it be?
+            for domain in target.domains or (None,):
+                yield f"only {domain}" if domain else method, method, domain
+
+
+def one_fit(
+    options: CompareOptions, corpus: TokenStore, folder: RunFolder, label: str, target: str
+) -> dict[str, Any]:
+    """Returns what one method finds and what it cost, as plain values."""
+    method, place = label, f"search-{target}"
+    if label in (LINEAR, MATCH):
+        changed: dict[str, Any] = {"evidence": "linear"} if label == LINEAR else {"trials": 0}
+        search = dataclasses.replace(options.search, **changed)
+        options, method = dataclasses.replace(options, search=search), "bydore"
+        place += label.removeprefix(method).replace("_", "-")
+    problem = problem_on(options, corpus, folder)
+    found = fit(method, problem, options, folder.path / place)
+    path = found.trajectory
+    return {
+        "weights": found.mixture.as_dict(),
+        "standard_deviation": found.mixture.standard_deviation,
+        "cost": problem.cost.report(),
+        "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
+        "trajectory": None if path is None else np.round(path, 5).tolist(),
+        "details": dict(found.details),
+    }
+
+
+def problem_on(options: CompareOptions, corpus: TokenStore, folder: RunFolder) -> Problem:
+    """Returns the problem on a corpus; finished proxies lie in the comparison's folder."""
+    runs = Path(options.budget.proxy_runs or folder.path / "proxies")
+    domains = domains_of(options, corpus, options.run.seed)
+    # One proxy serves every target of the same text.
+    shared = HELD_OUT if set(domains.validation_shares) <= set(HELD_OUT) else ()
+    return problem_of(options, domains, runs, shared)
 
 
 if __name__ == "__main__":
     run_main(
-        compare,
-        "compare",
-        ABOUT,
-        CompareOptions,
+        *(compare, "compare", ABOUT, CompareOptions),
         resumable=True,
-        several=True,
         budget=6.0,
         steps=160,
         batch_sequences=16,

@@ -20,7 +20,7 @@ QUESTIONS = Path(__file__).parent / "files" / "questions.jsonl"
 class Target:
     """What a mixture is to be good for.
 
-    Args:
+    Attributes:
         validation: Shares of held-out text by domain.
         domains: To train on; all when None.
         withheld: Whether the validation's own domains are not trained on.
@@ -87,17 +87,12 @@ def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
     validation = needed[:1] or [str(target.file) for target in targets]
     run = replace(options.run, validation=validation)
     corpus = load_domains(replace(options, run=run)).corpus
-    check_names(corpus, needed)
-    return corpus
-
-
-def check_names(corpus: TokenStore, names: Sequence[str]) -> None:
-    """Refuses names that are no domain's of the corpus."""
-    for name in names:
+    for name in needed:
         if name not in corpus.names:
             raise DataError(
                 f"Expected a domain of the data ({', '.join(corpus.names)}), found '{name}'"
             )
+    return corpus
 
 
 def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore]:

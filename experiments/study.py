@@ -1,4 +1,4 @@
-"""The whole study: every experiment that a figure or a table needs, then all figures and tables."""
+"""The whole study: every experiment that a figure needs, then all figures."""
 
 from __future__ import annotations
 
@@ -26,31 +26,26 @@ from bydore_pyro.utils import (
 )
 
 ABOUT = """Run the study's experiments, each in its own folder. Keep the results that the figures
-need, and draw every figure and table. If it is interrupted, the same command continues where it
-stopped and does not repeat finished experiments. It takes about twelve hours of a core, by an
-estimate from its parts; --only divides it between terminals."""
+need, and draw every figure. If it is interrupted, the same command continues where it stopped and
+does not repeat finished experiments. It takes about twelve hours of a core, by an estimate from its
+parts; --only divides it between terminals."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
     "compare": ["--targets", *TARGETS],
     "assumptions": [],
-    "plants": ["--plants", "20", "--fresh", "0", "--trials", "0"],
+    "plants": ["--plants", "20", "--trials", "0"],
     "probabilistic": [],
     "scheduling": [],
     "case1": [],
     "convergence": [],
     "calibration": [],
 }
+FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
+# Not adaptive_design, whose experiment needs tables from elsewhere.
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
-           "convergence_rates", "assumption_violations", "appendix_loss", "planted_mixtures",
-           "interval_coverage", "comparison", "larger_models", "adaptive_design",
-           "text_runs_out", "tables")  # fmt: skip
-# Their experiments need tables or text from elsewhere, or hours, and are none of the study's.
-ELSEWHERE = {
-    "adaptive_design": "adaptive.json",
-    "larger_models": "scales_x16.json",
-    "text_runs_out": "repetition",
-}
+           "convergence_rates", "assumption_violations", "planted_mixtures", "interval_coverage",
+           "comparison")  # fmt: skip
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 
@@ -95,14 +90,9 @@ def study(config: StudyConfig) -> None:
         keep(name, out / name, figures / "results")
     print(f"In {figures / 'results'}: {', '.join(config.only)}.")
     if set(config.only) == set(EXPERIMENTS):
-        drawn = [
-            name
-            for name in FIGURES
-            if name not in ELSEWHERE or (figures / "results" / ELSEWHERE[name]).exists()
-        ]
-        for name in drawn:
+        for name in FIGURES:
             call("figures", name, ["--folder", str(figures)])
-        print(f"In {figures}: {', '.join(drawn)}.")
+        print(f"In {figures}: {', '.join(FIGURES)}.")
 
 
 def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
@@ -111,7 +101,7 @@ def run_experiment(name: str, run: Path, config: StudyConfig) -> None:
     if is_finished(run) if name == "case1" else (run / "table.md").exists():
         tell(f"{name}: finished before, in {run}")
         return
-    if name == "convergence":  # it cannot be gone on with
+    if name in FROM_THE_START:
         shutil.rmtree(run, ignore_errors=True)
     if (run / "config.json").exists():
         given = ["--resume", str(run)]
@@ -128,8 +118,7 @@ def call(folder: str, name: str, arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, str(ROOT / folder / f"{name}.py"), *arguments])
     if done.returncode:
         raise SystemExit(done.returncode)  # it has said why
-    if folder == "experiments":
-        tell(f"{name}: done, {(time.perf_counter() - begun) / 60:.1f} minutes")
+    tell(f"{name}: done, {(time.perf_counter() - begun) / 60:.1f} minutes")
 
 
 def keep(name: str, run: Path, results: Path) -> None:
@@ -155,11 +144,9 @@ def keep_run(run: Path, folder: RunFolder) -> None:
     posterior = arviz.from_netcdf(run / "posterior.nc")
     kinds = [name for name in ("w", "composition") if name in posterior["posterior"]]
     draws = posterior["posterior"][kinds].isel(draw=slice(DRAWS)).astype("float32")
-    kept = arviz.InferenceData(posterior=draws)
-    folder.write_posterior("posterior.nc", kept)
+    folder.write_posterior("posterior.nc", arviz.InferenceData(posterior=draws))
     with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
-        means = trajectory[["mean"]].load().astype("float32")
-    folder.write_dataset("trajectory.nc", means)
+        folder.write_dataset("trajectory.nc", trajectory[["mean"]].load().astype("float32"))
     for file in ("mixture.json", "metrics.json"):
         folder.write_text(file, (run / file).read_text(encoding="utf-8"))
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))

@@ -24,7 +24,6 @@ TITLES = {
     "questions": "questions, none to train on",
 }
 TALL = 9.0  # inches
-LONG = {"the target's own shares": "target's own shares"}
 
 
 def draw(results: Mapping[str, Any]) -> Any:
@@ -59,19 +58,14 @@ def draw(results: Mapping[str, Any]) -> Any:
                 xytext=(5, 0), textcoords="offset points", va="center", color=colour,
                 annotation_clip=False,
             )  # fmt: skip
-        names = [LONG.get(label, label) for label in order]
+        names = [label.removeprefix("the ") for label in order]
         axes.set_yticks(range(len(order)), names, fontsize=6.5)
         axes.grid(axis="x", color="0.92")
         axes.margins(x=0.14)
-        panel(axes, letter, title(name))
+        panel(axes, letter, TITLES.get(name) or f"{name.partition(':')[2]}, none to train on")
     for axes in panels.flat[: len(targets)][-2:]:
         axes.set_xlabel("validation loss (nats per token)")
     return figure
-
-
-def title(target: str) -> str:
-    """Returns what a figure calls a target."""
-    return TITLES.get(target) or f"{target.partition(':')[2]}, none to train on"
 
 
 def edge(means: Sequence[float]) -> float:

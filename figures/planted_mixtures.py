@@ -21,7 +21,6 @@ def draw(content: Mapping[str, Any]) -> Any:
     import matplotlib.pyplot as plt
 
     results = content["plants"]
-
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(PAGE, 2.9), layout="constrained", width_ratios=(1, 1.1)
     )
@@ -34,31 +33,21 @@ def draw(content: Mapping[str, Any]) -> Any:
             size = 22 if planted else 8
             left.scatter(planted, learned, s=size, marker=mark, color=colours[name], linewidth=0)
     left.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=0)
-    top = 1.08 * max(max(r["shares"].values()) for r in results)
-    top = max(top, 1.08 * max(max(r["weights"].values()) for r in results))
+    top = 1.08 * max(max(r[key].values()) for r in results for key in ("shares", "weights"))
     left.set(xlim=(-0.02, top), ylim=(-0.02, top))
     left.set_xlabel("planted weight")
     left.set_ylabel("learned weight")
     panel(left, "a", "every domain; a mark for each plant")
     x = np.arange(len(results))
-    merged = [r["total_variation_alike_merged"] for r in results]
     bars = (
-        ("learned", [r["total_variation"] for r in results], {"color": "0.35"}),
-        ("alike domains taken together", merged,
+        ("total_variation", "learned", {"color": "0.35"}),
+        ("total_variation_alike_merged", "alike domains taken together",
          {"color": "white", "edgecolor": "0.35", "hatch": "////"}),
     )  # fmt: skip
-    for place, (label, values, style) in enumerate(bars):
-        right.bar(x + 0.4 * (place - 0.5), values, 0.37, label=label, **style)
-    for number, row in enumerate(results):
-        if row["gap_closed"] is not None:
-            right.annotate(
-                f"{row['gap_closed']:.0%}", (number, max(row["total_variation"], merged[number])),
-                xytext=(0, 2), textcoords="offset points", ha="center", fontsize=6,
-                rotation=90 if len(x) > 12 else 0,
-            )  # fmt: skip
+    for place, (key, label, style) in enumerate(bars):
+        right.bar(x + 0.4 * (place - 0.5), [r[key] for r in results], 0.37, label=label, **style)
     right.set_xticks(x, [str(row["plant"]) for row in results], fontsize=min(8, 100 / len(x)))
-    judged = any(row["gap_closed"] is not None for row in results)
-    right.set_xlabel("plant; above the bars: gap in loss that is closed" if judged else "plant")
+    right.set_xlabel("plant")
     right.set_ylabel("total variation")
     right.margins(y=0.45)
     right.legend(loc="upper left")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SCRIPTS = ["case1", "case2", "planted"]  # those that leave a run folder
+SCRIPTS = ["case1", "case2"]  # those that leave a run folder
 
 
 def check_origin(results: dict[str, Any]) -> None:

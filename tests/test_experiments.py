@@ -12,21 +12,12 @@ from pathlib import Path
 import pytest
 from experiment_results import SCRIPTS, check_origin
 from processes import Run
-from quick import FEW_STEPS
 
 from bydore_pyro.data.store import open_store
 
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
-COMPARISONS = [
-    "plants",
-    "compare",
-    "scales",
-    "repetition",
-    "assumptions",
-    "convergence",
-    "calibration",
-]
+COMPARISONS = ["plants", "compare", "assumptions", "convergence", "calibration"]
 OTHERS = ["reuse_guide", "regmix_pile", "adaptive"]  # those without a language model
 ALL_OF_THEM = "study"
 
@@ -49,10 +40,8 @@ def test_help_lists_its_own_options_and_ten_more_at_most(
         return re.findall(r"^  --(?!config|help)(\w+)", capsys.readouterr().out, re.M)
 
     monkeypatch.syspath_prepend(ROOT / "experiments")
-    files = {"case1": ["cases"], "case2": ["cases"], "compare": ["compare_mixtures"]}.get(
-        script, [script]
-    )
-    code = "".join((ROOT / f"experiments/{name}.py").read_text("utf-8") for name in files)
+    file = {"case1": "cases", "case2": "cases"}.get(script, script)
+    code = (ROOT / f"experiments/{file}.py").read_text("utf-8")
     own, found = re.findall(r"^    (\w+): .* = option\(", code, re.M), listed("--help")
     assert {*own} <= {*found}
     assert len({*found}.difference(own)) <= 10
@@ -107,8 +96,6 @@ def test_plants_in_smoke_size(
         apart = sum(abs(row["weights"][n] - row["shares"].get(n, 0)) for n in everywhere)
         assert row["total_variation"] == pytest.approx(apart / 2)
         assert row["total_variation_alike_merged"] <= row["total_variation"] + 1e-9
-        assert set(row["losses"]) == {"learned", "planted", "uniform"}
-        assert all(len(values) == 1 for values in row["losses"].values())
     draw("planted_mixtures", tmp_path / "run")
 
 
@@ -120,31 +107,17 @@ def test_calibration_in_smoke_size(
     run_here: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The guide need not have settled: its draws are put right. Draws of all kinds are judged at
-    # their full numbers beside the code that draws them.
-    monkeypatch.setattr(*FEW_STEPS)
-    monkeypatch.setattr("bydore_pyro.core.importance.MOST_WEIGHED", 1000)
     monkeypatch.setattr("bydore_pyro.core.metropolis.WARMUP", 150)
-    monkeypatch.setattr("bydore_pyro.core.metropolis.THIN", 5)
     given = ("--domains", "python", "licences", "text", "--validation", "text")
-    results = smoke("calibration", *given, "--targets", "3", "--by_guide", "1")
+    results = smoke("calibration", *given, "--targets", "3")
     assert results["domains"] == ["python", "licences", "text"]
     assert len(results["cells"]) == 2 * 2 * 3 + 2 * 2
     for cell in results["cells"]:
-        at = [cell["coverage"][str(level)]["published"] for level in results["levels"]]
-        assert 0 <= at[0] <= at[-1] <= 1, "a wider interval holds more"
-        assert cell["targets"] == 3
-        assert cell["moments"] > 0
-        for other in ("flat_prior",):
-            assert (other in cell) == (cell["counting"] == "by document")
-            if other in cell:
-                held = [one["published"] for one in cell[other]["coverage"].values()]
-                assert 0 <= held[0] <= held[-1] <= 1
-                assert 0 < cell[other]["width"] < 1
-    (row,) = results["guide"]["targets"]
-    assert row["corrected"]
-    assert row["means"] < 0.3
-    assert row["deviations"] == pytest.approx(1, abs=0.2)
+        assert ("flat_prior" in cell) == (cell["counting"] == "by document")
+        for counted in (cell, cell.get("flat_prior", cell)):
+            at = [counted["coverage"][str(level)]["published"] for level in results["levels"]]
+            assert 0 <= at[0] <= at[-1] <= 1, "a wider interval holds more"
+            assert 0 < counted["width"] < 1
     draw("interval_coverage", tmp_path / "run")
     refused = run_here("calibration", "--smoke", "--targets", "1")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
@@ -188,7 +161,6 @@ def test_assumptions_in_smoke_size(
     assert results["cost"]["parts"]["train"]["tokens"] == (3 + 3) * 20 * 8 * 32
     assert results["ranks"]["domains alone"]["pairs"] == 3
     draw("assumption_violations", tmp_path / "run")
-    draw("appendix_loss", tmp_path / "run")
     refused = run_here("assumptions", "--smoke", "--steps", "5")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
@@ -212,8 +184,6 @@ def test_convergence_in_smoke_size(
     draw("convergence_rates", tmp_path / "run")
     again = run_here("convergence", *given, cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
-    for wrong in (["--longest", "3"], ["--repeats", "0"], ["--noise", "-1"]):
-        assert run_here("convergence", *wrong).returncode == 2
 
 
 @pytest.mark.slow

@@ -28,10 +28,6 @@ FIGURES = ROOT / "figures"
 RESULTS = FIGURES / "results"
 # What a file of results lacks, since when, and why.
 LACKING = {
-    "repetition/scarce.json": (
-        {"cost"},
-        "2026-11-23: it kept only the seconds of the fresh models",
-    ),
     **dict.fromkeys(
         ("corpus/pile_cc_with.json", "corpus/pile_cc_without.json"),
         (
@@ -41,7 +37,7 @@ LACKING = {
         ),
     ),
 }
-SCRIPTS = sorted(p.stem for p in FIGURES.glob("*.py") if p.stem not in ("study_figure", "tables"))
+SCRIPTS = sorted(p.stem for p in FIGURES.glob("*.py") if p.stem != "study_figure")
 
 
 @pytest.fixture
@@ -82,7 +78,7 @@ def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
 def test_the_study_draws_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "experiments"))
     drawn = runpy.run_path(str(ROOT / "experiments" / "study.py"))["FIGURES"]
-    assert sorted(drawn) == sorted([*SCRIPTS, "tables"])
+    assert sorted(drawn) == sorted({*SCRIPTS} - {"adaptive_design"})
 
 
 def test_the_comparison_shows_the_means_in_order(drawn: Callable[[str, Any], Any]) -> None:
@@ -98,20 +94,6 @@ def test_the_comparison_shows_the_means_in_order(drawn: Callable[[str, Any], Any
         ], name
         told = [text.get_text() for text in axes.texts]
         assert told == [f"{means[label]:.3f}" for label in order]
-
-
-def test_larger_models_have_the_best_mixture_of_each_size_at_zero(
-    drawn: Callable[[str, Any], Any],
-) -> None:
-    content = results("scales")
-    figure = drawn("larger_models", content)
-    for axes, (name, of) in zip(figure.axes, content["losses"].items(), strict=True):
-        labels = list(of["models/proxy-tiny"])
-        means = np.array([[np.mean(own[label]) for own in of.values()] for label in labels])
-        heights = np.array([line.get_ydata() for line in axes.lines])
-        np.testing.assert_allclose(heights, means - means.min(0), err_msg=name)
-        told = [text.get_text() for text in axes.texts]
-        assert told == [labels[row] for row in np.argsort(means[:, -1])]
 
 
 def test_trajectories_have_a_line_for_every_domain_in_its_colour(
@@ -140,43 +122,11 @@ def test_the_posterior_shows_the_mixture(drawn: Callable[[str, Any], Any]) -> No
     np.testing.assert_allclose(means, [weights[name] for name in order], atol=0.01)
 
 
-def test_reversals_are_those_that_brute_force_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(FIGURES))
-    reversals = runpy.run_path(str(FIGURES / "appendix_loss.py"))["reversals"]
-    losses = {"a": [3.0, 2.0], "b": [2.5, 2.4], "c": [4.0, 1.0], "d": [5.0, 5.0]}
-    # a-b: +0.5 to -0.4, width 0.4; a-c: -1 to +1; b-c: -1.5 to +1.4; d is above all throughout.
-    assert reversals(list(losses), losses, 1) == [("b", "c"), ("a", "c"), ("a", "b")]
-    content = results("assumptions")
-    found = reversals(content["domains"], content["losses"], content["small_scale_measurements"])
-    assert len(found) == content["ranks"]["domains alone"]["reversed_pairs"]
-
-
 def test_the_theory_is_drawn_at_its_slopes(drawn: Callable[[str, Any], Any]) -> None:
     left, right = drawn("convergence_rates", results("convergence")).axes
     for axes, slope in ((left, 2.0), (right, -0.5)):
         x, y = (np.log(v) for v in axes.lines[1].get_data())
         np.testing.assert_allclose(np.diff(y) / np.diff(x), slope)
-
-
-def test_tables_in_markdown_and_latex_say_the_same(run_here: Run, tmp_path: Path) -> None:
-    done = run_here("tables", str(RESULTS), "--folder", str(tmp_path), top="figures")
-    assert done.returncode == 0
-    markdown = (tmp_path / "tables.md").read_text(encoding="utf-8")
-    latex = (tmp_path / "tables.tex").read_text(encoding="utf-8")
-    rows = [line for line in markdown.splitlines() if line.startswith("|") and "---" not in line]
-    assert len(rows) > 20
-    assert sum(line.endswith(r"\\") for line in latex.splitlines()) == len(rows)
-    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}")
-    assert "python_tests" not in latex
-    tables = latex.split(r"\begin{tabular}{")[1:]
-    for table in tables:
-        columns = len(table[: table.index("}")])
-        body = table[: table.index(r"\end{tabular}")]
-        for line in body.splitlines():
-            if line.endswith(r"\\"):
-                assert line.replace(r"\&", "").count("&") == columns - 1
-    assert (FIGURES / "tables.md").read_text(encoding="utf-8") == markdown
-    assert (FIGURES / "tables.tex").read_text(encoding="utf-8") == latex
 
 
 @pytest.mark.parametrize("content", [None, "no JSON", "[1, 2]", "{}", '{"targets": {"case1": 3}}'])
