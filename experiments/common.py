@@ -51,8 +51,6 @@ from bydore_pyro.utils import (
 # Added to a seed: fresh models share neither weights nor batches with a search.
 FRESH_SEED = 1_000_003
 JUDGED = 4  # times as many held-out sequences judge a fresh model as a proxy
-# What --smoke presets beside a search's options, in the experiments that have such.
-SMALL = {"vectors": 4, "longest": 256, "repeats": 2, "estimates": 8}
 # What --help lists beside an experiment's own options.
 FIRST = (
     *("data", "domains", "validation", "proxy", "steps", "budget", "device", "seed", "out"),
@@ -101,7 +99,7 @@ def run_main(
             about,
             kind,
             defaults,
-            {**SMOKE, **SMALL, **(smoke or {})},
+            {**SMOKE, **(smoke or {})},
             common=common_options(kind),
             called=f"python experiments/{name}.py",
         )

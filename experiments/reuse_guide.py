@@ -163,4 +163,4 @@ def reuse_guide(options: ReuseOptions) -> None:
 
 
 if __name__ == "__main__":
-    run_main(reuse_guide, "reuse_guide", ABOUT, ReuseOptions)
+    run_main(reuse_guide, "reuse_guide", ABOUT, ReuseOptions, smoke={"vectors": 4})

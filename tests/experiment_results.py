@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 SCRIPTS = ["case1", "case2"]  # those that leave a run folder
+FROM_THE_START = ["convergence", "calibration"]  # those that cannot be gone on with
 
 
 def check_origin(results: dict[str, Any]) -> None:

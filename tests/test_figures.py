@@ -122,11 +122,10 @@ def test_the_posterior_shows_the_mixture(drawn: Callable[[str, Any], Any]) -> No
     np.testing.assert_allclose(means, [weights[name] for name in order], atol=0.01)
 
 
-def test_the_theory_is_drawn_at_its_slopes(drawn: Callable[[str, Any], Any]) -> None:
-    left, right = drawn("convergence_rates", results("convergence")).axes
-    for axes, slope in ((left, 2.0), (right, -0.5)):
-        x, y = (np.log(v) for v in axes.lines[1].get_data())
-        np.testing.assert_allclose(np.diff(y) / np.diff(x), slope)
+def test_the_theory_is_drawn_at_its_slope(drawn: Callable[[str, Any], Any]) -> None:
+    (axes,) = drawn("convergence_rates", results("convergence")).axes
+    x, y = (np.log(v) for v in axes.lines[1].get_data())
+    np.testing.assert_allclose(np.diff(y) / np.diff(x), 2.0)
 
 
 @pytest.mark.parametrize("content", [None, "no JSON", "[1, 2]", "{}", '{"targets": {"case1": 3}}'])
