@@ -32,7 +32,7 @@ from scale import MODELS, random_store
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.search import MatchingSearch, SearchConfig, init_search, run_search, search_step
+from bydore_pyro.search import MatchingSearch, SearchConfig, init_search, run_search
 from bydore_pyro.utils import RunFolder, parse_options, provenance, tell
 
 TOLERANCE = 1e-3  # of float32 on two devices, relative
@@ -121,10 +121,10 @@ def search(lent: Lent) -> dict[str, Any]:
     proxy = Proxy(model, trained)
     state = init_search(domains, proxy, config)
     for _ in range(first):
-        search_step(state)
+        state.step()
     before, start = sum(proxy.cost.flops.values()), time.perf_counter()
     for _ in range(counted):
-        search_step(state)
+        state.step()
     seconds = (time.perf_counter() - start) / counted
     rate = (sum(proxy.cost.flops.values()) - before) / counted / seconds
     memory = torch.cuda.max_memory_allocated() / 2**30 if lent.device == "cuda" else None

@@ -17,7 +17,7 @@ from scale import MODELS, random_store
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
 from bydore_pyro.runs import peak_memory_megabytes
-from bydore_pyro.search import SearchConfig, init_search, search_step
+from bydore_pyro.search import SearchConfig, init_search
 from bydore_pyro.utils import provenance
 
 VOCABULARY, LENGTH = 2048, 128
@@ -56,7 +56,7 @@ def whole_round(count: int) -> float:
     measured = config.measured_sequences(count)
     domains = Domains(store, {store.names[0]: 1.0}, measured=measured)
     state = init_search(domains, proxy_tiny(), config)
-    search_step(state)
+    state.step()
     seconds = state.proxy.cost.seconds
     total = sum(seconds.values())
     parts = {part: f"{s:.1f} s" for part, s in seconds.items()}

@@ -17,7 +17,7 @@ import torch
 
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.search import SearchConfig, SearchState, init_search, search_step
+from bydore_pyro.search import SearchConfig, SearchState, init_search
 from bydore_pyro.utils import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
@@ -50,7 +50,7 @@ def many_domains(few: int, many: int, blocks: int) -> None:
     config = SearchConfig(evidence="linear", steps=10_000, guide_warmup=0)
     states = [state_of(number, config) for number in (few, many)]
     for state in states:
-        search_step(state)
+        state.step()
         state.proxy.cost.seconds.clear()
     ratios = []
     for _ in range(blocks):
@@ -58,7 +58,7 @@ def many_domains(few: int, many: int, blocks: int) -> None:
         for state in states:
             start = time.perf_counter()
             for _ in range(3):
-                search_step(state)
+                state.step()
             seconds.append(time.perf_counter() - start)
         ratios.append(seconds[1] / seconds[0])
     print(

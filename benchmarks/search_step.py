@@ -18,7 +18,7 @@ from common import run_main
 
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs import Options, language_model, load_domains, peak_memory_megabytes
-from bydore_pyro.search import init_search, search_step
+from bydore_pyro.search import init_search
 from bydore_pyro.utils import provenance
 
 BLOCKS = 10
@@ -53,11 +53,11 @@ def benchmark(options: Options) -> None:
 
     ratios, seconds, draws = [], [], []
     for _ in range(options.search.guide_warmup):  # past it, every part of a step does its work
-        search_step(state)
+        state.step()
         plain_step()
     searched.cost.seconds.clear()
     for _ in range(BLOCKS):
-        alone, whole = timed(plain_step), timed(lambda: search_step(state))
+        alone, whole = timed(plain_step), timed(lambda: state.step())
         ratios.append(whole / alone)
         draws.append(timed(draw) / whole)
         seconds.append(alone)

@@ -18,6 +18,5 @@ from .proxy import build_language_model as build_language_model
 from .search import SearchConfig as SearchConfig
 from .search import init_search as init_search
 from .search import run_search as run_search
-from .search import search_step as search_step
 
 __version__: str

@@ -11,13 +11,13 @@ import sys
 from functools import cache, partial
 from pathlib import Path
 
-import bydore_pyro.analysis.diagnostics
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
 import bydore_pyro.core.metropolis
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
 import bydore_pyro.runs.inputs
+import bydore_pyro.search.rounds
 from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
@@ -26,7 +26,7 @@ from bydore_pyro.proxy import model_source
 PROXY = Path(__file__).parent / "files" / "proxy"
 # Of the guide of a search that does not say how many: it need not settle.
 FEW_STEPS = (
-    "bydore_pyro.search.matching.InferenceConfig",
+    "bydore_pyro.search.rounds.InferenceConfig",
     partial(InferenceConfig, steps=60, draws=8),
 )
 
@@ -50,7 +50,7 @@ def smaller(named: str) -> str:
 QUICK = (
     (bydore_pyro.core.metropolis, "CHAINS", 40),
     (bydore_pyro.core.metropolis, "FIT_STEPS", 5),
-    (bydore_pyro.analysis.diagnostics, "WEIGHED", 200),
+    (bydore_pyro.search.rounds, "WEIGHED", 200),
     (bydore_pyro.core.metropolis, "WARMUP", 10),
     (bydore_pyro.core.metropolis, "THIN", 1),
     (bydore_pyro.core.importance, "MOST_WEIGHED", 400),

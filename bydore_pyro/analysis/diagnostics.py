@@ -10,13 +10,9 @@ import numpy as np
 import torch
 
 from bydore_pyro.core import (
-    MOST_EXACT,
     GammaDirichlet,
     GuideFit,
     central_weights,
-    corrected_draws,
-    exact_draws,
-    guide_draws,
     guide_fit,
     mixture_model,
 )
@@ -45,7 +41,6 @@ __all__ = [
     "trajectory_of",
 ]
 
-WEIGHED = 4000  # draws of the guide whose k-hat is told
 BY_DOMAIN: tuple[str, ...] = (
     *("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g"),
 )
@@ -88,7 +83,10 @@ def posterior_of(
     """
     window = _window(state)
     if isinstance(state, MatchingSearch):
-        return _matching_posterior(state, chains, draws, seed)
+        if state.inference is None or state.signals is None:
+            raise DataError("Expected a search that has measured its last round, found none")
+        own = (state.signals, state.matching, state.domains.names)
+        return state.learner.posterior(*own, chains=chains, draws=draws, seed=seed)
     if state.config.learner != "bayesian":
         raise DataError(f"Expected a posterior, found the learner '{state.config.learner}'")
     rng = np.random.default_rng(seed)
@@ -107,46 +105,6 @@ def posterior_of(
         dims={"w": ["domain"], "beta": ["domain"]},
         coords={"domain": state.domains.names},
     )
-
-
-def _matching_posterior(
-    state: MatchingSearch, chains: int, draws: int, seed: int
-) -> arviz.InferenceData:
-    if state.inference is None or state.signals is None:
-        raise DataError("Expected a search that has measured its last round, found one before it")
-    found, size = state.matching, state.domains.num_domains
-    guide = state.learner.guide
-    prior = found.concentrations
-    arguments: tuple[Any, ...] = (state.signals.double(), found.linear, 1.0, found.precision, prior)
-    shape = (chains, draws, size)
-    if size <= MOST_EXACT:
-        fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
-        start = guide_draws(guide, state.signals.double(), None, seed)
-        exact = exact_draws(
-            *(found.linear[None], found.precision[None], start[None]),
-            concentrations=prior,
-            draws=-(-chains * draws // len(start)),
-            seed=seed,
-        )
-        sites = {"w": exact.weights[0, : chains * draws].numpy().reshape(shape)}
-        sites["s"] = exact.scale[0, : chains * draws].numpy().reshape(shape[:2])
-        corrected = exact.settled
-    else:
-        drawn = corrected_draws(
-            mixture_model, guide, *arguments, num_draws=chains * draws, seed=seed
-        )
-        sites = {"w": drawn.sites["weights"].numpy().reshape(shape)}
-        sites["s"] = drawn.sites["scale"].numpy().reshape(shape[:2])
-        fit, corrected = drawn.fit, drawn.corrected
-    names = {"domain": state.domains.names}
-    posterior = arviz.from_dict(sites, dims={"w": ["domain"]}, coords=names)
-    posterior["posterior"].attrs.update(
-        khat=fit.khat,
-        effective_draws=fit.effective_draws,
-        weighed_draws=fit.draws,
-        corrected=int(corrected),
-    )
-    return posterior
 
 
 def mixture_of(

@@ -54,7 +54,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
 
     Raises:
         DataError: When the budget does not reach, or see `Problem.text_for`.
-        NonFiniteError: See `bydore_pyro.search.search.search_step`.
+        NonFiniteError: See `bydore_pyro.search.state.SearchState.step`.
     """
     plan = None
     if options.search.has_trials:

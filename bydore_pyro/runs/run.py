@@ -119,7 +119,7 @@ def search(
     Raises:
         DataError: When the tokens change while they are read.
         Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
-        NonFiniteError: See `search_step`.
+        NonFiniteError: See `SearchState.step`.
         OSError: When the disk is full; the last checkpoint stays.
         RunFolderError: When the run that is continued has other options than it was begun with, or
             the folder is deleted, moved or replaced meanwhile.

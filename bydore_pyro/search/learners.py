@@ -36,7 +36,6 @@ __all__ = [
     "PointLearner",
     "Weights",
     "WeightsLearner",
-    "exponentiated_step",
     "learner_of",
 ]
 
@@ -63,7 +62,7 @@ class BayesianLearner:
 
     Args:
         num_domains: K.
-        config: Step sizes and the kind of the loss.
+        config: Step sizes.
         network: The prior network.
         seed: Of its first weights and its draws.
     """
@@ -87,8 +86,7 @@ class BayesianLearner:
     def isolated(self) -> Iterator[None]:
         """Gives the block this learner's random numbers and Pyro parameter store.
 
-        `SVI.step` does not work with `pyro.settings.set(module_local_params=True)`, so a scope of
-        the parameter store keeps two learners of one process apart.
+        `SVI.step` does not work with `pyro.settings.set(module_local_params=True)`.
         """
         with (
             torch.random.fork_rng(devices=[]),
@@ -143,25 +141,6 @@ def _optimizer(config: SearchConfig) -> pyro.optim.PyroOptim:
         return {"lr": rate, "lrd": decay, "betas": (0.9, 0.99)}
 
     return pyro.optim.ClippedAdam(arguments)
-
-
-def exponentiated_step(weights: Tensor, scores: Tensor, eta: float, smoothing: float) -> Tensor:
-    """Returns the weights after one exponentiated step towards domains of high score.
-
-        alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
-
-    Args:
-        weights: alpha ``(K,)``, on the simplex.
-        scores: What a unit of weight on each domain brings ``(K,)``; DoReMi's are excess losses,
-            nats per token.
-        eta: Step size.
-        smoothing: c, in [0, 1).
-
-    References:
-        Xie et al., DoReMi, arXiv 2305.10429, Algorithm 1.
-    """
-    raised = torch.softmax(weights.log() + eta * scores, 0)
-    return (1 - smoothing) * raised + smoothing / len(weights)
 
 
 class PointLearner:
@@ -226,14 +205,14 @@ class PointLearner:
 
 
 class ExponentiatedLearner:
-    """DoReMi's update with g as the score: multiplicative, then smoothed towards uniform.
+    """DoReMi's update with g as the score: multiplicative, then smoothed towards uniform::
 
-    See `exponentiated_step`; `g` arrives in units of its spread over the domains.
+        alpha <- alpha exp(eta g),   alpha <- (1 - c) alpha / sum alpha + c / K
 
     Args:
         num_domains: K.
         eta: Step size; DoReMi's is 1, for scores of excess loss.
-        smoothing: c.
+        smoothing: c, in [0, 1).
 
     References:
         Xie et al., DoReMi, arXiv 2305.10429, Algorithm 1.
@@ -251,7 +230,8 @@ class ExponentiatedLearner:
         """Takes one step; returns ``-g . w``, minimised, in units of g's running spread."""
         loss = -(g * self._weights).sum().item()
         if learn:
-            self._weights = exponentiated_step(self._weights, g, self.eta, self.smoothing)
+            raised = torch.softmax(self._weights.log() + self.eta * g, 0)
+            self._weights = (1 - self.smoothing) * raised + self.smoothing / len(raised)
         return loss
 
     def state(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, schedule
 from bydore_pyro.search.config import AVERAGE_FROM, SearchConfig
 from bydore_pyro.search.learners import WeightsLearner, learner_of
-from bydore_pyro.search.search import SearchState, StepRecord, check_finite
+from bydore_pyro.search.state import SearchState, StepRecord, check_finite
 from bydore_pyro.utils import NonFiniteError
 
 __all__ = ["LinearSearch"]
@@ -75,11 +75,6 @@ class LinearSearch(SearchState):
             losses=losses,
             g=g,
         )
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the steps are used up."""
-        return len(self.records) >= self.config.steps
 
     @property
     def average_start(self) -> int:

@@ -2,11 +2,9 @@
 
 1. train the proxy on equal weights
 2. in a few rounds, at fixed theta: sketches of the gradients of fresh sequences of every domain,
-   and of the validation set (`bydore_pyro.proxy.gradients`)
-3. add up the rounds' evidence (`bydore_pyro.core.matching`)
-4. infer the posterior of the weights (`bydore_pyro.core.inference`)
-
-The proxy knows nothing of the target, so what was measured of the domains serves any other target.
+   and of the validation set, and their evidence (`bydore_pyro.search.rounds`)
+3. infer the posterior of the weights from all rounds' evidence (`bydore_pyro.core.inference`)
+4. check the mixture on sequences that the search has not seen
 """
 
 from __future__ import annotations
@@ -22,31 +20,37 @@ from torch import Tensor
 
 from bydore_pyro.core import (
     Inference,
-    InferenceConfig,
     Matching,
     MeasuredRound,
     Metric,
-    MixtureGuide,
-    PriorNetwork,
+    Parameters,
     PriorNetworkConfig,
     Sample,
     covariance_of,
-    infer_and_refine,
+    finite_difference,
     match,
-    measured_round,
+    scatter_of_means,
+    step_size,
 )
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch, Proxy, schedule
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.measurement import Measurement, sample_of
-from bydore_pyro.search.residual_check import ResidualCheck, check_residual
-from bydore_pyro.search.search import SearchState, StepRecord
+from bydore_pyro.search.rounds import (
+    MatchingPosterior,
+    Measurement,
+    evidence_of,
+    measure,
+    sample_of,
+)
+from bydore_pyro.search.state import SearchState, StepRecord
 
-__all__ = ["MatchingPosterior", "MatchingSearch", "RoundRecord"]
+__all__ = ["MatchingSearch", "ResidualCheck", "Round", "check_residual"]
+
+FAR = 3.0  # standard errors, for the largest of K
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundRecord:
+class Round:
     """What a round found, with the evidence of the rounds before; arrays are ``(K,)``.
 
     Attributes:
@@ -70,43 +74,33 @@ class RoundRecord:
     unexplained: float
 
 
-class MatchingPosterior:
-    """The Gamma-Dirichlet posterior with a free scale: `MixtureGuide`, fitted by `infer`.
+@dataclass(frozen=True)
+class ResidualCheck:
+    """An independent check of a mixture: the hypergradient along what it leaves unmatched.
 
-    Args:
-        num_domains: K.
-        network: The prior network.
-        seed: Of its first weights, and of the draws.
-        steps: Of SVI, at most; those of `InferenceConfig` when None.
+    At the best mixture ``u`` no domain can improve the match: along the residual ``r = m - sum_k
+    u_k m_k`` the hypergradient ``<m_k, r>`` is 0 for domains that have weight and at most 0 for the
+    others.
+
+    Attributes:
+        slopes: ``<m_k, r>`` ``(K,)``, in the unit of the evidence's ``c``: positive where more of
+            the domain would match the target better.
+        errors: Their standard errors: of the fresh sequences and of the search's own evidence.
+        weights: That were checked.
     """
 
-    def __init__(
-        self,
-        num_domains: int,
-        network: PriorNetworkConfig | None,
-        seed: int,
-        steps: int | None = None,
-    ) -> None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            prior = PriorNetwork(num_domains, network, link="exp").double()
-        self.guide = MixtureGuide(prior, scale=True)
-        config = InferenceConfig(seed=seed)
-        self.config = config if steps is None else dataclasses.replace(config, steps=steps)
+    slopes: Tensor
+    errors: Tensor
+    weights: Tensor
 
-    def learn(self, signals: Tensor, matching: Matching) -> Inference:
-        """Fits the guide by SVI, then to exact draws.
+    @property
+    def failing(self) -> Tensor:
+        """Whether each slope contradicts the weights ``(K,)``, by more than 3 errors.
 
-        Args:
-            signals: The domains' losses ``(K,)``, nats per token.
-            matching: The evidence.
+        A domain with a weight of 0.01 or more must have a slope of 0; one without, one not above 0.
         """
-        return infer_and_refine(
-            self.guide,
-            *(signals.double(), matching.linear, matching.precision),
-            concentrations=matching.concentrations,
-            config=self.config,
-        )
+        z = self.slopes / self.errors.clamp(min=1e-300)
+        return torch.where(self.weights >= 0.01, z.abs() > FAR, z > FAR)
 
 
 @dataclass(kw_only=True)
@@ -127,7 +121,7 @@ class MatchingSearch(SearchState):
     learner: MatchingPosterior
     sketch: GradientSketch
     measured: list[MeasuredRound] = field(default_factory=list)
-    rounds: list[RoundRecord] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     inference: Inference | None = None
     signals: Tensor | None = None
     check: ResidualCheck | None = None
@@ -158,11 +152,6 @@ class MatchingSearch(SearchState):
         )
 
     @property
-    def is_done(self) -> bool:
-        """Whether the last round has been measured."""
-        return len(self.records) >= self.config.trained_steps
-
-    @property
     def average_start(self) -> int:
         """The last step: the result is the last round's posterior."""
         return max(0, len(self.records) - 1)
@@ -191,7 +180,7 @@ class MatchingSearch(SearchState):
         """Goes on from what `running` returned."""
         self.learner.guide.load_state_dict(running["guide"])
         self.measured = [MeasuredRound(**one) for one in running["measured"]]
-        self.rounds = [RoundRecord(**one) for one in running["rounds"]]
+        self.rounds = [Round(**one) for one in running["rounds"]]
         inference, check = running["inference"], running["check"]
         if inference is not None:
             self.inference = Inference(**{**inference, "losses": ()})
@@ -229,36 +218,23 @@ class MatchingSearch(SearchState):
     def _round(self, step: int) -> None:
         """Measures at the present parameters and adds the evidence; in the last round infers."""
         domains, cost = self.domains, self.proxy.cost
-        each = self.config.sequences_of_round(domains.num_domains)
-        counts = np.minimum(each, domains.measurable())
         with cost.part("gradients"):
-            samples, losses = [], []
-            for name, count in zip(domains.names, counts.tolist(), strict=True):
-                batch, documents = domains.measure_batch(name, count)
-                sample, loss = sample_of(self.sketch, batch, documents, step, name)
-                samples.append(sample)
-                losses.append(loss)
-            held_out, validation_loss = sample_of(
+            each = self.config.sequences_of_round(domains.num_domains)
+            measurement = measure(self.sketch, domains, each, step)
+            target, validation_loss = sample_of(
                 self.sketch, domains.validation, domains.validation_documents, step, "validation"
             )
-        self.signals = torch.tensor(losses)
+        samples, self.signals = measurement.samples, measurement.losses
         if self.keep is not None:
-            measurement = Measurement(
-                step=step,
-                parameters=self.proxy.parameters,
-                samples=tuple(samples),
-                losses=self.signals,
-            )
             self.keep(len(self.measured) + 1, measurement)
         with cost.part("matching"):
             metric = Metric(samples)
-            samples, held_out = [metric.of(sample) for sample in samples], metric.of(held_out)
-            self.measured.append(measured_round(samples, held_out))
+            self.measured.append(evidence_of(samples, target, metric))
             found, alone = self.matching, match(self.measured[-1:])
         self.rounds.append(
-            RoundRecord(
+            Round(
                 step=step,
-                sequences=counts,
+                sequences=np.array([len(sample.documents) for sample in samples]),
                 losses=self.signals.numpy(),
                 validation_loss=validation_loss,
                 alone=alone.weights.numpy(),
@@ -274,22 +250,59 @@ class MatchingSearch(SearchState):
             self.inference = dataclasses.replace(inference, losses=())  # a checkpoint holds it
         if self.config.check_sequences:
             with cost.part("check"):
-                self.check = self._checked(samples, held_out, metric, found)
+                self.check = self._checked(measurement, target, metric, found)
 
     def _checked(
-        self, samples: list[Sample], held_out: Sample, metric: Metric, found: Matching
+        self, measurement: Measurement, target: Sample, metric: Metric, found: Matching
     ) -> ResidualCheck:
         """Checks the mixture found along the last round's residual, at the last parameters."""
-        means = torch.stack([sample.gradients.mean(0) for sample in samples])
-        optimum = found.optimum.to(means.dtype)
-        residual = held_out.gradients.mean(0) - optimum @ means  # W^(1/2) r, (S,)
-        last = self.measured[-1]
+        means = torch.stack([sample.gradients.mean(0) for sample in measurement.samples])
+        left = target.gradients.mean(0) - found.optimum.to(means.dtype) @ means  # r, (S,)
         return check_residual(
             self.domains,
             self.sketch,
-            metric(residual),
+            metric(metric(left)),
             found.weights,
             covariance_of(self.measured[-1:], found.optimum),
-            1 / float(last.gram.diagonal().clamp(min=0).sum()),
+            1 / float(self.measured[-1].gram.diagonal().clamp(min=0).sum()),
             self.config.check_sequences,
         )
+
+
+def check_residual(
+    domains: Domains,
+    sketch: GradientSketch,
+    residual: Tensor,
+    weights: Tensor,
+    covariance: Tensor,
+    unit: float,
+    count: int,
+) -> ResidualCheck:
+    """Measures the hypergradient of every domain along a residual, by finite differences of losses.
+
+    Args:
+        domains: Where fresh sequences come from.
+        sketch: That the residual was measured with, at the same parameters of the proxy.
+        residual: ``W (m - sum_k u_k m_k)``, ``(S,)``.
+        weights: Of the mixture ``(K,)``.
+        covariance: Of the moments ``c - A u`` in the search's own evidence ``(K, K)``.
+        unit: What the slopes are multiplied by to be in the evidence's unit.
+        count: Sequences of each domain.
+    """
+    proxy, theta = sketch.proxy, sketch.proxy.parameters
+    direction = sketch.unfolded(residual)
+    epsilon = step_size(theta, direction, "darts")
+    slopes, variances = [], []
+    for name in domains.names:
+        batch, documents = domains.measure_batch(name, count)
+
+        def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
+            return proxy.losses(batch, "check", perturbed, full_precision=True)  # (n,)
+
+        _, slope = finite_difference(losses, theta, direction, 1.0, epsilon)  # (n,)
+        slope = unit * slope.cpu().double()
+        variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
+        slopes.append(slope.mean())
+        variances.append(variance[0, 0])
+    own = covariance.diagonal().clamp(min=0)
+    return ResidualCheck(torch.stack(slopes), (torch.stack(variances) + own).sqrt(), weights)

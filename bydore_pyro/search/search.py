@@ -1,132 +1,60 @@
-"""A search, by gradient matching in rounds or by Algorithm 1: its state and its steps."""
+"""A search of either kind: begun, run, saved and gone on with.
+
+A checkpoint ``checkpoints/step-000050`` holds everything that the next step depends on, without
+pickle: the proxy and its optimiser, the guide and its optimiser, random states, positions in the
+data and the trajectory so far. It also names the seed, options, data and versions that it belongs
+to. On a CPU a resumed search ends with the same bits as one that was never stopped. A damaged
+checkpoint is set aside as ``refused-step-000050`` and no longer counted.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import Domains
-from bydore_pyro.proxy import Proxy
+from bydore_pyro.proxy import Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.utils import NonFiniteError, return_freed_memory
+from bydore_pyro.search.linear import LinearSearch
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.utils import (
+    appearing_folder,
+    check_belongs,
+    read_tree,
+    return_freed_memory,
+    set_aside,
+    write_tree,
+)
 
-__all__ = [
-    "SearchState",
-    "StepRecord",
-    "check_finite",
-    "run_search",
-    "search_step",
-]
+__all__ = ["init_search", "load_checkpoint", "run_search", "save_checkpoint"]
 
 TRIM_EVERY = 20  # steps
+FORMAT = "bydore_pyro.checkpoint/6"
+KEPT = 2  # the newest, and one before it should the newest be damaged
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepRecord:
-    """What one step saw and did; arrays are ``(K,)``, losses in nats per token.
+def init_search(
+    domains: Domains,
+    proxy: Proxy,
+    config: SearchConfig,
+    network: PriorNetworkConfig | None = None,
+    *,
+    seed: int = 0,
+) -> SearchState:
+    """Returns a search before its first step, with the evidence that `config` names.
 
-    In a search by gradient matching `mean` holds the most likely weights by the evidence so far,
-    `losses` and `validation_loss` are the last round's, and what has no value is NaN.
+    For gradient matching, `domains` should keep sequences for measuring
+    (`config.measured_sequences` of each domain).
     """
-
-    weights: np.ndarray  # that the batch was built from
-    mean: np.ndarray  # E_q[w]
-    standard_deviation: np.ndarray  # of w under q
-    concentration: np.ndarray  # a
-    rate: np.ndarray  # b
-    losses: np.ndarray  # of the domains, as measured
-    train_loss: float
-    validation_loss: float  # on the batch of the gradient, after the step
-    g: np.ndarray  # > 0: training on the domain lowers the validation loss
-    kl_weight: float  # lam, nats per token
-    loss: float  # -(g . E_q[w]) + lam KL
-
-
-@dataclass(kw_only=True)
-class SearchState(ABC):
-    """What every search is made of, whatever its evidence.
-
-    Attributes:
-        domains: Where the batches come from.
-        config: Its options.
-        proxy: The language model that it trains.
-        generator: Of batches.
-        records: One a step.
-    """
-
-    domains: Domains
-    config: SearchConfig
-    proxy: Proxy
-    generator: torch.Generator
-    records: list[StepRecord] = field(default_factory=list)
-
-    @property
-    @abstractmethod
-    def is_done(self) -> bool:
-        """Whether there is no step left."""
-
-    @abstractmethod
-    def step(self) -> StepRecord:
-        """Takes a step, see `search_step`; appends its record."""
-
-    @property
-    @abstractmethod
-    def average_start(self) -> int:
-        """The first step of those whose posterior is the result."""
-
-    @abstractmethod
-    def running(self) -> dict[str, Any]:
-        """Returns what the next step depends on, beside proxy, data, random numbers and records."""
-
-    @abstractmethod
-    def restore(self, running: Mapping[str, Any]) -> None:
-        """Goes on from what `running` returned in another search of the same options."""
-
-    def train(self, counts: Tensor, factors: Tensor) -> float:
-        """Trains one step; returns the batch's mean loss before it, nats per token.
-
-        Args:
-            counts: Sequences by domain ``(K,)``.
-            factors: Of each domain's losses ``(K,)``, in the step but not in what is returned.
-
-        Raises:
-            NonFiniteError: When a loss is NaN or infinite.
-        """
-        names = self.domains.names
-        batch = self.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))
-        weighting = None if bool((factors == 1).all()) else factors.repeat_interleave(counts)
-        losses = self.proxy.step(batch, weighting).cpu()  # (B,)
-        owners = np.repeat(np.array(names), counts.numpy())
-        check_finite("training loss", losses, len(self.records), owners)
-        return losses.mean().item()
-
-
-def check_finite(what: str, values: Tensor, step: int, names: Any) -> None:
-    """Refuses NaN and infinity.
-
-    Args:
-        what: The values are.
-        values: ``(n,)``.
-        step: Of the search.
-        names: The domain of each.
-
-    Raises:
-        NonFiniteError: Names the step, the first such domain and the value.
-    """
-    bad = ~torch.isfinite(values)
-    if bad.any():
-        index = int(bad.nonzero()[0])
-        option = "guide_learning_rate" if what.startswith("posterior") else "learning_rate"
-        raise NonFiniteError(
-            f"Step {step}: the {what} of domain '{names[index]}' is {values[index].item()}; "
-            f"a smaller --{option} may help"
-        )
+    kind = MatchingSearch if config.evidence == "matching" else LinearSearch
+    return kind.begin(domains, proxy, config, network, seed)
 
 
 def run_search(state: SearchState) -> Iterator[StepRecord]:
@@ -134,10 +62,10 @@ def run_search(state: SearchState) -> Iterator[StepRecord]:
 
     Raises:
         DataError: When the files of the domains' tokens change while they are read.
-        NonFiniteError: See `search_step`; `state.records` holds every step before it.
+        NonFiniteError: See `SearchState.step`; `state.records` holds every step before it.
     """
     while not state.is_done:
-        record = search_step(state)
+        record = state.step()
         # What a step reads is looked at before; this also finds what changed since.
         if state.is_done or len(state.records) % TRIM_EVERY == 0:
             state.domains.corpus.require_unchanged()
@@ -146,11 +74,105 @@ def run_search(state: SearchState) -> Iterator[StepRecord]:
             return_freed_memory()
 
 
-def search_step(state: SearchState) -> StepRecord:
-    """Takes one step of the proxy, with what is measured and learned after it.
+def save_checkpoint(state: SearchState, folder: Path, run: Mapping[str, Any] | None = None) -> Path:
+    """Writes a checkpoint below `folder`, whole or not at all, and deletes all but the newest two.
+
+    Args:
+        state: The search.
+        folder: Where its checkpoints are.
+        run: What it belongs to beside the search's own options and data, by name: plain values.
+
+    Returns:
+        Its folder.
 
     Raises:
-        NonFiniteError: When a loss, a gradient or the posterior is NaN or infinite; it names the
-            step and the domain.
+        OSError: When the disk is full; the checkpoints before it stay.
     """
-    return state.step()
+    path = folder / f"step-{len(state.records):06d}"
+    if not path.is_dir():
+        with appearing_folder(path) as aside:
+            write_tree(aside, _content(state), _header(state, run))
+    for old in _checkpoints(folder)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def load_checkpoint(
+    state: SearchState,
+    folder: Path,
+    tell: Callable[[str], None],
+    run: Mapping[str, Any] | None = None,
+    *,
+    writes: bool = True,
+) -> Path | None:
+    """Sets a search that has not begun to where the newest sound checkpoint was.
+
+    Args:
+        state: From `init_search`, with the arguments of the search that is continued.
+        folder: Where its checkpoints are.
+        tell: Told which checkpoints are refused, and why, and of other versions.
+        run: What the search belongs to, as `save_checkpoint` was told.
+        writes: Whether damaged checkpoints are set aside: of several processes one does.
+
+    Returns:
+        The checkpoint's folder, None when there is no sound one.
+
+    Raises:
+        RunFolderError: When the newest sound one belongs to another search; it names what differs,
+            and all checkpoints stay.
+    """
+    for path in _checkpoints(folder):
+        try:
+            header, content = read_tree(path)
+        except ValueError as error:
+            place = set_aside(path) if writes else path
+            tell(f"checkpoint {path} is refused and set aside as {place.name}: {error}")
+            continue
+        check_belongs(path, header, _header(state, run), tell)
+        _restore(state, content)
+        return path
+    return None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The newest first; a number of more than six digits comes after the others in its text."""
+    found = {path.name.removeprefix("step-"): path for path in folder.glob("step-*")}
+    return [found[step] for step in sorted(filter(str.isdecimal, found), key=int, reverse=True)]
+
+
+def _header(state: SearchState, run: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a checkpoint and the search that goes on from it must share."""
+    return {
+        "format": FORMAT,
+        "data": state.domains.corpus.sha256,
+        "domains": list(state.domains.names),
+        "search": dataclasses.asdict(state.config),
+        "proxy": dataclasses.asdict(state.proxy.config),
+        "parameters": sum(p.numel() for p in state.proxy.model.parameters()),
+        **(run or {}),
+    }
+
+
+def _content(state: SearchState) -> dict[str, Any]:
+    fields = [field.name for field in dataclasses.fields(StepRecord)]
+    records = {
+        name: np.array([getattr(record, name) for record in state.records]) for name in fields
+    }
+    return {
+        **proxy_content(state.proxy, state.domains),
+        "generator": state.generator.get_state(),
+        "running": state.running(),
+        "records": records,
+    }
+
+
+def _restore(state: SearchState, content: dict[str, Any]) -> None:
+    restore_proxy(state.proxy, state.domains, content)
+    state.generator.set_state(content["generator"])
+    state.restore(content["running"])
+    columns = content["records"]
+    length = len(columns["loss"])
+    state.records = [
+        StepRecord(**{n: c[i] if c.ndim > 1 else c[i].item() for n, c in columns.items()})
+        for i in range(length)
+    ]

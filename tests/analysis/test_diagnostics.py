@@ -31,7 +31,8 @@ from bydore_pyro.core.prior_net import FreeConcentrations
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import HDI_PROBABILITY
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import SearchState, StepRecord, run_search, search_step
+from bydore_pyro.search.search import run_search
+from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.errors import DataError
 
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
@@ -225,7 +226,7 @@ def test_of_steps_of_two_lengths_the_mean_of_their_centres_is_the_mixture() -> N
 
 def test_what_has_not_been_measured_has_no_posterior(corpus: TokenStore) -> None:
     state = state_of(corpus, MATCHING)
-    search_step(state)
+    state.step()
     with pytest.raises(DataError, match="Expected a search that has measured its last round"):
         posterior_of(state)
     with pytest.raises(DataError, match="by linear evidence, found one by matching"):

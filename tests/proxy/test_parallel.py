@@ -69,10 +69,10 @@ def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
 TOGETHER = """
 import json, os, runpy, signal, sys, time
 from pathlib import Path
-import bydore_pyro.search.search as search
 from bydore_pyro.cli.main import main
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import begin_run
+from bydore_pyro.search import MatchingSearch
 from bydore_pyro.utils.command_line import parse_options
 from quick import be_quick
 
@@ -93,14 +93,14 @@ sys.path.insert(0, str(Path(compared[0]).parent))
 runpy.run_path(compared[0], run_name="__main__")
 
 # The signal reaches the second process alone.
-taken = search.search_step
+taken = MatchingSearch.step
 
 def take(state):
     if rank == "1" and len(state.records) == 2:
         os.kill(os.getpid(), signal.SIGTERM)
     return taken(state)
 
-search.search_step = take
+MatchingSearch.step = take
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 try:
     main([*arguments, "--checkpoint_every", "50", "--out", "stopped"])

@@ -16,9 +16,8 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import length_file, mixture_for
 from bydore_pyro.runs.answers import Answer, answers_of, guide_record, length_record
 from bydore_pyro.runs.results import search_metrics, write_search
-from bydore_pyro.search.checkpoint import load_checkpoint, save_checkpoint
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import run_search
+from bydore_pyro.search.search import load_checkpoint, run_search, save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.run_folder import RunFolder
 

@@ -29,7 +29,7 @@ from bydore_pyro.runs.results import (
     write_search,
 )
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import run_search, search_step
+from bydore_pyro.search.search import run_search
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.run_folder import RunFolder
 
@@ -109,7 +109,7 @@ def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
     config = LINEAR if evidence == "linear" else MATCHING
     state = state_of(corpus, config)
     assert learning_of(state) == Learning()
-    search_step(state)
+    state.step()
     noise = 0.5 * (-1.0) ** np.arange(10) if evidence == "linear" else np.zeros(10)
     uniform = math.log(corpus.vocabulary)
     state.records = [

@@ -19,16 +19,16 @@ import xarray
 from quick import QUICK
 from tiny import folder_content
 
-import bydore_pyro.search.search
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.mixture import mixture_from
 from bydore_pyro.runs.inputs import load_domains
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.runs.run import is_finished, search, search_in, write_inputs
-from bydore_pyro.search.checkpoint import save_checkpoint
+from bydore_pyro.search.linear import LinearSearch
 from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import SearchState, StepRecord
+from bydore_pyro.search.search import save_checkpoint
+from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.run_folder import RunFolder
@@ -191,7 +191,8 @@ def signalled(
     arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> object:
     """Runs a search that gets a signal twice within a step, and again while it saves."""
-    taken, asked = bydore_pyro.search.search.search_step, False
+    kind = LinearSearch if "linear" in arguments else MatchingSearch
+    taken, asked = kind.step, False
 
     def ask() -> None:
         os.kill(os.getpid(), number)
@@ -210,8 +211,8 @@ def signalled(
         write_tree(*given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr("bydore_pyro.search.search.search_step", take)
-        patch.setattr("bydore_pyro.search.checkpoint.write_tree", write)
+        patch.setattr(kind, "step", take)
+        patch.setattr("bydore_pyro.search.search.write_tree", write)
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
     return exit_.value.code

@@ -16,7 +16,6 @@ from bydore_pyro.search.learners import (
     PointLearner,
     Weights,
     WeightsLearner,
-    exponentiated_step,
     learner_of,
 )
 
@@ -68,15 +67,6 @@ def test_points_follow_g(kind: str) -> None:
     assert drawn.standard_deviation.eq(0).all()
 
 
-def test_doremis_update_of_two_domains_by_hand() -> None:
-    new = exponentiated_step(torch.tensor([0.5, 0.5]), torch.tensor([math.log(3), 0.0]), 1.0, 0.1)
-    torch.testing.assert_close(new, torch.tensor([0.9 * 0.75 + 0.05, 0.9 * 0.25 + 0.05]))
-    assert torch.equal(
-        exponentiated_step(torch.tensor([0.2, 0.8]), torch.zeros(2), 5.0, 0.0).round(decimals=6),
-        torch.tensor([0.2, 0.8]),
-    )
-
-
 def test_the_points_gradient_is_the_covariance_with_g() -> None:
     """At equal outputs, d(-g.w)/d a_k = -(g_k - mean g) w_k / a_k for w = a / sum a."""
     learner = PointLearner(3, CONFIG, None, 0)
@@ -88,3 +78,10 @@ def test_the_points_gradient_is_the_covariance_with_g() -> None:
     slope = 1 - 2.718281828459045**-1  # of softplus where it is 1
     expected = [-(1 - 1 / 3) / 3 * slope, slope / 9, slope / 9]
     assert gradient[:, 0].tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_doremis_update_of_two_domains_by_hand() -> None:
+    learner = ExponentiatedLearner(2, eta=1.0, smoothing=0.1)
+    learner.update(torch.zeros(2), torch.tensor([math.log(3), 0.0]), 0.0, learn=True)
+    expected = torch.tensor([0.9 * 0.75 + 0.05, 0.9 * 0.25 + 0.05])
+    torch.testing.assert_close(learner.draw(torch.zeros(2)).mean, expected)

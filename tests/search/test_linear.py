@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from searches import LINEAR, means, state_of
-from tiny import ALPHABETS, Bigram, random_store
+from tiny import ALPHABETS, Bigram
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import AutoConfig
 
 from bydore_pyro.core import forward_mode
 from bydore_pyro.data.domains import Domains
@@ -22,9 +19,8 @@ from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.kinds import init_search
 from bydore_pyro.search.linear import LinearSearch, _measure
-from bydore_pyro.search.search import run_search, search_step
+from bydore_pyro.search.search import init_search, run_search
 from bydore_pyro.utils.errors import NonFiniteError
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -42,57 +38,6 @@ def test_the_planted_mixture_is_found(corpus: TokenStore) -> None:
     truth = np.array([planted.get(name, 0.0) for name in ALPHABETS])
     assert 0.5 * np.abs(mean - truth).sum() < 0.25, weights
     assert min(weights["birds"], weights["greek"]) > 2 * max(weights["digits"], weights["upper"])
-
-
-def test_weights_are_those_of_before_there_was_other_evidence() -> None:
-    """Random tokens and a table of bigrams: the last step's numbers, from the search as it was when
-    Algorithm 1 was the only one (torch 2.13.0 on a CPU with AVX-512, one thread)."""
-    domains = Domains(
-        random_store(), {"a": 0.7, "b": 0.3}, sequence_length=32, validation_sequences=64
-    )
-    config = dataclasses.replace(LINEAR, steps=20, kl_weight=0.01)
-    state = init_search(domains, Proxy(Bigram(24), ProxyConfig()), config)
-    assert isinstance(state, LinearSearch)
-    records = list(run_search(state))
-    pinned = {
-        "mean": ["0x1.85d95p-3", "0x1.23667ep-1", "0x1.0a1dcap-3", "0x1.c4ddd8p-4"],
-        "weights": ["0x1.00b63p-24", "0x1.536b86p-3", "0x1.86fcdp-1", "0x1.214264p-4"],
-    }
-    for name, numbers in pinned.items():
-        expected = np.array([float.fromhex(number) for number in numbers], np.float32)
-        if (torch.__version__, torch.backends.cpu.get_cpu_capability()) == ("2.13.0+cpu", "AVX512"):
-            # Another processor of the same kind rounds the last digit otherwise.
-            np.testing.assert_allclose(getattr(records[-1], name), expected, rtol=1e-6)
-        else:  # other kernels add in another order
-            np.testing.assert_allclose(getattr(records[-1], name), expected, rtol=0, atol=1e-3)
-
-
-class CountReads(TorchDispatchMode):
-    """Counts the values that Python reads from tensors: on a GPU it waits for each of them."""
-
-    reads = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.reads += func is torch.ops.aten._local_scalar_dense.default
-        return func(*args, **(kwargs or {}))
-
-
-def test_what_a_step_reads_from_the_device_does_not_grow_with_the_model(
-    corpus: TokenStore,
-) -> None:
-    counts = []
-    for layers in (1, 4):
-        shape = AutoConfig.from_pretrained(MODELS / "proxy-tiny")
-        shape.num_hidden_layers = layers
-        domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
-        # On a CPU Adam reads the count of steps of each parameter.
-        proxy = Proxy(build_language_model(shape, corpus.vocabulary), ProxyConfig(optimizer="sgd"))
-        state = init_search(domains, proxy, LINEAR)
-        search_step(state)
-        with CountReads() as counter:
-            search_step(state)
-        counts.append(counter.reads)
-    assert counts[0] == counts[1] > 0
 
 
 def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
@@ -139,7 +84,7 @@ def test_a_loss_that_explodes_names_step_and_domain(
 
 def test_a_broken_domain_is_the_one_that_is_named(corpus: TokenStore) -> None:
     state = state_of(corpus)
-    search_step(state)
+    state.step()
     greek = int(state.domains._streams["signal", "greek"].read(0, 1)[0, 5])
     with torch.no_grad():
         state.proxy.model.table[greek] = float("nan")  # tokens of one alphabet only
@@ -152,11 +97,11 @@ def test_a_broken_parameter_or_posterior_is_named(corpus: TokenStore) -> None:
     unused = torch.nn.Parameter(torch.tensor([float("inf")]))
     state.proxy.model.register_parameter("unused", unused)
     with pytest.raises(NonFiniteError, match="Step 0: a parameter of the proxy is NaN or infinite"):
-        search_step(state)
+        state.step()
     with torch.no_grad():
         state.learner.guide.network.domain_bias[2, 1] = float("nan")
     with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
-        search_step(state)
+        state.step()
 
 
 def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:

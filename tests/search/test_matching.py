@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import numpy as np
 import pytest
 import torch
-from gaussian_evidence import exact_moments
 from searches import MATCHING, means
 from tiny import Bigram, random_store
 from torch import Tensor
 
-from bydore_pyro.core.matching import Matching
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.kinds import init_search
-from bydore_pyro.search.matching import MatchingPosterior, MatchingSearch, RoundRecord
-from bydore_pyro.search.search import run_search, search_step
+from bydore_pyro.search.matching import MatchingSearch, ResidualCheck, Round, check_residual
+from bydore_pyro.search.search import init_search, run_search
 from bydore_pyro.utils.errors import NonFiniteError
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
-SIGNALS = torch.tensor([3.0, 2.0, 2.5])
-SHARES = torch.tensor([0.55, 0.3, 0.15], dtype=torch.float64)
 CONFIG = dataclasses.replace(MATCHING, round_sequences=40, sketch_size=4096, inference_steps=20)
 
 
@@ -81,7 +78,7 @@ def test_rounds_are_measured_where_they_are_due() -> None:
     assert config.measured_steps == (3, 7, 10)
     state, rounds = search_of(config), []
     for number in range(1, 11):
-        record = search_step(state)
+        record = state.step()
         assert (record.weights == 0.25).all()
         assert (record.mean == 0.25).all() == (number < 3)
         rounds.append(len(state.rounds))
@@ -91,7 +88,7 @@ def test_rounds_are_measured_where_they_are_due() -> None:
     assert state.average_start == 9
     assert [one.step for one in state.rounds] == [3, 7, 10]
     np.testing.assert_allclose(means(state)[-1], state.matching.weights, atol=1e-6)
-    assert all(type(one) is RoundRecord for one in state.rounds)
+    assert all(type(one) is Round for one in state.rounds)
 
 
 def test_a_measurement_knows_no_target() -> None:
@@ -106,18 +103,6 @@ def test_a_measurement_knows_no_target() -> None:
     for name, value in found[0].proxy.parameters.items():
         assert torch.equal(value, found[1].proxy.parameters[name])
     np.testing.assert_array_equal(found[0].rounds[-1].losses, found[1].rounds[-1].losses)
-
-
-def test_no_domain_gives_more_than_it_has() -> None:
-    corpus = random_store(tokens=12800, documents=100)
-    ends = {**corpus.train_documents, "c": corpus.train_documents["c"][:5]}
-    short = dataclasses.replace(
-        corpus, train={**corpus.train, "c": corpus.train["c"][:640]}, train_documents=ends
-    )
-    state = finished(corpus=short)
-    assert state.domains.measurable()[2] == 6, "a third of twenty"
-    assert all(one.sequences[2] <= 6 for one in state.rounds)
-    assert distance(state.matching.weights) < 0.15
 
 
 @pytest.mark.parametrize("sequences", [1, 2, 3, 5])
@@ -214,46 +199,91 @@ def test_domains_that_keep_nothing_are_refused(corpus: TokenStore) -> None:
         init_search(plain, proxy, SearchConfig(steps=20))
 
 
-def evidence(optimum: Tensor, certainty: float = 400.0) -> Matching:
-    """Gaussian evidence with its maximum at `optimum`, domains that are somewhat alike."""
-    count = len(optimum)
-    gram = (torch.eye(count) + 0.5).double() / count
-    covariance = gram / certainty
-    precision = gram @ torch.linalg.inv(covariance) @ gram
-    return Matching(
-        gram=gram,
-        cross=gram @ optimum,
-        covariance=covariance,
-        covariance_by_sequence=covariance,
-        linear=precision @ optimum,
-        precision=precision,
-        optimum=optimum.clamp(min=0),
-        target=float(optimum @ gram @ optimum),
+def fresh_domains() -> Domains:
+    return Domains(
+        random_store(tokens=12800, documents=50),
+        PLANTED,
+        sequence_length=32,
+        validation_sequences=400,
+        measured=120,
     )
 
 
-def learner_of(seed: int = 0, steps: int = 400) -> MatchingPosterior:
-    return MatchingPosterior(3, None, seed, steps)
+def proxy_of() -> Proxy:
+    proxy = Proxy(Bigram(24), ProxyConfig(learning_rate=0.01, warmup_steps=0))
+    domains = fresh_domains()
+    for _ in range(5):
+        proxy.step(domains.train_batch(dict.fromkeys("abcd", 2)))
+    return proxy
 
 
-def test_the_posterior_is_the_models() -> None:
-    """Means against a grid; tests/core judges the spread."""
-    found, learner = evidence(SHARES), learner_of(steps=1500)
-    mean, _ = exact_moments(found.linear, found.precision)
-    assert learner.learn(SIGNALS, found).settled
-    guided = learner.guide.posterior(SIGNALS.double()).mean
-    torch.testing.assert_close(guided, mean[:3], rtol=0, atol=0.04)
+def mean_gradients(sketch: GradientSketch, domains: Domains) -> tuple[Tensor, Tensor]:
+    """The domains' ``(K, S)``, of sequences of their own, and the validation set's ``(S,)``."""
+    batches = [domains.measure_batch(name, 80)[0] for name in domains.names]
+    means = torch.stack([sketch(batch, "x")[0].mean(0) for batch in batches])
+    return means, sketch(domains.validation, "x")[0].mean(0)
 
 
-def test_the_steps_of_inference_are_limited() -> None:
-    done = learner_of(steps=7).learn(SIGNALS, evidence(SHARES))
-    assert (done.steps, done.settled) == (7, False)
+def test_slopes_are_products_with_the_residual() -> None:
+    """Finite differences of losses against gradients of the same sequences, in a sketch."""
+    proxy = proxy_of()
+    sketch = GradientSketch(proxy, 64)
+    residual = torch.randn(64, generator=torch.Generator().manual_seed(0))
+    nothing = torch.zeros(4, 4, dtype=torch.float64)
+    found = check_residual(
+        fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), nothing, 2.0, 16
+    )
+    twin = fresh_domains()
+    for k, name in enumerate(twin.names):
+        batch, documents = twin.measure_batch(name, 16)
+        products = sketch(batch, "x")[0].double() @ residual.double()
+        assert float(found.slopes[k]) == pytest.approx(2 * float(products.mean()), rel=0.02)
+        sums = torch.zeros(51, dtype=torch.float64)
+        sums.index_add_(0, torch.from_numpy(documents), products - products.mean())
+        error = 2 * math.sqrt(float(sums.square().sum())) / 16
+        assert float(found.errors[k]) == pytest.approx(error, rel=0.05)
+    known = torch.diag(torch.tensor([4.0, 1.0, 0.0, 0.0], dtype=torch.float64))
+    wider = check_residual(
+        fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), known, 2.0, 16
+    )
+    torch.testing.assert_close(wider.errors.square() - found.errors.square(), known.diagonal())
+    assert proxy.cost.tokens["check"] == 2 * 2 * 4 * 16 * 32, "two passes each"
 
 
-def test_the_networks_first_weights_are_the_seeds() -> None:
-    before = torch.get_rng_state()
-    same, again, other = (learner_of(seed).guide.state_dict() for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
-    (name,) = (key for key in same if key.endswith("embedding"))
-    assert torch.equal(same[name], again[name])
-    assert not torch.equal(same[name], other[name])
+@pytest.mark.parametrize(
+    ("weights", "failing"),
+    [
+        ([0.6, 0.4, 0.0, 0.0], []),
+        ([0.25, 0.25, 0.25, 0.25], ["a", "c", "d"]),
+        ([0.0, 0.4, 0.6, 0.0], ["a", "c"]),
+    ],
+)
+def test_a_planted_mixture_passes_and_a_wrong_one_does_not(
+    weights: list[float], failing: list[str]
+) -> None:
+    sketch, domains = GradientSketch(proxy_of(), 576), fresh_domains()
+    means, target = mean_gradients(sketch, domains)
+    wanted = torch.tensor(weights)
+    residual = target - wanted @ means
+    covariance = torch.eye(4, dtype=torch.float64) * 1e-8
+    check = check_residual(domains, sketch, residual, wanted.double(), covariance, 1.0, 40)
+    assert isinstance(check, ResidualCheck)
+    named = {n for n, bad in zip(domains.names, check.failing, strict=True) if bad}
+    assert set(failing) <= named if failing else not named, (check.slopes, check.errors)
+    if not weights[0]:
+        assert float(check.slopes[0]) > 0, "more of it would match the target better"
+
+
+def test_a_slope_is_judged_by_its_weight() -> None:
+    """With a weight both signs contradict; without one a negative slope is as it should be."""
+    slopes = torch.tensor([4.0, -4.0, 2.9, 4.0, -4.0, 0.0])
+    errors = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    weights = torch.tensor([0.5, 0.01, 0.4, 0.0, 0.009, 0.1])
+    assert ResidualCheck(slopes, errors, weights).failing.tolist() == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]

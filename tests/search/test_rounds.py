@@ -1,4 +1,4 @@
-"""What rounds measured comes back, nearly as it was, to whom it belongs."""
+"""Rounds: what is measured comes back, to whom it belongs; the posterior is the model's."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from gaussian_evidence import exact_moments
+from searches import MATCHING, state_of
 from tiny import Bigram
+from torch import Tensor
 
+from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.samples import Sample
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.search.measurement import (
+from bydore_pyro.search.rounds import (
+    MatchingPosterior,
     Measurement,
+    evidence_of,
+    exact_posterior,
     keep_measurement,
+    measure,
     read_measurements,
     sample_of,
 )
 from bydore_pyro.utils.errors import DataError, NonFiniteError
+
+SHARES = torch.tensor([0.55, 0.3, 0.15], dtype=torch.float64)
 
 
 def measurement(scale: float) -> Measurement:
@@ -66,3 +76,54 @@ def test_it_comes_back_within_float16_at_any_scale(tmp_path: Path, scale: float)
         read_measurements(tmp_path, {"seed": 2, "domains": {}})
     with pytest.raises(DataError, match="found none in"):
         read_measurements(tmp_path / "elsewhere", run)
+
+
+def evidence(optimum: Tensor, certainty: float = 400.0) -> Matching:
+    """Gaussian evidence with its maximum at `optimum`, domains that are somewhat alike."""
+    count = len(optimum)
+    gram = (torch.eye(count) + 0.5).double() / count
+    covariance = gram / certainty
+    precision = gram @ torch.linalg.inv(covariance) @ gram
+    return Matching(
+        gram=gram,
+        cross=gram @ optimum,
+        covariance=covariance,
+        covariance_by_sequence=covariance,
+        linear=precision @ optimum,
+        precision=precision,
+        optimum=optimum.clamp(min=0),
+        target=float(optimum @ gram @ optimum),
+    )
+
+
+def test_the_posterior_is_the_models() -> None:
+    """Means against a grid: of a guide, and of exact draws from anywhere; tests/core judges the
+    spread."""
+    found, signals = evidence(SHARES), torch.tensor([3.0, 2.0, 2.5])
+    learner = MatchingPosterior(3, None, 0, 1500)
+    mean, _ = exact_moments(found.linear, found.precision)
+    assert learner.learn(signals, found).settled
+    guided = learner.guide.posterior(signals.double()).mean
+    torch.testing.assert_close(guided, mean[:3], rtol=0, atol=0.04)
+    start = torch.full((40, 3), 0.3).double()
+    for data in (
+        learner.posterior(signals, found, "abc"),
+        exact_posterior(found, "abc", start, draws=400),
+    ):
+        drawn = data["posterior"]["w"]
+        assert list(drawn["domain"].values) == list("abc")
+        np.testing.assert_allclose(drawn.mean(("chain", "draw")), mean[:3], atol=0.04)
+
+
+def test_a_known_sample_is_not_measured_again(corpus: TokenStore) -> None:
+    state = state_of(corpus, MATCHING)
+    sketch, domains = state.sketch, state.domains
+    first = measure(sketch, domains, 16, 0)
+    known = dict(zip(domains.names[1:], first.samples[1:], strict=True))
+    cost = state.proxy.cost.tokens["gradients"]
+    again = measure(sketch, domains, 16, 0, known)
+    assert state.proxy.cost.tokens["gradients"] == cost * 5 // 4
+    assert again.losses.isnan().tolist() == [False, True, True, True]
+    assert all(map(lambda one, other: one is other, again.samples[1:], first.samples[1:]))
+    target, _ = sample_of(sketch, domains.validation, domains.validation_documents, 0, "birds")
+    assert evidence_of(first.samples, target).cross.argmax() == 0, "its own kind"
