@@ -3,6 +3,7 @@ figures are the test's choice."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,15 +97,12 @@ def metrics_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
                 "guide": {"tokens": 0, "flops": 0.0, "seconds": 0.5},
             },
         },
-        "jitter_second_half": 0.003,
         "guide_fit": {"khat": 4.5, "effective_draws": 3.0, "draws": 1000},
         "run_tokens": 15_360,
         "run_epochs": dict.fromkeys(names, 0.5),
         "peak_memory_megabytes": 600,
         "device": "cpu",
         "threads": 1,
-        "versions": {"python": "3.11", "bydore-pyro": "0.1.0"},
-        "commit": "c" * 40,
         **changed,
     }
 
@@ -115,28 +113,11 @@ def means_of(names: Sequence[str], steps: int = 60) -> np.ndarray:
     return (1 - there) / len(names) + there * weights_of(len(names))
 
 
-def write_trajectory(path: Path, names: Sequence[str], means: np.ndarray, whole: bool) -> None:
-    """Writes every step's means; of a whole search spread and losses too."""
-    steps = len(means)
-    columns: dict[str, Any] = {"mean": (("step", "domain"), means)}
-    if whole:
-        falling = 5 - np.linspace(0, 1, steps)
-        columns["standard_deviation"] = (("step", "domain"), means / 4)
-        columns["losses"] = (("step", "domain"), falling[:, None] + means)
-        columns["train_loss"] = (("step",), falling)
-        columns["validation_loss"] = (("step",), falling - 0.2)
-    data = xarray.Dataset(columns, coords={"step": np.arange(steps), "domain": list(names)})
+def write_trajectory(path: Path, names: Sequence[str], means: np.ndarray) -> None:
+    """Writes every step's means."""
+    coordinates = {"step": np.arange(len(means)), "domain": list(names)}
+    data = xarray.Dataset({"mean": (("step", "domain"), means)}, coords=coordinates)
     data.to_netcdf(path, engine="h5netcdf")
-
-
-def write_posterior(path: Path, mixture: Mixture, draws: int = 200) -> None:
-    """Writes draws of the weights as ArviZ lays them out."""
-    rng = np.random.default_rng(0)
-    w = rng.dirichlet(20 * np.array(mixture.weights), size=(2, draws))
-    data = xarray.Dataset(
-        {"w": (("chain", "draw", "domain"), w)}, coords={"domain": list(mixture.names)}
-    )
-    data.to_netcdf(path, engine="h5netcdf", group="posterior")
 
 
 def write_search(
@@ -158,8 +139,7 @@ def write_search(
     write_json(folder / "config.json", config_of())
     write_json(folder / "metrics.json", metrics_of(names, **changed))
     (folder / "mixture.json").write_text(mixture.to_json())
-    write_trajectory(folder / "trajectory.nc", names, means_of(names, steps_drawn), whole=True)
-    write_posterior(folder / "posterior.nc", mixture)
+    write_trajectory(folder / "trajectory.nc", names, means_of(names, steps_drawn))
     return folder
 
 
@@ -190,8 +170,6 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
     return {
         "unexplained": 0.04,
         "scale": 1.06,
-        "by_document_over_by_sequence": 1.63,
-        "jitter_between_rounds": 0.07,
         "rounds": rounds,
         "inference": {"steps": 350, "settled": True},
         "check": check,
@@ -219,23 +197,10 @@ def write_matching(folder: Path, names: Sequence[str] = NAMES, **matching: Any) 
     config = config_of()
     config["search"] |= {"evidence": "matching", "rounds": 3, "train_share": 0.5}
     write_json(folder / "config.json", config)
-    rounds = [one["step"] - 1 for one in found["rounds"]]
     means = np.full((30, len(names)), 1 / len(names))
-    losses = np.full((30, len(names)), np.nan)
-    for place, one in zip(rounds, found["rounds"], strict=True):
-        means[place:] = [one["weights"][name] for name in names]
-        losses[place:] = one["validation_loss"]
-    data = xarray.Dataset(
-        {
-            "mean": (("step", "domain"), means),
-            "standard_deviation": (("step", "domain"), means / 4),
-            "losses": (("step", "domain"), losses + 0.5),
-            "train_loss": (("step",), 6 - np.linspace(0, 1, 30)),
-            "validation_loss": (("step",), losses[:, 0]),
-        },
-        coords={"step": np.arange(30), "domain": list(names)},
-    )
-    data.to_netcdf(folder / "trajectory.nc", engine="h5netcdf")
+    for one in found["rounds"]:
+        means[one["step"] - 1 :] = [one["weights"][name] for name in names]
+    write_trajectory(folder / "trajectory.nc", names, means)
     return folder
 
 
@@ -249,9 +214,6 @@ def write_fit(folder: Path, method: str = "regmix", names: Sequence[str] = NAMES
         "method": method,
         "seed": 0,
         "search": {**part, "parts": {"train": part}},
-        "jitter_second_half": None,
-        "run_epochs": None,
-        "peak_memory_megabytes": 600,
     }
     write_json(folder / "config.json", config_of(method))
     write_json(folder / "metrics.json", metrics)
@@ -260,16 +222,16 @@ def write_fit(folder: Path, method: str = "regmix", names: Sequence[str] = NAMES
 
 
 def write_seeds(folder: Path, count: int = 2) -> Path:
-    """Writes the folder of several seeds' searches; returns it."""
+    """Writes the folder of several seeds' searches, of which every other one has moved a tenth of
+    the weight from the first domain to the second; returns it."""
     folder.mkdir(parents=True)
     for seed in range(count):
-        write_search(folder / f"seed-{seed}", seed=seed)
+        run = write_search(folder / f"seed-{seed}", seed=seed)
+        mixture = mixture_with_intervals()
+        moved = np.array(mixture.weights) + seed % 2 * np.array([-0.1, 0.1, 0.0, 0.0])
+        mixture = dataclasses.replace(mixture, weights=tuple(moved.tolist()))
+        (run / "mixture.json").write_text(mixture.to_json())
     write_json(folder / "config.json", config_of())
-    weights = weights_of(len(NAMES))
-    lines = ["domain,mean,sd_over_seeds,posterior_sd,coverage,overconfident"]
-    for name, weight in zip(NAMES, weights, strict=True):
-        lines.append(f"{name},{weight},0.02,0.005,{0.5 if name == 'law' else 1.0},{name == 'law'}")
-    (folder / "agreement.csv").write_text("\n".join(lines) + "\n")
     return folder
 
 

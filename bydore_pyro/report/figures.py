@@ -10,17 +10,12 @@ import numpy as np
 
 from bydore_pyro.analysis import domain_colours
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.report.verdicts import average_start
-from bydore_pyro.report.words import clean
+from bydore_pyro.utils import visible
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "rounds_figure",
-    "trajectory_figure",
-    "weights_figure",
-]
+__all__ = ["rounds_figure", "trajectory_figure", "weights_figure"]
 
 MOST_DRAWN = 40  # domains in a figure; the tables hold all
 MOST_POINTS = 500  # of a line
@@ -32,7 +27,6 @@ LAYOUT = {
     "template": "none",
     "margin": {"l": 12, "r": 14, "t": 26, "b": 56},
     "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
-    "hoverlabel": {"bgcolor": "white", "font": {"color": INK}, "align": "left"},
 }
 WEIGHTS = {"title": {"text": "weight"}, "rangemode": "tozero"}
 
@@ -42,28 +36,22 @@ def weights_figure(record: RunRecord) -> Figure | None:
     mixture = record.mixture
     if mixture is None:
         return None
-    weights = mixture.as_dict()
-    hdi = dict(zip(mixture.names, mixture.hdi or (), strict=False))
-    free = dict(zip(mixture.names, mixture.free_weights or (), strict=False))
-    colours = domain_colours(sorted(weights))
-    order = sorted(mixture.names, key=lambda name: -weights[name])[:MOST_DRAWN]
+    colours = domain_colours(mixture.names)
+    order = sorted(range(len(mixture.names)), key=lambda k: -mixture.weights[k])[:MOST_DRAWN]
+    labels = [_label(mixture.names[k]) for k in order]
     traces = []
-    for row, name in enumerate(order):
-        look = {"name": _label(name), "showlegend": False}
-        if name in hdi:
-            line = {"color": colours[name], "width": 2}
-            traces.append(_trace(hdi[name], [row, row], mode="lines", line=line, **look))
-        points = {"diamond": weights[name], "diamond-open": free.get(name)}
-        for symbol, x in points.items():
-            if x is not None:
+    for row, k in enumerate(order):
+        look = {"name": labels[row], "showlegend": False}
+        if mixture.hdi is not None:
+            line = {"color": colours[mixture.names[k]], "width": 2}
+            traces.append(_trace(mixture.hdi[k], [row, row], mode="lines", line=line, **look))
+        points = {"diamond": mixture.weights, "diamond-open": mixture.free_weights}
+        for symbol, values in points.items():
+            if values is not None:
                 marker = {"color": INK, "symbol": symbol, "size": 9}
-                traces.append(_trace([x], [row], mode="markers", marker=marker, **look))
-    rows = {
-        "tickvals": list(range(len(order))),
-        "ticktext": [_label(name) for name in order],
-        "range": [len(order) - 0.4, -0.6],
-        "showgrid": False,
-    }
+                traces.append(_trace([values[k]], [row], mode="markers", marker=marker, **look))
+    rows = {"tickvals": list(range(len(order))), "ticktext": labels, "showgrid": False}
+    rows["range"] = [len(order) - 0.4, -0.6]
     figure = _figure(traces, ROW * len(order) + 102, WEIGHTS, rows)
     _mark(figure, 1 / len(mixture.names), "uniform")
     return figure
@@ -77,7 +65,7 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     trajectory = record.trajectory
     if trajectory is None or record.by_matching:
         return None
-    start, steps = average_start(record), trajectory["step"].values
+    start, steps = record.average_start, trajectory["step"].values
     names = [str(name) for name in trajectory["domain"].values]
     means = dict(zip(names, trajectory["mean"].values.T, strict=True))
     order = sorted(names, key=lambda name: -float(means[name][start:].mean()))
@@ -106,15 +94,13 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     return _figure([*lines, *dots], 360, xaxis, WEIGHTS)
 
 
-def _lines(
-    x: Sequence[float] | np.ndarray, y: Mapping[str, Any], order: Sequence[str]
-) -> list[dict[str, Any]]:
+def _lines(x: np.ndarray, y: Mapping[str, Any], order: Sequence[str]) -> list[dict[str, Any]]:
     """Returns a line a name, at most `MOST_POINTS` points of each."""
     kept = np.arange(len(x) - 1, -1, -max(1, -(-len(x) // MOST_POINTS)))[::-1]
     colours = domain_colours(list(y))
     return [
         _trace(
-            np.array(x)[kept],
+            x[kept],
             np.array(y[name], dtype=float)[kept],
             mode="lines",
             name=_label(name),
@@ -132,17 +118,14 @@ def _trace(x: Sequence[float] | np.ndarray, y: Any, **more: Any) -> dict[str, An
 
 def _label(name: str) -> str:
     """Returns a name for a label, in which plotly would read some HTML, and mathematics in $."""
-    text = clean(name)
-    text = text if len(text) <= SHORT else f"{text[: SHORT - 1].rstrip()}…"
+    text = visible(name)
+    text = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
     return html.escape(text, quote=False).replace("$", "&#36;")
 
 
 def _mark(figure: Figure, x: float, text: str) -> None:
     """Draws a line at a place of the x axis, with a word beside it."""
-    figure.add_vline(
-        x, line={"color": FAINT, "width": 1, "dash": "dot"}, annotation_text=text,
-        annotation_font={"color": FAINT, "size": 12},
-    )  # fmt: skip
+    figure.add_vline(x, line={"color": FAINT, "width": 1, "dash": "dot"}, annotation_text=text)
 
 
 def _figure(

@@ -1,24 +1,115 @@
-"""Runs' folders as text for a terminal, and as one self-contained HTML page."""
+"""What a report tells of runs, as text for a terminal and as one self-contained HTML page."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bydore_pyro.report.figures import rounds_figure, trajectory_figure, weights_figure
+from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord, read_run
-from bydore_pyro.report.sections import Command, Section, comparison_sections, run_sections
-from bydore_pyro.report.thresholds import Verdict
-from bydore_pyro.report.words import Table, clean, number
+from bydore_pyro.report.tables import (
+    agreement_table,
+    cautions,
+    commands,
+    comparison_table,
+    cost_table,
+    cost_told,
+    length_table,
+    loss_table,
+    round_table,
+    weights_table,
+)
+from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.report.words import Table, Verdict
 from bydore_pyro.utils import DataError, RunFolder, RunFolderError, require, visible
 
-__all__ = ["add_html_report", "html_report", "report_text"]
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["Section", "add_html_report", "comparison_sections", "html_report", "report_text",
+           "run_sections"]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
+WEIGHTS = (
+    "Diamonds: weights, as shares of the training tokens; hollow: free of the cap. Thin lines: "
+    "intervals. Epochs: how often the run reads the domain's text."
+)
+ROUNDS = (
+    "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
+    "are far apart, the proxy asks for other text as it learns."
+)
+FRESH = (
+    "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
+    "search. How far another start would move these losses was not measured."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it, in order.
+
+    Attributes:
+        title: The heading.
+        blocks: Words, tables, figures, verdicts, and pairs of a command's meaning and line.
+        expert: Whether a terminal leaves it out.
+    """
+
+    title: str
+    blocks: Sequence[str | Table | Figure | Verdict | tuple[str, str]]
+    expert: bool = False
+
+
+def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
+    """Returns the sections of one run, or of a search with several seeds.
+
+    Args:
+        record: The run.
+        drawn: Whether figures are wanted; they need plotly.
+    """
+    draw = (weights_figure, rounds_figure, trajectory_figure) if drawn else ()
+    weights, *learned = [one(record) for one in draw] or [None]
+    found, fresh = record.mixture is not None, loss_table(record)
+    sections = (
+        ("The mixture", (
+            *(f"Could not be read: {line}" for line in record.damaged),
+            *(record.mixture.notes if record.mixture is not None else ()),
+            weights, WEIGHTS if drawn and found else None, weights_table(record),
+            agreement_table(record), *regression_tables(record),
+        )),
+        ("By the length of the run", (length_table(record),)),
+        ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
+        ("Is it to be believed?", verdicts_of(record)),
+        ("", (cost_told(record) if found else None,)),
+        ("How it was learned", (
+            *learned, ROUNDS if record.metrics.matching.rounds else None, round_table(record),
+        )),
+        ("What finding the weights cost", (cost_table(record.metrics.search),)),
+        ("How to use it", commands(record)),
+    )  # fmt: skip
+    shown = [
+        Section(title, list(filter(_is_shown, blocks)), expert=place > 4)
+        for place, (title, blocks) in enumerate(sections)
+    ]
+    return [one for one in shown if one.blocks]
+
+
+def _is_shown(block: Any) -> bool:
+    return bool(block.rows) if isinstance(block, Table) else block is not None
+
+
+def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
+    """Returns the sections of several runs beside each other; several seeds are so many runs."""
+    runs = [one for r in records for one in ((r,) if r.mixture is not None else r.seeds)]
+    return [
+        Section("The runs", [*cautions(runs), comparison_table(runs)]),
+        Section("How to use the first", commands(runs[0])),
+    ]
 
 
 def report_text(folder: Path) -> str:
@@ -33,36 +124,33 @@ def report_text(folder: Path) -> str:
     if metrics.stopped:
         raise RunFolderError(
             f"Expected a finished run in {folder}, found one that stopped after "
-            f"{number(metrics.steps, 0)} steps: {metrics.stopped}"
+            f"{metrics.steps or 0:.0f} steps: {metrics.stopped}"
         )
-    if record.mixture is not None and metrics.search.flops is None:
-        told = [damage for damage in record.damaged if damage.startswith("metrics.json")]
-        reason = told[0] if told else "no cost of a search in its metrics.json"
-        raise RunFolderError(f"Expected a complete run in {folder}, found {reason}")
     sections = run_sections(record, drawn=False)
     parts = [part for one in sections if not one.expert for part in _as_text(one)]
     files = sorted(p.name for p in record.path.iterdir() if p.is_file() or record.seeds)
     lines = [f"In {record.path}: {', '.join(files)}"]
-    lines += [f"  {c.line}" for s in sections for c in s.blocks if isinstance(c, Command)]
-    if len(lines) > 1:
-        lines.insert(1, "Next:")
+    if following := commands(record):
+        lines += ["Next:", *(f"  {line}" for _, line in following)]
     return "\n" + "\n\n".join([*parts, "\n".join(map(visible, lines))])
 
 
 def _as_text(section: Section) -> Iterator[str]:
     """Yields tables and words by themselves, and verdicts in one paragraph."""
-    judged = [block for block in section.blocks if isinstance(block, Verdict)]
+
+    def lines(text: str, indent: str = "") -> str:
+        return fill(visible(text), WIDTH, subsequent_indent=indent, break_on_hyphens=False,
+                    break_long_words=False)  # fmt: skip
+
+    judged = []
     for block in section.blocks:
-        if isinstance(block, Table) and block.rows:
-            yield block.as_text()
-        elif isinstance(block, str):
-            yield fill(visible(block), WIDTH, break_on_hyphens=False, break_long_words=False)
+        if isinstance(block, Verdict):
+            told = f"{block.level:<7}  {block.told} {block.figures}"
+            judged.append(lines(told, " " * 9))
+        else:
+            yield block.as_text() if isinstance(block, Table) else lines(str(block))
     if judged:
-        yield "\n".join(
-            fill(visible(f"{one.level:<7}  {one.told} {one.figures}"), WIDTH,
-                 subsequent_indent=" " * 9, break_on_hyphens=False, break_long_words=False)
-            for one in judged
-        )  # fmt: skip
+        yield "\n".join(judged)
 
 
 def html_report(folders: Sequence[Path]) -> str:
@@ -78,7 +166,7 @@ def html_report(folders: Sequence[Path]) -> str:
     """
     if not folders:
         raise ValueError("Expected the folders of runs, found none")
-    records = _labelled([read_run(folder) for folder in folders])
+    records = [read_run(one, str(one) if len(folders) > 1 else None) for one in folders]
     for package in ("jinja2", "plotly"):
         require(package, "report")
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -87,21 +175,18 @@ def html_report(folders: Sequence[Path]) -> str:
 
     sections = run_sections(records[0]) if len(records) == 1 else []
     if len(records) > 1 or records[0].seeds:
-        sections = [*sections, *comparison_sections(records)]
-    drawn = 0
+        sections += comparison_sections(records)
+    scripts = iter([True])  # the first figure brings plotly's
 
     def block_of(block: Any) -> dict[str, Any]:
-        nonlocal drawn
-        if not isinstance(block, Figure):
-            return {"kind": type(block).__name__, "it": block}
-        drawn += 1
-        page = block.to_html(
-            full_html=False, include_plotlyjs=drawn == 1, config={"displaylogo": False}
-        )
-        return {"kind": "Figure", "it": Markup(page)}  # plotly escapes what it is given
+        if isinstance(block, Figure):
+            options = {"include_plotlyjs": next(scripts, False), "config": {"displaylogo": False}}
+            # plotly escapes what it is given
+            return {"kind": "Figure", "it": Markup(block.to_html(full_html=False, **options))}
+        return {"kind": type(block).__name__, "it": block}
 
     def shown(value: Any) -> Any:
-        return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -112,15 +197,11 @@ def html_report(folders: Sequence[Path]) -> str:
         lstrip_blocks=True,
     )
     label = records[0].label if len(records) == 1 else f"{len(records)} runs"
-    stopped = [f"{r.label} stopped: {r.metrics.stopped}" for r in records if r.metrics.stopped]
     return environment.get_template("page.html").render(
         title=f"{label}: weights of domains",
         subtitle=", ".join(str(record.path) for record in records),
-        stopped=stopped,
-        sections=[
-            {"title": one.title, "blocks": [block_of(b) for b in one.blocks if b is not None]}
-            for one in sections
-        ],
+        stopped=[f"{r.label} stopped: {r.metrics.stopped}" for r in records if r.metrics.stopped],
+        sections=[(one.title, list(map(block_of, one.blocks))) for one in sections],
         configs=[(record.label, record.config) for record in records],
     )
 
@@ -139,13 +220,3 @@ def add_html_report(folder: RunFolder) -> str:
         logger.warning("No report.html", exc_info=True)
         return f"No report.html: {type(error).__name__}: {error}"
     return f"In a browser: {folder.path / 'report.html'}"
-
-
-def _labelled(records: list[RunRecord]) -> list[RunRecord]:
-    """Returns runs whose labels differ: they are numbered where two folders have one name."""
-    if len({record.label for record in records}) == len(records):
-        return records
-    return [
-        dataclasses.replace(record, label=f"{place}: {record.label}")
-        for place, record in enumerate(records, start=1)
-    ]

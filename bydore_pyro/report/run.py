@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bydore_pyro.analysis import agreement
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.runs import LengthRecord, Metrics, as_number, read_as
 from bydore_pyro.utils import DataError, RunFolderError
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
 
-__all__ = [
-    "RunRecord",
-    "SeedsAgreement",
-    "read_run",
-]
+__all__ = ["RunRecord", "read_run"]
 
 T = TypeVar("T")
-
-NOTHING = 0.01  # a weight below it counts as next to nothing
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedsAgreement:
-    """How several seeds agree on one weight: a row of `bydore_pyro.analysis.agreement`."""
-
-    mean: float
-    sd_over_seeds: float
-    posterior_sd: float
-    coverage: float
-    overconfident: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +36,7 @@ class RunRecord:
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        next_to_nothing: The share of the draws below 0.01, by domain.
-        agreement: Of several seeds, by domain.
+        agreement: Of several seeds, see `bydore_pyro.analysis.agreement`.
         seeds: The runs of several seeds.
         damaged: Files that are there and could not be read, with the reason.
     """
@@ -63,8 +47,7 @@ class RunRecord:
     metrics: Metrics = field(default_factory=Metrics)
     mixture: Mixture | None = None
     trajectory: xarray.Dataset | None = None
-    next_to_nothing: Mapping[str, float] = field(default_factory=dict)
-    agreement: Mapping[str, SeedsAgreement] = field(default_factory=dict)
+    agreement: pandas.DataFrame | None = None
     seeds: tuple[RunRecord, ...] = ()
     damaged: tuple[str, ...] = ()
 
@@ -85,38 +68,27 @@ class RunRecord:
         return by_options or bool(self.metrics.matching.rounds)
 
     @property
-    def domains(self) -> tuple[str, ...]:
-        """The domains, in the mixture's order."""
-        return self.mixture.names if self.mixture is not None else tuple(self.agreement)
-
-    @property
     def lengths(self) -> list[LengthRecord]:
         """The lengths of runs that there are weights for, the shortest first."""
         return sorted(
             (one for one in self.metrics.lengths if one.tokens > 0), key=lambda one: one.tokens
         )
 
+    @property
+    def average_start(self) -> int:
+        """The place of the first step that the result averages; by matching, of the last."""
+        steps = 0 if self.trajectory is None else self.trajectory.sizes["step"]
+        if self.by_matching:
+            return max(0, steps - 1)
+        if self.method == "doremi":  # its result averages all steps
+            return 0
+        share = as_number(self.asked("search", "average_from"))
+        return int(steps * min(max(0.5 if share is None else share, 0.0), 1.0))
+
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""
         values = self.config.get(part)
         return values.get(option) if isinstance(values, dict) else None
-
-    def asked_number(self, part: str, option: str) -> float | None:
-        """Returns the number that an option names, in the unit of the option; None without one."""
-        return as_number(self.asked(part, option))
-
-    def plain_trainings(self) -> float | None:
-        """Returns the cost of the search, >= 0, in trainings of the proxy over the asked tokens.
-
-        None where the run did not train, or the asked tokens are not known.
-        """
-        spent, trained = self.metrics.search, self.metrics.search.parts.get("train")
-        asked = [self.asked_number("search", o) for o in ("steps", "batch_sequences")]
-        steps, sequences, each = (*asked, self.asked_number("run", "sequence_length"))
-        tokens = (steps or 0) * (sequences or 0) * (each or 0)
-        if not trained or not trained.flops or not trained.tokens or not tokens:
-            return None
-        return (spent.flops or 0.0) / (trained.flops / trained.tokens * tokens)
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
@@ -127,7 +99,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         label: Its name, the folder's own if not given.
 
     Raises:
-        RunFolderError: When the folder holds neither weights nor the agreement of several seeds.
+        RunFolderError: When the folder holds neither weights nor the runs of several seeds.
     """
     damaged: list[str] = []
 
@@ -142,11 +114,10 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
             return None
 
     mixture = attempt("mixture.json", Mixture.from_json)
-    agreement = attempt("agreement.csv", _read_agreement) or {}
-    seeds = tuple(_read_seeds(folder)) if agreement else ()
     config = attempt("config.json", _read_object) or {}
     metrics = read_as(Metrics, attempt("metrics.json", _read_object))
-    if mixture is None and not agreement:
+    seeds = _read_seeds(folder) if mixture is None else ()
+    if mixture is None and len(seeds) < 2:
         reason = f": {damaged[0]}" if damaged else ""
         if metrics.stopped:
             reason = f": it stopped after {metrics.steps or 0:.0f} steps: {metrics.stopped}"
@@ -158,8 +129,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
         metrics=metrics,
         mixture=mixture,
         trajectory=attempt("trajectory.nc", _read_trajectory),
-        next_to_nothing=attempt("posterior.nc", _read_draws) or {},
-        agreement=agreement,
+        agreement=_agreement(seeds),
         seeds=seeds,
     )
     return dataclasses.replace(record, damaged=tuple(damaged))
@@ -172,26 +142,20 @@ def _read_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _read_agreement(path: Path) -> dict[str, SeedsAgreement]:
-    columns = ("mean", "sd_over_seeds", "posterior_sd", "coverage")
-    with path.open(encoding="utf-8", newline="") as file:
-        return {
-            row["domain"]: SeedsAgreement(
-                **{column: float(row[column]) for column in columns},
-                overconfident=row["overconfident"] == "True",
-            )
-            for row in csv.DictReader(file)
-        }
-
-
-def _read_seeds(folder: Path) -> list[RunRecord]:
-    """Reads the runs of several seeds, in their order."""
+def _read_seeds(folder: Path) -> tuple[RunRecord, ...]:
+    """Reads the finished runs of several seeds, in their order."""
     found = []
     for path in folder.glob("seed-*"):
         seed = path.name.removeprefix("seed-")
         if seed.isdecimal() and (path / "mixture.json").is_file():
             found.append((int(seed), path))
-    return [read_run(path, f"seed {seed}") for seed, path in sorted(found)]
+    return tuple(read_run(path, f"seed {seed}") for seed, path in sorted(found))
+
+
+def _agreement(seeds: Sequence[RunRecord]) -> pandas.DataFrame | None:
+    with suppress(ValueError):  # a single one, or without intervals
+        return agreement([one.mixture for one in seeds if one.mixture is not None])
+    return None
 
 
 def _read_trajectory(path: Path) -> xarray.Dataset:
@@ -201,11 +165,3 @@ def _read_trajectory(path: Path) -> xarray.Dataset:
     if not data.sizes["step"] or data["mean"].dims != ("step", "domain"):
         raise DataError("Expected the mean weights of every step")
     return data
-
-
-def _read_draws(path: Path) -> dict[str, float]:
-    import xarray
-
-    w = xarray.load_dataset(path, engine="h5netcdf", group="posterior")["w"]
-    shares = (w < NOTHING).mean(("chain", "draw"))
-    return dict(zip(map(str, w["domain"].values), shares.values.tolist(), strict=True))

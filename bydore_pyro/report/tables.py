@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bydore_pyro.mixture import Mixture, exactly, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
-from bydore_pyro.report.words import (
-    ABSENT,
-    Table,
-    clean,
-    count,
-    duration,
-    flops_of,
-    number,
-    percent,
-)
-from bydore_pyro.runs import Regressed, Spent
-from bydore_pyro.utils import in_tokens
+from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
+from bydore_pyro.runs import Spent
 
 __all__ = [
     "agreement_table",
@@ -32,13 +21,11 @@ __all__ = [
     "cost_told",
     "length_table",
     "loss_table",
-    "regression_tables",
     "round_table",
     "weights_table",
 ]
 
 MOST_ROWS = 8  # domains in the table of lengths
-MOST_GIVEN = 20  # given mixtures in a table; the file holds all
 
 
 def weights_table(record: RunRecord) -> Table:
@@ -47,18 +34,14 @@ def weights_table(record: RunRecord) -> Table:
     if mixture is None:
         return Table()
     names, decided, epochs = mixture.names, mixture.verdicts(), record.metrics.run_epochs
-    columns = {"domain": list(names), "weight": [number(weight, 4) for weight in mixture.weights]}
+    columns = {"domain": list(names), "weight": [number(w, ".4f") for w in mixture.weights]}
     if mixture.free_weights is not None:
-        columns["uncapped"] = [number(weight, 4) for weight in mixture.free_weights]
+        columns["uncapped"] = [number(weight, ".4f") for weight in mixture.free_weights]
     if mixture.hdi is not None:
         interval = f"{percent(mixture.hdi_probability)} interval"
         columns[interval] = [f"{number(low)} to {number(high)}" for low, high in mixture.hdi]
-    if mixture.standard_deviation is not None:
-        columns["sd"] = [number(sd) for sd in mixture.standard_deviation]
-    if record.next_to_nothing:
-        columns["below 0.01"] = [percent(record.next_to_nothing.get(name)) for name in names]
     if epochs:
-        columns["epochs"] = [number(epochs.get(name), 2) for name in names]
+        columns["epochs"] = [number(epochs.get(name), ".2f") for name in names]
     if decided:
         against = compared_with(record)[0]
         words = {"above": f"more than {against}", "below": f"less than {against}"}
@@ -73,7 +56,7 @@ def loss_table(record: RunRecord) -> Table:
     losses = record.metrics.validation_loss_nats_per_token
     uniform = losses.get("uniform")
     rows = [
-        (label, number(loss, 4), ABSENT if uniform is None else f"{loss - uniform:+.4f}")
+        (label, number(loss, ".4f"), ABSENT if uniform is None else f"{loss - uniform:+.4f}")
         for label, loss in sorted(losses.items(), key=lambda item: item[1])
     ]
     return Table(header=("fresh model trained on", "nats per token", "than uniform"), rows=rows)
@@ -86,16 +69,10 @@ def length_table(record: RunRecord) -> Table:
     if len(lengths) < 2:
         return Table()
     largest = {n: max(one.weights.get(n, 0.0) for one in lengths) for n in lengths[0].weights}
-    rows = [
-        (
-            clean(name),
-            *(
-                f"{number(one.weights.get(name))} ({number(one.epochs.get(name), 1)} x)"
-                for one in lengths
-            ),
-        )
-        for name in sorted(largest, key=lambda n: -largest[n])[:MOST_ROWS]
-    ]
+    rows: list[tuple[str, ...]] = []
+    for name in sorted(largest, key=lambda n: -largest[n])[:MOST_ROWS]:
+        pairs = [(one.weights.get(name), one.epochs.get(name)) for one in lengths]
+        rows.append((name, *(f"{number(w)} ({number(times, '.1f')} x)" for w, times in pairs)))
     return Table(
         header=("tokens of the run", *(count(one.tokens) for one in lengths)),
         rows=[*rows, ("unexplained", *(percent(one.unexplained) for one in lengths))],
@@ -106,16 +83,10 @@ def length_table(record: RunRecord) -> Table:
 def round_table(record: RunRecord) -> Table:
     """Returns the rounds of a search by matching, a row each."""
     rows = [
-        (
-            str(place),
-            number(one.step, 0),
-            count(one.sequences),
-            number(one.validation_loss),
-            percent(one.unexplained),
-            number(one.scale, 2),
-        )
+        (str(place), number(one.step, ".0f"), count(one.sequences), number(one.validation_loss),
+         percent(one.unexplained), number(one.scale, ".2f"))
         for place, one in enumerate(record.metrics.matching.rounds, start=1)
-    ]
+    ]  # fmt: skip
     return Table(
         header=("round", "after step", "sequences", "validation loss", "unexplained", "scale"),
         rows=rows,
@@ -125,98 +96,70 @@ def round_table(record: RunRecord) -> Table:
 
 def agreement_table(record: RunRecord) -> Table:
     """Returns how several seeds agree on each domain."""
+    if record.agreement is None:
+        return Table()
     rows = [
-        (
-            name,
-            number(one.mean),
-            number(one.sd_over_seeds, 4),
-            number(one.posterior_sd, 4),
-            number(one.coverage, 2),
-            "overconfident" if one.overconfident else "",
-        )
-        for name, one in record.agreement.items()
-    ]
+        (str(name), number(one["mean"]), number(one["sd_over_seeds"], ".4f"),
+         number(one["posterior_sd"], ".4f"), number(one["coverage"], ".2f"),
+         "overconfident" if one["overconfident"] else "")
+        for name, one in record.agreement.iterrows()
+    ]  # fmt: skip
     return Table(
         header=("domain", "weight", "sd over seeds", "posterior's own sd", "coverage", ""),
         rows=rows,
-        caption="The mean weights over the seeds",
-        note="Coverage: the share of pairs of seeds in which the interval of one holds the weight "
-        "that the other found.",
+        caption="The mean weights over the seeds. Coverage: the share of pairs of seeds in which "
+        "the interval of one holds the other's weight",
     )
 
 
 def cost_told(record: RunRecord) -> str:
     """Returns in a sentence what a run cost; parts that are not known are left out."""
-    metrics, trainings = record.metrics, record.plain_trainings()
-    spent, threads, memory = metrics.search, metrics.threads, metrics.peak_memory_megabytes
+    metrics, spent = record.metrics, record.metrics.search
     known = (
         duration(spent.seconds) if spent.seconds else "",
-        f"{number(trainings, 1)} plain trainings of the proxy" if trainings else "",
-        f"{flops_of(spent.flops)} FLOPs" if spent.flops else "",
+        f"{spent.flops:.2e} FLOPs" if spent.flops else "",
         f"on {metrics.device}" if metrics.device else "",
-        f"{number(threads, 0)} thread{'' if threads == 1 else 's'}" if threads else "",
-        f"peak memory {number(memory / 1024, 1)} GB" if memory else "",
+        f"{metrics.threads:.0f} threads" if metrics.threads else "",
+        f"peak memory {metrics.peak_memory_megabytes / 1024:.1f} GB"
+        if metrics.peak_memory_megabytes
+        else "",
     )
     return f"Found by {record.method}: {', '.join(filter(None, known)) or 'at no cost'}."
 
 
-def cost_table(cost: Spent, caption: str) -> Table:
-    """Returns what a part of a run cost: its own parts by falling FLOPs, the sum last."""
+def cost_table(cost: Spent) -> Table:
+    """Returns what a run cost: its parts by falling FLOPs, the sum last."""
     if not cost.flops and not cost.parts:
         return Table()
     parts = sorted(cost.parts.items(), key=lambda part: -(part[1].flops or 0.0))
     rows = [
-        (name, count(one.tokens), flops_of(one.flops), duration(one.seconds))
+        (name, count(one.tokens), number(one.flops, ".2e"), duration(one.seconds))
         for name, one in [*parts, ("in all", cost)]
     ]
-    header = ("part", "tokens", "FLOPs", "time")
-    return Table(header=header, rows=rows, caption=caption)
+    return Table(header=("part", "tokens", "FLOPs", "time"), rows=rows)
 
 
 def commands(record: RunRecord) -> list[tuple[str, str]]:
     """Returns commands to go on with: what each does, and the line."""
     if record.mixture is None:
         return []
-    run, prefix = shlex.quote(str(record.path)), "'/data/{domain}'"
-    export = f"bydore export {run} --to megatron --prefix {prefix} --out FILE"
+    run, data = shlex.quote(str(record.path)), record.asked("run", "data")
+    store = shlex.quote(str(data or "STORE"))
+    export = f"bydore export {run} --to megatron --prefix '/data/{{domain}}' --out FILE"
+    train = f"bydore train --mixture {run} --data {store} --model models/target-60m --tokens N"
     pairs = [
         ("The weights in a trainer's own format", export),
-        ("A target model trained on exactly these weights", _training(record)),
+        ("A target model trained on exactly these weights", f"{train} --out DIR"),
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
     ]
     if len(record.lengths) > 1:
         longest = exactly(record.lengths[-1].tokens)
         more = export.replace("--prefix", f"--target_tokens {longest} --prefix", 1)
         pairs.append(("The weights for another of the lengths", more))
-    if not record.agreement and record.method == "search":
-        data = shlex.quote(str(record.asked("run", "data") or "STORE"))
-        seeds = f"bydore search --seeds 5 --data {data} ..."
+    if record.agreement is None and record.method == "search":
+        seeds = f"bydore search --seeds 5 --data {store} ..."
         pairs.append(("Whether other seeds find the same", seeds))
     return pairs
-
-
-def _training(record: RunRecord) -> str:
-    """Returns a command line of `bydore train` that fits a run's text and machine."""
-    from bydore_pyro.training import TargetConfig
-
-    data, most, more = record.asked("run", "data"), 1e9, "--model models/target-60m"
-    batch = record.asked_number("search", "batch_sequences")
-    length = record.asked_number("run", "sequence_length")
-    if record.metrics.device == "cpu" and batch and length:  # about as long as the search took
-        most = (record.metrics.steps or 1) * batch * length
-        more = (
-            f"--device cpu --model {shlex.quote(str(record.asked('run', 'proxy')))} "
-            f"--sequence_length {length:.0f} --target_batch_sequences {batch:.0f}"
-        )
-    tokens, epochs = record.metrics.run_tokens, record.metrics.run_epochs
-    if tokens and epochs and max(epochs.values()) > 0:
-        # Nine tenths, because whole sequences are counted there.
-        most = min(most, 0.9 * tokens * TargetConfig.max_epochs / max(epochs.values()))
-    store = str(data) if data and (Path(str(data)) / "index.json").is_file() else "STORE"
-    return (
-        f"bydore train --mixture {shlex.quote(str(record.path))} --data {shlex.quote(store)} "
-        f"--tokens {in_tokens(most)} {more} --out DIR"
-    )
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
@@ -243,26 +186,21 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     metrics = [record.metrics for record in records]
     rows: dict[str, list[str]] = {
         "method": [record.method for record in records],
-        "seed": [number(one.seed, 0) for one in metrics],
-        "FLOPs": [flops_of(one.search.flops) for one in metrics],
+        "seed": [number(one.seed, ".0f") for one in metrics],
+        "FLOPs": [number(one.search.flops, ".2e") for one in metrics],
         "time": [duration(one.search.seconds) for one in metrics],
     }
     losses = [one.validation_loss_nats_per_token for one in metrics]
     for label in dict.fromkeys(label for found in losses for label in found):
         rows[f"nats per token, fresh model on {label}"] = [
-            number(found.get(label), 4) for found in losses
+            number(found.get(label), ".4f") for found in losses
         ]
-    mixtures = [record.mixture for record in records]
+    mixtures = [record.mixture for record in records if record.mixture is not None]
+    weights = [mixture.as_dict() for mixture in mixtures]
     rows[f"total variation from {records[0].label}"] = [
-        ABSENT
-        if mixtures[0] is None or other is None or other is mixtures[0]
-        else number(total_variation(mixtures[0].as_dict(), other.as_dict()))
-        for other in mixtures
+        number(total_variation(weights[0], other)) for other in weights
     ]
-    largest = {
-        name: max(m.as_dict().get(name, 0.0) for m in mixtures if m is not None)
-        for name in dict.fromkeys(name for record in records for name in record.domains)
-    }
+    largest = {n: max(one.get(n, 0.0) for one in weights) for one in weights for n in one}
     for name in sorted(largest, key=lambda n: -largest[n]):
         rows[f"weight of {name}"] = [_weight(mixture, name) for mixture in mixtures]
     found = [{v.question: f"{v.level}: {v.answer}" for v in verdicts_of(r)} for r in records]
@@ -274,77 +212,12 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     )
 
 
-def _weight(mixture: Mixture | None, name: str) -> str:
-    if mixture is None or name not in mixture.names:
+def _weight(mixture: Mixture, name: str) -> str:
+    if name not in mixture.names:
         return ABSENT
     place = mixture.names.index(name)
-    interval = ""
-    if mixture.hdi is not None:
-        interval = " ({} to {})".format(*map(number, mixture.hdi[place]))
-    return f"{number(mixture.weights[place])}{interval}"
-
-
-def regression_tables(record: RunRecord) -> list[Table]:
-    """Returns the tables that a fit on tables of runs left, as far as it did."""
-    details = record.metrics.told
-    left_out = Table(
-        header=("regression", "Spearman x 100", "RMSE", "in 94 % intervals", "seconds a fit"),
-        rows=[
-            (kind, *_left_out(one), number(one.seconds, 1))
-            for kind, one in details.regressions.items()
-        ],
-        caption="Runs that were left out, a fifth at a time",
-    )
-    each = Table(
-        header=("metric", "regression", "Spearman x 100", "RMSE", "in 94 %", "these weights",
-                "prior", "better than prior"),
-        rows=[
-            (name, one.regression, *_left_out(one), number(one.weights, 4), number(one.prior, 4),
-             percent(one.better_than_prior))
-            for name, one in details.each_metric.items()
-        ],
-        caption="Every metric on its own",
-    )  # fmt: skip
-    more = len(details.predictions) - MOST_GIVEN
-    given = Table(
-        header=("mixture", "rank", "predicted", "94 % from", "to", "better than prior",
-                "tokens off the nearest run"),
-        rows=[
-            (one.mixture, number(one.rank, 0),
-             *(number(value, 4) for value in (one.predicted, one.low, one.high)),
-             percent(one.better_than_prior), percent(one.nearest_run))
-            for one in details.predictions[:MOST_GIVEN]
-        ],
-        caption="Given mixtures",
-        note=f"and {more} more in predictions.csv" if more > 0 else "",
-    )  # fmt: skip
-    return [table for table in (left_out, each, _scaled(record), given) if table.rows]
-
-
-def _left_out(one: Regressed) -> tuple[str, str, str]:
-    return number(one.spearman_x100, 1), number(one.rmse, 4), percent(one.coverage)
-
-
-def _scaled(record: RunRecord) -> Table:
-    """Returns what large runs are predicted to reach; no rows where there was no calibration."""
-    found = record.metrics.told.scale_up
-    if found.slope is None:
-        return Table()
-    note = "A large run on these weights is below one on the prior with probability "
-    note += f"{percent(found.probability)}."
-    if found.slope <= 0:
-        note += " The scales do not agree: the proposal is not to be trusted there."
-    return Table(
-        header=("a large run on", "predicted", "94 % from", "to"),
-        rows=[
-            (
-                name,
-                number(one.mean, 4),
-                *(number(end, 4) for end in (*one.interval, None, None)[:2]),
-            )
-            for name, one in (("these weights", found.weights), ("prior", found.prior))
-        ],
-        caption=f"The large scale, by a line fitted to {number(found.runs, 0)} of its runs: "
-        f"rank correlation {number(found.spearman_x100, 1)}, slope {number(found.slope, 3)}",
-        note=note,
-    )
+    told = number(mixture.weights[place])
+    if mixture.hdi is None:
+        return told
+    low, high = map(number, mixture.hdi[place])
+    return f"{told} ({low} to {high})"

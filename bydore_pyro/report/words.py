@@ -1,66 +1,59 @@
-"""Numbers, names and tables as a reader wants to see them."""
+"""Numbers, tables and verdicts as a reader wants to see them."""
 
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from bydore_pyro.utils import visible
 
-__all__ = ["ABSENT", "Table", "clean", "count", "duration", "flops_of", "number", "percent"]
+__all__ = ["ABSENT", "Level", "Table", "Verdict", "count", "duration", "number", "percent"]
 
 ABSENT = "\N{EN DASH}"
-JOINERS = "\u200c\u200d"  # that scripts need to be read rightly
+Level = Literal["good", "careful", "bad", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of words, for a page and for a terminal.
-
-    Attributes:
-        header: What the columns hold.
-        rows: Of as many cells as the header has.
-        caption: What stands above it.
-        note: What stands below it.
-    """
+    """A table of words, for a page and for a terminal; a caption stands above it."""
 
     header: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     caption: str = ""
-    note: str = ""
 
     def as_text(self) -> str:
         """Returns it in columns of characters, the first to the left, the others to the right."""
         table = [[visible(cell) for cell in row] for row in (self.header, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = []
+        lines = [self.caption] if self.caption else []
         for first, *cells in table:
             right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
             lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
-        return "\n".join(filter(None, (self.caption, *lines, self.note)))
+        return "\n".join(lines)
 
 
-def clean(text: str) -> str:
-    """Returns text of others on one line, without what a page must not hold or show.
+@dataclass(frozen=True)
+class Verdict:
+    """One answer on a run: what it means for the mixture, the figures behind it, and why the limits
+    of these lie where they do ("" where there are none)."""
 
-    Control characters, lone surrogates and marks that turn the direction of writing become the
-    replacement character. HTML is not escaped here.
-    """
+    level: Level
+    question: str
+    answer: str
+    figures: str
+    reason: str = ""
 
-    def shown(character: str) -> str:
-        hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs")
-        return "\ufffd" if hidden and character not in JOINERS else character
+    @property
+    def told(self) -> str:
+        """The question and its answer."""
+        return f"{self.question} {self.answer}."
 
-    return "".join(map(shown, " ".join(text.split())))
 
-
-def number(value: float | None, digits: int = 3, infinite: str = ABSENT) -> str:
-    """Returns a number with so many decimals; a dash where there is none."""
-    if value is not None and math.isinf(value):
-        return infinite
-    return ABSENT if value is None or math.isnan(value) else f"{value:.{digits}f}"
+def number(value: float | None, form: str = ".3f") -> str:
+    """Returns a number in a format of Python's; a dash where there is none."""
+    return ABSENT if value is None or math.isnan(value) else f"{value:{form}}"
 
 
 def percent(value: float | None) -> str:
@@ -75,18 +68,9 @@ def count(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return ABSENT
     for scale, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
-        if abs(value) >= 1e15:
-            return f"{value:.2e}"
         if abs(value) >= max(0.9995 * scale, 1e6):
             return f"{value / scale:.3g} {unit}"
     return f"{value:,.0f}"
-
-
-def flops_of(value: float | None) -> str:
-    """Returns a number of FLOPs with three digits; a dash where there is none."""
-    if value is None or not math.isfinite(value):
-        return ABSENT
-    return f"{value:.2e}" if value else "0"
 
 
 def duration(seconds: float | None) -> str:

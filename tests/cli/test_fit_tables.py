@@ -98,7 +98,7 @@ def test_a_mean_is_fitted_by_the_best_regression_and_all_is_told(
     assert low < 0.5 * truth < high, "at the large scale"
     shown = capsys.readouterr().out
     for told in ("Spearman x 100", "tokens off the nearest run", "The nearest run (r",
-                 "a large run on", "these weights is below one on the prior"):  # fmt: skip
+                 "a large run on", "better than the prior with probability"):  # fmt: skip
         assert told in shown
     asked = {verdict.question: verdict for verdict in verdicts_of(read_run(tmp_path / "out"))}
     assert asked["Does it predict runs that it has not seen?"].level == "good"

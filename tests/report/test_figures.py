@@ -25,12 +25,8 @@ from bydore_pyro.report.figures import (
 from bydore_pyro.report.run import RunRecord, read_run
 
 
-@pytest.fixture
-def record(tmp_path: Path) -> RunRecord:
-    return read_run(write_search(tmp_path / "run", verified=True))
-
-
-def test_weights_stand_in_falling_order_with_their_intervals(record: RunRecord) -> None:
+def test_weights_stand_in_falling_order_with_their_intervals(tmp_path: Path) -> None:
+    record = read_run(write_search(tmp_path / "run"))
     figure = weights_figure(record)
     assert figure is not None
     assert list(figure.layout.yaxis.ticktext) == list(NAMES)
@@ -40,29 +36,26 @@ def test_weights_stand_in_falling_order_with_their_intervals(record: RunRecord) 
     interval = next(t for t in figure.data if t.mode == "lines" and t.line.width == 2)
     assert list(interval.x) == pytest.approx(record.mixture.hdi[0], rel=1e-4)
     assert figure.layout.shapes[0].x0 == 0.25
-    assert len(figure.data) == 2 * len(NAMES)  # interval, weight
     capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
     figure = weights_figure(dataclasses.replace(record, mixture=capped))
     assert figure is not None
     assert "diamond-open" in {trace.marker.symbol for trace in figure.data}
 
 
-def test_a_linear_search_is_drawn_by_its_steps(record: RunRecord) -> None:
-    figure = trajectory_figure(record)
+def test_a_search_is_drawn_by_its_steps_or_rounds(tmp_path: Path) -> None:
+    linear = read_run(write_search(tmp_path / "linear"))
+    figure = trajectory_figure(linear)
     assert figure is not None
     assert [line.name for line in figure.data] == list(NAMES)
     assert figure.layout.shapes[0].x0 == 30
-    assert rounds_figure(record) is None
-
-
-def test_a_search_by_matching_is_drawn_by_its_rounds(tmp_path: Path) -> None:
-    found = read_run(write_matching(tmp_path / "run"))
-    assert trajectory_figure(found) is None
-    figure = rounds_figure(found)
+    assert rounds_figure(linear) is None
+    matching = read_run(write_matching(tmp_path / "matching"))
+    assert trajectory_figure(matching) is None
+    figure = rounds_figure(matching)
     assert figure is not None
     lines, dots = ([t for t in figure.data if t.mode == mode] for mode in ("lines", "markers"))
     assert [line.name for line in lines] == list(NAMES)
-    alone = found.metrics.matching.rounds[2].alone["code"]
+    alone = matching.metrics.matching.rounds[2].alone["code"]
     assert dots[0].y[-1] == pytest.approx(alone, rel=1e-4)
 
 
@@ -77,8 +70,7 @@ def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
 
 def test_many_domains_and_steps_are_thinned_and_names_are_harmless(tmp_path: Path) -> None:
     names = [*HOSTILE, *(f"domain {i:03d}" for i in range(60))]
-    found = read_run(write_search(tmp_path / "run", names, steps_drawn=1200))
-    figure = trajectory_figure(found)
+    figure = trajectory_figure(read_run(write_search(tmp_path / "run", names, steps_drawn=1200)))
     assert figure is not None
     assert len(figure.data) == MOST_DRAWN
     assert len(figure.data[0].x) <= MOST_POINTS

@@ -1,8 +1,7 @@
-"""The HTML page of runs as a file: what it holds, and that no name breaks out of it."""
+"""A report as text and as a page: the same in both, and no name breaks out of it."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -21,7 +20,14 @@ from report_runs import (
     write_seeds,
 )
 
-from bydore_pyro.report.page import add_html_report, html_report, report_text
+from bydore_pyro.report.page import (
+    Section,
+    add_html_report,
+    comparison_sections,
+    html_report,
+    report_text,
+    run_sections,
+)
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.utils.errors import DataError, RunFolderError
@@ -29,7 +35,7 @@ from bydore_pyro.utils.run_folder import RunFolder
 
 
 class Page(HTMLParser):
-    """Reads a page: its tags, texts and scripts; what is not closed is told."""
+    """Reads a page: its tags and texts; what is not closed is told."""
 
     VOID: ClassVar = {"meta", "link", "br", "line", "img"}
 
@@ -38,7 +44,6 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
-        self.scripts: dict[str, str] = {}
         self.feed(text)
         self.close()
 
@@ -52,9 +57,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            self.scripts[self.tags[-1][1].get("id") or ""] = data
-        elif self.open and self.open[-1] != "style":
+        if self.open and self.open[-1] not in ("script", "style"):
             self.texts.append(data)
 
     def attributes(self, name: str) -> list[str]:
@@ -94,8 +97,13 @@ def test_page_and_text_tell_the_same_verdicts(write: Callable[..., Path], tmp_pa
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
 
-def test_text_ends_with_files_and_commands(tmp_path: Path) -> None:
+def test_a_run_tells_what_it_has(tmp_path: Path) -> None:
     run = write_search(tmp_path / "run", verified=True)
+    sections = run_sections(read_run(run), drawn=False)
+    assert [one.title for one in sections] == [
+        "The mixture", "What fresh models reach", "Is it to be believed?", "",
+        "What finding the weights cost", "How to use it",
+    ]  # fmt: skip
     lines = report_text(run).splitlines()
     assert [line.split()[0] for line in lines[1:6]] == ["domain", *NAMES]
     assert "In " in lines[-6]
@@ -105,11 +113,12 @@ def test_text_ends_with_files_and_commands(tmp_path: Path) -> None:
 
 def test_several_runs_have_one_page(tmp_path: Path) -> None:
     case, fit = write_search(tmp_path / "case", verified=True), write_fit(tmp_path / "fit")
-    page = checked(html_report([case, fit, write_seeds(tmp_path / "seeds")]))
-    assert "total variation from case" in page.text
-    assert "seed 1" in page.text
-    twice = checked(html_report([fit, fit]))
-    assert "2: fit" in twice.text
+    seeds = write_seeds(tmp_path / "seeds")
+    page = checked(html_report([case, fit, seeds]))
+    assert f"total variation from {case}" in page.text
+    runs, _ = comparison_sections([read_run(seeds)])
+    assert isinstance(runs, Section)
+    assert runs.blocks[-1].header == ("", "seed 0", "seed 1")
 
 
 def test_everything_but_the_weights_may_be_missing_or_damaged(tmp_path: Path) -> None:
@@ -122,9 +131,6 @@ def test_everything_but_the_weights_may_be_missing_or_damaged(tmp_path: Path) ->
     for name in names:
         (folder / name).unlink()
     assert "The mixture" in checked(html_report([folder])).text
-    (folder / "mixture.json").unlink()
-    with pytest.raises(RunFolderError, match="Expected a run in"):
-        html_report([folder])
     with pytest.raises(ValueError, match="Expected the folders of runs"):
         html_report([])
 
@@ -134,11 +140,16 @@ def test_a_stopped_run_says_so(tmp_path: Path) -> None:
     write_json(folder / "metrics.json", {"stopped": "disk <full>", "steps": 7})
     page = checked(html_report([folder]))
     assert "Not finished. run stopped: disk <full>" in page.text
+    with pytest.raises(RunFolderError, match="stopped after 7 steps: disk <full>"):
+        report_text(folder)
+    (folder / "mixture.json").unlink()
+    with pytest.raises(RunFolderError, match="no weights in it: it stopped after 7 steps: disk"):
+        report_text(folder)
 
 
 def test_names_and_paths_are_harmless(tmp_path: Path) -> None:
     folder = tmp_path / "<img src=x onerror=alert(1)>"
-    write_search(folder, HOSTILE, verified=True, stopped="</main><script>1</script>")
+    write_search(folder, HOSTILE, verified=True, stopped="</main><script>1</script>\ud800")
     other = write_fit(tmp_path / "'\"; rm -rf", "</td><b>", HOSTILE)
     for folders in ([folder], [folder, other]):
         text = html_report(folders)
@@ -154,14 +165,6 @@ def test_names_and_paths_are_harmless(tmp_path: Path) -> None:
         assert not any("<svg" in one or "<b>" in one for one in scripts[2:])
         assert len(scripts) == (4 if len(folders) == 1 else 0)
         text.encode()
-
-
-def test_a_lone_surrogate_does_not_stop_the_writing(tmp_path: Path) -> None:
-    folder = write_search(tmp_path / "run")
-    config = json.loads((folder / "config.json").read_text())
-    config["run"]["data"] = "\ud800"
-    write_json(folder / "config.json", config)
-    assert "\ufffd" in html_report([folder]).encode().decode()
 
 
 def test_a_report_lies_beside_the_run(tmp_path: Path) -> None:
@@ -189,20 +192,3 @@ def test_a_search_does_not_fail_for_want_of_its_report(
     monkeypatch.setattr(RunFolder, "write_text", lambda *_: 1 / 0)
     assert add_html_report(folder) == "No report.html: ZeroDivisionError: division by zero"
     assert "No report.html" in caplog.text
-
-
-def test_what_is_no_finished_run(tmp_path: Path) -> None:
-    run = write_search(tmp_path / "run")
-    with pytest.raises(RunFolderError, match=r"Expected a run in .*nowhere"):
-        report_text(tmp_path / "nowhere")
-    write_json(run / "metrics.json", {"stopped": "interrupted", "steps": 3})
-    with pytest.raises(RunFolderError, match="stopped after 3 steps: interrupted"):
-        report_text(run)
-    for damaged, reason in (("null", r"metrics\.json: DataError"), ("{}", "no cost")):
-        (run / "metrics.json").write_text(damaged)
-        with pytest.raises(RunFolderError, match=rf"Expected a complete run .* found {reason}"):
-            report_text(run)
-    (run / "mixture.json").unlink()
-    write_json(run / "metrics.json", {"stopped": "interrupted", "steps": 3})
-    with pytest.raises(RunFolderError, match="no weights in it: it stopped after 3 steps: inter"):
-        report_text(run)

@@ -1,0 +1,159 @@
+"""What a fit on tables of finished runs tells: its verdicts and its tables."""
+
+from __future__ import annotations
+
+import math
+
+from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.words import Level, Table, Verdict, number, percent
+from bydore_pyro.runs import Regressed
+
+__all__ = ["number_of_runs", "regression_tables", "regression_verdicts"]
+
+RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
+MOST_GIVEN = 20  # given mixtures in a table; the file holds all
+
+
+def number_of_runs(record: RunRecord) -> float | None:
+    """Returns how many runs a regression was fitted to, >= 0; None of another method."""
+    details = record.metrics.told
+    if record.method != "regmix" or record.mixture is None:
+        return None
+    return details.proxies if details.runs is None else details.runs
+
+
+def regression_verdicts(record: RunRecord) -> list[Verdict]:
+    """Returns the verdicts on a regression and on what it proposes."""
+    found = (judge(record) for judge in (_runs, _regression, _gain, _distance))
+    return [verdict for verdict in found if verdict is not None]
+
+
+def _runs(record: RunRecord) -> Verdict | None:
+    """Judges whether there were enough runs for the domains."""
+    runs, mixture = number_of_runs(record), record.mixture
+    if runs is None or mixture is None:
+        return None
+    told = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
+    if runs < len(mixture.names):
+        told += " From so few it mostly assumes what a domain is worth."
+        return Verdict("bad", "Are there enough runs?", "No", told)
+    return Verdict("good", "Are there enough runs?", "Yes", told)
+
+
+def _regression(record: RunRecord) -> Verdict | None:
+    """Judges whether the regression ranks runs that it was not fitted to."""
+    details = record.metrics.told
+    one = details.regressions.get(details.regression)
+    if one is None or one.spearman_x100 is None:
+        return None
+    told = (
+        f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
+        f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}, "
+        f"{percent(one.coverage)} in their 94 % intervals."
+    )
+    ranks = one.spearman_x100 >= RANKS
+    return Verdict("good" if ranks else "careful", "Does it predict runs that it has not seen?",
+                   "It ranks them" if ranks else "Roughly", told)  # fmt: skip
+
+
+def _distance(record: RunRecord) -> Verdict | None:
+    """Judges whether mixtures like the proposal were measured."""
+    found = record.metrics.told.distance
+    verdicts: dict[bool | None, tuple[Level, str]] = {
+        None: ("unknown", "Not judged"),
+        True: ("careful", "No"),
+        False: ("good", "Yes"),
+    }
+    level, answer = verdicts[found.far]
+    return Verdict(level, "Was anything like it run?", answer, found.words) if found.words else None
+
+
+def _gain(record: RunRecord) -> Verdict | None:
+    """Judges whether the mixture is predicted to be better than the prior."""
+    mixture, gain = record.mixture, record.metrics.told.gain_over_prior
+    if mixture is None or gain.mean is None or not mixture.predicted_loss:
+        return None
+    question, means = "Is it better than the prior?", []
+    told = []
+    for name, (mean, sd) in mixture.predicted_loss.items():
+        means.append(mean)
+        told.append(f"{name} {number(mean, '.4f')}{'' if sd is None else f' ± {sd:.4f}'}")
+    figures = f"Predicted loss of a run on each: {'; '.join(told)}."
+    if mixture.weights == mixture.prior:
+        return Verdict("bad", question, "No, it is the prior", figures)
+    if math.isclose(min(means), max(means), rel_tol=1e-9, abs_tol=1e-12):
+        figures += " All predictions are equal: the runs tell nothing apart."
+        return Verdict("unknown", question, "Nothing was told apart", figures)
+    if gain.probability is None:
+        figures += " This regression cannot say how certain that is."
+    else:
+        figures += " These weights are better than the prior with probability "
+        figures += f"{percent(gain.probability)}."
+    if gain.mean <= 0:
+        return Verdict("bad", question, "No", figures)
+    verdicts: dict[bool | None, tuple[Level, str]] = {
+        None: ("unknown", "Predicted so"),
+        True: ("good", "Yes, as predicted"),
+        False: ("careful", "Perhaps"),
+    }
+    level, answer = verdicts[gain.sure]
+    return Verdict(level, question, answer, figures)
+
+
+def regression_tables(record: RunRecord) -> list[Table]:
+    """Returns the tables that a fit on tables of runs left, as far as it did."""
+    details = record.metrics.told
+    left_out = Table(
+        header=("regression", "Spearman x 100", "RMSE", "in 94 % intervals", "seconds a fit"),
+        rows=[
+            (kind, *_left_out(one), number(one.seconds, ".1f"))
+            for kind, one in details.regressions.items()
+        ],
+        caption="Runs that were left out, a fifth at a time",
+    )
+    each = Table(
+        header=("metric", "regression", "Spearman x 100", "RMSE", "in 94 %", "these weights",
+                "prior", "better than prior"),
+        rows=[
+            (name, one.regression, *_left_out(one), number(one.weights, ".4f"),
+             number(one.prior, ".4f"), percent(one.better_than_prior))
+            for name, one in details.each_metric.items()
+        ],
+        caption="Every metric on its own",
+    )  # fmt: skip
+    given = Table(
+        header=("mixture", "rank", "predicted", "94 % from", "to", "better than prior",
+                "tokens off the nearest run"),
+        rows=[
+            (one.mixture, number(one.rank, ".0f"),
+             *(number(value, ".4f") for value in (one.predicted, one.low, one.high)),
+             percent(one.better_than_prior), percent(one.nearest_run))
+            for one in details.predictions[:MOST_GIVEN]
+        ],
+        caption=f"Given mixtures: {len(details.predictions)}, all in predictions.csv",
+    )  # fmt: skip
+    return [table for table in (left_out, each, _scaled(record), given) if table.rows]
+
+
+def _left_out(one: Regressed) -> tuple[str, str, str]:
+    return number(one.spearman_x100, ".1f"), number(one.rmse, ".4f"), percent(one.coverage)
+
+
+def _scaled(record: RunRecord) -> Table:
+    """Returns what large runs are predicted to reach; no rows where there was no calibration."""
+    found = record.metrics.told.scale_up
+    if found.slope is None:
+        return Table()
+    rows = []
+    for name, one in (("these weights", found.weights), ("prior", found.prior)):
+        ends = (number(end, ".4f") for end in (*one.interval, None, None)[:2])
+        rows.append((name, number(one.mean, ".4f"), *ends))
+    caption = (
+        f"The large scale, by a line fitted to {number(found.runs, '.0f')} of its runs: rank "
+        f"correlation {number(found.spearman_x100, '.1f')}, slope {number(found.slope)}, better "
+        f"than the prior with probability {percent(found.probability)}"
+    )
+    if found.slope <= 0:
+        caption += ". The scales do not agree: the proposal is not to be trusted there"
+    return Table(header=("a large run on", "predicted", "94 % from", "to"), rows=rows,
+                 caption=caption)  # fmt: skip

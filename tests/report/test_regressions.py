@@ -1,0 +1,112 @@
+"""What a fit on tables of finished runs tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from report_runs import record_of
+
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.regressions import number_of_runs, regression_tables, regression_verdicts
+from bydore_pyro.report.run import RunRecord
+from bydore_pyro.report.verdicts import compared_with, verdicts_of
+from bydore_pyro.report.words import ABSENT, Table, Verdict
+
+BETTER = "Is it better than the prior?"
+
+
+def fitted(
+    prior: tuple[float, ...] | None = (0.8, 0.2), other: float = 3.2, **details: Any
+) -> RunRecord:
+    mixture = Mixture(
+        names=("a", "b"),
+        weights=(0.6, 0.4),
+        hdi=((0.55, 0.7), (0.3, 0.45)),
+        prior=prior,
+        predicted_loss={"weights": (3.0, 0.1), "prior": (other, None)},
+    )
+    return record_of(mixture, metrics={"method": "regmix", "details": {"runs": 3, **details}})
+
+
+def verdict(record: RunRecord, question: str) -> Verdict:
+    (found,) = (one for one in regression_verdicts(record) if one.question == question)
+    return found
+
+
+def test_few_runs_decide_nothing() -> None:
+    assert verdict(fitted(runs=2), "Are there enough runs?").level == "good"
+    found = verdict(fitted(runs=1), "Are there enough runs?")
+    assert (found.level, found.answer) == ("bad", "No")
+    assert "1 runs of 2 domains" in found.figures
+    (decided,) = (v for v in verdicts_of(fitted(runs=1)) if v.question == "How much is decided?")
+    assert decided.level == "bad"
+    assert number_of_runs(record_of(metrics={"method": "doremi"})) is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"),
+    [
+        ({"mean": 0.2, "probability": 0.99, "sure": True}, "good"),
+        ({"mean": 0.2, "probability": 0.8, "sure": False}, "careful"),
+        ({"mean": 0.0, "probability": 0.0, "sure": False}, "bad"),
+        ({"mean": 0.2}, "unknown"),
+    ],
+)
+def test_an_improvement_is_called_one_where_it_is(gain: dict[str, Any], expected: str) -> None:
+    found = verdict(fitted(gain_over_prior=gain), BETTER)
+    assert found.level == expected
+    assert "weights 3.0000 ± 0.1000; prior 3.2000" in found.figures
+    assert ("cannot say how certain" in found.figures) == (gain.get("probability") is None)
+
+
+def test_equal_predictions_tell_nothing_apart() -> None:
+    half = {"mean": 1e-17, "probability": 0.5, "sure": False}
+    found = verdict(fitted(other=3.0, gain_over_prior=half), BETTER)
+    assert (found.level, found.answer) == ("unknown", "Nothing was told apart")
+    assert "50 %" not in found.figures
+    assert verdict(fitted((0.6, 0.4), 3.0, gain_over_prior=half), BETTER).level == "bad"
+
+
+def test_intervals_are_held_against_the_prior() -> None:
+    assert compared_with(fitted())[0] == "its share of the prior"
+    assert compared_with(fitted(prior=None))[1] == "the uniform share 0.500"
+
+
+@pytest.mark.parametrize(("rank", "level"), [(95.0, "good"), (40.0, "careful")])
+def test_a_regression_is_judged_by_left_out_runs(rank: float, level: str) -> None:
+    row = {"spearman_x100": rank, "rmse": 0.1, "coverage": 0.94}
+    record = fitted(regression="linear", regressions={"linear": row})
+    found = verdict(record, "Does it predict runs that it has not seen?")
+    assert found.level == level
+    assert "94 % in their 94 % intervals" in found.figures
+
+
+@pytest.mark.parametrize(
+    ("noted", "level"), [({"far": True}, "careful"), ({"far": False}, "good"), ({}, "unknown")]
+)
+def test_a_mixture_is_judged_by_the_nearest_run(noted: dict[str, bool], level: str) -> None:
+    record = fitted(distance={"words": "The nearest run.", **noted})
+    assert verdict(record, "Was anything like it run?").level == level
+
+
+def test_its_tables_tell_what_is_known() -> None:
+    def tables(**details: Any) -> list[Table]:
+        return regression_tables(record_of(metrics={"details": details}))
+
+    assert tables() == []
+    rows = [{"mixture": f"m{i}", "rank": i + 1, "predicted": 1.0} for i in range(25)]
+    (told,) = tables(predictions=rows)
+    assert [row[0] for row in told.rows] == [f"m{i}" for i in range(20)]
+    disagree = {
+        "runs": 8, "spearman_x100": -50.0, "slope": -0.1,
+        "weights": {"mean": 1.0, "interval": [0.5, 1.5]}, "prior": 3, "probability": 0.4,
+    }  # fmt: skip
+    (told,) = tables(scale_up=disagree)
+    assert told.rows[0] == ("these weights", "1.0000", "0.5000", "1.5000")
+    assert "The scales do not agree" in told.caption
+    metric = {"regression": "linear", "spearman_x100": 90.0, "weights": 3.0, "prior": 3.1}
+    left_out, each = tables(regressions={"linear": {"rmse": 0.1}}, each_metric={"arc": metric})
+    assert left_out.rows[0][:3] == ("linear", ABSENT, "0.1000")
+    assert each.rows[0][:3] == ("arc", "linear", "90.0")
+    assert all(len(row) == len(one.header) for one in (left_out, each, told) for row in one.rows)
