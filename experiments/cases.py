@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pandas
 from common import markdown, run_main, verify
 
 from bydore_pyro.data import Domains, TokenStore
@@ -17,7 +18,9 @@ from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
+    AskConfig,
     Options,
+    ask,
     begin_run,
     is_finished,
     load_domains,
@@ -28,17 +31,18 @@ from bydore_pyro.runs import (
     spent,
     uniform_weights,
 )
-from bydore_pyro.utils import option, tell
+from bydore_pyro.utils import RunFolder, option, tell
 
+TOLD = 0.01  # weights below it in every answer are summed up
 LINEAR = "linear"  # folder of the paper's search, below the case's
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerificationConfig:
-    """What the learned weights are held against, beside uniform ones and the validation's own."""
+    """What the learned weights are held against, beside uniform ones."""
 
     compare: list[str] = option(
-        [], "Mixture files on whose weights additional fresh models are trained."
+        [], "Domains alone, and mixture files, on which additional fresh models are trained."
     )
 
 
@@ -49,32 +53,27 @@ class CaseOptions(Options):
     verification: VerificationConfig
 
 
-def learned_mixtures(mixture: Mixture) -> dict[str, dict[str, float]]:
-    """Returns the learned weights, and what they were before they were capped."""
-    found = {"learned": mixture.as_dict()}
-    if mixture.free_weights is not None:
-        found["learned, not capped"] = dict(zip(mixture.names, mixture.free_weights, strict=True))
-    return found
+class Answer(NamedTuple):
+    """What was found: the weights, the share of the target that no mixture explains, the cost in
+    plain steps of training and in seconds."""
+
+    mixture: Mixture
+    unexplained: float | None
+    steps: float | None = None
+    seconds: float | None = None
 
 
 def compared_mixtures(options: CaseOptions, domains: Domains) -> dict[str, dict[str, float]]:
-    """Reads the mixtures that the learned one is held against, by their files' names."""
-    found = {}
+    """Reads what the learned mixture is held against, by the domains' and the files' names."""
+    found = {"uniform": uniform_weights(domains)}
     for place in options.verification.compare:
+        if place in domains.trainable:
+            found[f"only {place}"] = {place: 1.0}
+            continue
         mixture = mixture_from(place)
         mixture.check(domains.trainable, domains.corpus.tokenizer_sha256, place)
         found[place] = mixture.as_dict()
     return found
-
-
-def fixed_mixtures(domains: Domains) -> dict[str, dict[str, float]]:
-    """Returns what the learned weights are held against: uniform, the validation's own domain."""
-    shares = domains.validation_shares
-    uniform = uniform_weights(domains)
-    own = max(shares, key=lambda name: shares[name])
-    if own not in domains.trainable:
-        return {"uniform": uniform}
-    return {"uniform": uniform, f"only {own}": {own: 1.0}}
 
 
 def case_main(name: str, about: str, pile: Mapping[str, Any], **defaults: Any) -> None:
@@ -107,77 +106,96 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     folder.write_json("metrics.json", plain(search_metrics(options, found)))
     if folder.writes:
         print(report_text(folder.path))  # the answer; the rest judges it
-    paper = paper_search(name, options, domains.corpus, folder.path / LINEAR)
-    mixtures = {**learned_mixtures(found.mixture), **paper, **fixed_mixtures(domains), **compared}
+    answers = {"learned": answer_in(folder.path)}
+    if options.search.evidence == "matching":
+        answers["Algorithm 1"] = paper_search(name, options, domains.corpus, folder.path / LINEAR)
+        answers |= withheld(options, domains, folder)
+    mixtures = {label: answer.mixture.as_dict() for label, answer in answers.items()}
+    if (free := found.mixture.free_weights) is not None:
+        mixtures["learned, not capped"] = dict(zip(found.mixture.names, free, strict=True))
     cost, steps, seed = Cost(), options.search.steps, options.run.seed
     known = folder.path / "verification.json"
-    losses = verify(options, domains.corpus, mixtures, steps, cost, seed, known)
+    losses = verify(options, domains.corpus, mixtures | compared, steps, cost, seed, known)
     metrics = dataclasses.replace(
         search_metrics(options, found),
         verification=spent(cost),
         validation_loss_nats_per_token=losses,
     )
     folder.write_json("metrics.json", plain(metrics))
-    tell(add_html_report(folder))
-    if not paper:
-        print(report_text(folder.path))
-        return
-    table = side_by_side(folder.path, losses)
+    table = side_by_side(answers, losses)
     folder.write_text("side_by_side.md", table)
     print(f"\n{table}")
+    tell(add_html_report(folder))
 
 
-def paper_search(
-    name: str, options: CaseOptions, corpus: TokenStore, path: Path
-) -> dict[str, dict[str, float]]:
-    """Runs the paper's Algorithm 1, in a folder of its own below the case's.
-
-    Returns:
-        Its weights, for a fresh model; nothing where the case itself is by linear evidence.
-    """
-    if options.search.evidence == "linear":
-        return {}
+def paper_search(name: str, options: CaseOptions, corpus: TokenStore, path: Path) -> Answer:
+    """Runs the paper's Algorithm 1, in a folder of its own below the case's."""
     if not is_finished(path):
         tell("beside it the paper's Algorithm 1 (--evidence linear)")
         linear = dataclasses.replace(options.search, evidence="linear")
         run = dataclasses.replace(options.run, out=str(path))
         search_in(dataclasses.replace(options, search=linear, run=run), corpus, path, name)
-    return {"learned by Algorithm 1": Mixture.from_json(path / "mixture.json").as_dict()}
+    return answer_in(path)
 
 
-def side_by_side(folder: Path, losses: Mapping[str, float]) -> str:
-    """Returns what both searches found and cost as a Markdown table, the paper's first."""
-    labels = {"Algorithm 1": "learned by Algorithm 1", "gradient matching": "learned"}
-    places = dict(zip(labels, (folder / LINEAR, folder), strict=True))
-    mixtures = {label: Mixture.from_json(path / "mixture.json") for label, path in places.items()}
-    metrics = {
-        label: json.loads((path / "metrics.json").read_text(encoding="utf-8"))
-        for label, path in places.items()
-    }
-    matching = mixtures["gradient matching"].as_dict()
-    rows = []
-    for domain in sorted(matching, key=lambda n: -matching[n]):
-        rows.append([domain, *(_with_interval(m, domain) for m in mixtures.values())])
-    train = metrics["Algorithm 1"]["search"]["parts"]["train"]
-    plain = train["flops"] / metrics["Algorithm 1"]["steps"]  # of one training step
-    about = {
-        "PSIS k-hat": lambda m: _number(m.get("guide_fit", {}).get("khat")),
-        "cost, plain training steps": lambda m: f"{m['search']['flops'] / plain:.0f}",
-        "seconds": lambda m: f"{m['search']['seconds']:.0f}",
-    }
-    rows += [[what, *(tell_(m) for m in metrics.values())] for what, tell_ in about.items()]
-    rows.append(
-        ["fresh model, nats per token", *(f"{losses[label]:.3f}" for label in labels.values())]
-    )
-    rest = ", ".join(f"{k} {v:.3f}" for k, v in losses.items() if k not in labels.values())
-    return f"{markdown(['', *labels], rows)}\nFresh models on other weights: {rest}.\n"
+def withheld(options: CaseOptions, domains: Domains, folder: RunFolder) -> dict[str, Answer]:
+    """Asks the search again, without the domain that the validation set was taken from.
+
+    Returns:
+        What the other domains can teach; nothing where none was taken from a domain of the run, or
+        less than two others are left.
+    """
+    shares = domains.validation_shares
+    own = max(shares, key=lambda name: shares[name])
+    if own not in domains.names or len(domains.names) < 3:
+        return {}
+
+    def ask_again() -> dict[str, Any]:
+        tell(f"and what the other domains teach if {own} is withheld (bydore ask --drop {own})")
+        (answer,) = ask(folder.path, AskConfig(drop=[own]), folder.path).targets
+        return {
+            "mixture": json.loads(answer.mixture.to_json()),
+            "unexplained": answer.matching.unexplained,
+        }
+
+    found = folder.once(f"without-{own}.json", ask_again)
+    mixture = Mixture.from_content(found["mixture"], folder.path / f"without-{own}.json")
+    return {f"{own} withheld": Answer(mixture, found["unexplained"])}
 
 
-def _number(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value or "")
+def answer_in(path: Path) -> Answer:
+    """Reads what a search found and cost."""
+    content = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
+    mixture, cost = Mixture.from_json(path / "mixture.json"), content["search"]
+    steps = content["steps"] * cost["flops"] / cost["parts"]["train"]["flops"]
+    unexplained = content.get("matching", {}).get("unexplained")
+    return Answer(mixture, unexplained, steps, cost["seconds"])
+
+
+def side_by_side(answers: Mapping[str, Answer], losses: Mapping[str, float]) -> str:
+    """Returns what was found as Markdown: a column each, small weights together."""
+    found = [answer.mixture for answer in answers.values()]
+    weights = pandas.DataFrame([mixture.as_dict() for mixture in found]).T
+    order = weights.max(axis=1).sort_values(ascending=False)
+    told = [str(name) for name in order[order >= TOLD].index]
+    rows = [[name, *(_with_interval(mixture, name) for mixture in found)] for name in told]
+    others = weights.drop(index=told)
+    if len(others):
+        rows.append([f"{len(others)} others", *(f"{share:.3f}" for share in others.sum())])
+    for what, form, values in (
+        ("of the target unexplained", "{:.1%}", [one.unexplained for one in answers.values()]),
+        ("cost, plain training steps", "{:.0f}", [one.steps for one in answers.values()]),
+        ("seconds", "{:.0f}", [one.seconds for one in answers.values()]),
+        ("fresh model, nats per token", "{:.3f}", [losses[label] for label in answers]),
+    ):
+        rows.append([what, *("" if value is None else form.format(value) for value in values)])
+    rest = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items() if name not in answers)
+    return f"{markdown(['', *answers], rows)}\nFresh models on other weights: {rest}.\n"
 
 
 def _with_interval(mixture: Mixture, domain: str) -> str:
+    if domain not in mixture.names:
+        return "withheld"
     weight = mixture.as_dict()[domain]
     if mixture.hdi is None:
         return f"{weight:.3f}"

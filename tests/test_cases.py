@@ -28,13 +28,12 @@ RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
     *("posterior.nc", "trajectory.nc"),
     "checkpoints",
-    "report.html",
+    *("report.html", "posterior.png"),
 }
 
 
 def check_run(folder: Path, seed: int) -> None:
-    beside = {"verification.json"}
-    beside |= {"linear", "side_by_side.md"}  # of a case: the paper's Algorithm 1
+    beside = {"verification.json", "linear", "side_by_side.md", "without-docstrings.json"}
     beside |= {"trials", "measured-1", "measured-2"}
     assert {p.name for p in folder.iterdir()} - beside == RUN_FILES
     mixture = Mixture.from_json(folder / "mixture.json")
@@ -69,6 +68,12 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     assert len(mixture.names) == {"case1": 13, "case2": 2}[script]
     for name in mixture.names:
         assert name in done.stdout
+    lesson = out / "without-docstrings.json"
+    assert lesson.exists() == (script == "case1"), "Case 2 does not train on docstrings"
+    if script == "case1":
+        found = json.loads(lesson.read_text())
+        assert set(found["mixture"]["weights"]) == set(mixture.names) - {"docstrings"}
+        assert 0 < found["unexplained"] < 1
     assert "Next:" in done.stdout
     assert "Warning" not in done.stderr
     again = run_here(script, *arguments, cwd=tmp_path)
@@ -127,9 +132,10 @@ def test_a_store_a_cap_and_other_mixtures(
     for name, weight in mixture.as_dict().items():
         assert metrics["run_epochs"][name] == pytest.approx(weight * 15_000 / tokens[name])
         assert metrics["run_epochs"][name] < 2.001
-    again = run_here("case1", *arguments, "--compare", str(out / "mixture.json"), cwd=tmp_path)
+    again = run_here("case1", *arguments, "--compare", str(out / "mixture.json"), "b", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert str(out / "mixture.json") in again.stdout
+    assert "only b" in again.stdout
     assert "another tokenizer" not in again.stderr
     options = ("--data", str(folder), "--validation", "a", "--cache", str(cache))
     other = ("--domains", "a", "b", "--compare", str(out / "mixture.json"))

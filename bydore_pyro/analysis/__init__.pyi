@@ -6,4 +6,5 @@ from .diagnostics import posterior_of as posterior_of
 from .diagnostics import search_guide_fit as search_guide_fit
 from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
+from .plots import plot_weights as plot_weights
 from .seeds import agreement as agreement

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from bydore_pyro.analysis import jitter, search_guide_fit, trajectory_of
+from bydore_pyro.analysis import jitter, plot_weights, search_guide_fit, trajectory_of
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, length_file
 from bydore_pyro.proxy import Cost
@@ -90,7 +90,7 @@ def write_search(
     state: SearchState, options: Options, folder: RunFolder, plan: TrialPlan | None = None
 ) -> Found:
     """Makes the trials that are planned, and writes what a finished search found: mixture,
-    trajectory and the posterior's draws."""
+    trajectory, and the posterior's draws and picture."""
     answers, trials = answers_of(state, options, plan)
     found = Found(state, tuple(answers), trials)
     for run, one in found.lengths:
@@ -98,6 +98,7 @@ def write_search(
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if found.posterior is not None:
         folder.write_posterior("posterior.nc", found.posterior)
+        folder.write_figure("posterior.png", plot_weights(found.mixture))
     folder.write_dataset("trajectory.nc", trajectory_of(state))
     return found
 

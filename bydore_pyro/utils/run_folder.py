@@ -22,6 +22,7 @@ from bydore_pyro.utils.folder_lock import FolderLock, hold_folder
 if TYPE_CHECKING:
     import arviz
     import xarray
+    from matplotlib.figure import Figure
 
 __all__ = ["RunFolder", "check_belongs", "provenance", "versions"]
 
@@ -97,6 +98,10 @@ class RunFolder:
     def write_json(self, name: str, content: Any) -> None:
         """Writes plain values as JSON; NaN and infinity are refused."""
         self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def write_figure(self, name: str, figure: Figure) -> None:
+        """Writes a matplotlib figure as PNG."""
+        self._write(name, lambda aside: figure.savefig(aside, format="png", dpi=150))
 
     def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Returns plain values that are computed, or that an earlier call wrote to that file.

@@ -1,0 +1,40 @@
+"""The picture of a mixture: every weight with its interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bydore_pyro.analysis.colours import domain_colours
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_weights"]
+
+
+def plot_weights(mixture: Mixture) -> Figure:
+    """Draws the weight of every domain and its interval, the largest on top.
+
+    Args:
+        mixture: The weights, shares of training tokens; intervals are drawn where it has any.
+    """
+    from matplotlib.figure import Figure
+
+    names, colours = mixture.names, domain_colours(mixture.names)
+    order = sorted(range(len(names)), key=lambda k: mixture.weights[k])
+    figure = Figure(figsize=(7, 1.2 + 0.28 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    for height, k in enumerate(order):
+        colour = colours[names[k]]
+        if mixture.hdi is not None:
+            axes.plot(mixture.hdi[k], [height] * 2, color=colour, linewidth=5, alpha=0.5,
+                      solid_capstyle="butt")  # fmt: skip
+        axes.plot(mixture.weights[k], height, "o", color=colour, markersize=6)
+    axes.axvline(1 / len(names), color="0.6", linestyle=":", zorder=0)
+    axes.set_yticks(range(len(names)), [names[k].replace("$", r"\$") for k in order])
+    axes.set_xlim(-0.01, 1.01)
+    axes.set_xlabel("weight, share of training tokens")
+    intervals = "" if mixture.hdi is None else f", with {HDI_PROBABILITY:.0%} intervals"
+    axes.set_title(f"The weights{intervals}; dotted: equal shares", fontsize=10)
+    return figure
