@@ -5,5 +5,5 @@ Names are imported from their rooms when they are first used, so that this impor
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
