@@ -19,7 +19,7 @@ from tiny import write_domains
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.store import open_store
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.pile import PILE_DOMAINS
+from bydore_pyro.mixture.published import PILE_DOMAINS
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.search.config import SearchConfig
 

@@ -2,8 +2,8 @@ from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
 from .mixture import Mixture as Mixture
 from .mixture import total_variation as total_variation
 from .mixture import within_caps as within_caps
-from .pile import PILE_COLUMN as PILE_COLUMN
-from .pile import PILE_DOMAINS as PILE_DOMAINS
+from .published import PILE_COLUMN as PILE_COLUMN
+from .published import PILE_DOMAINS as PILE_DOMAINS
 from .published import average_score as average_score
 from .published import benchmark_scores as benchmark_scores
 from .repetition import PROXY_CONSTANT as PROXY_CONSTANT

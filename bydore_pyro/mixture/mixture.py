@@ -20,6 +20,7 @@ __all__ = ["Mixture", "total_variation", "within_caps"]
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
+COLUMNS = ("free_weights", "standard_deviation", "hdi", "prior")  # beside the weights, or None
 
 
 def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> float:
@@ -88,36 +89,35 @@ class Mixture:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.names or len(set(self.names)) != len(self.names):
-            raise ValueError(f"Expected different names, actual {self.names}")
-        for name in self.names:
+        names = self.names
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"Expected different names, actual {names}")
+        for name in names:
             if name != name.encode(errors="ignore").decode():  # no file could hold it
                 raise ValueError(f"Expected names in UTF-8, actual {name!r}")
-        for field in ("weights", "standard_deviation", "hdi", "free_weights", "prior"):
-            value = getattr(self, field)
-            if value is not None and len(value) != len(self.names):
-                raise ValueError(f"Expected {len(self.names)} {field}, actual {len(value)}")
-        columns = {"weight": self.weights, "free weight": self.free_weights, "prior": self.prior,
-                   "standard deviation": self.standard_deviation}  # fmt: skip
-        for kind, values in columns.items():
-            for name, value in zip(self.names, values or (0.0,) * len(self.names), strict=True):
-                if not (math.isfinite(value) and value >= 0):
-                    raise ValueError(f"Expected a {kind} >= 0 for '{name}', actual {value}")
-        for name, (low, high) in zip(self.names, self.hdi or (), strict=False):
-            if not 0 <= low <= high <= 1:
-                raise ValueError(f"Expected an HDI in [0, 1] for '{name}', actual {low} to {high}")
+        for column in ("weights", *COLUMNS):
+            values = getattr(self, column)
+            if values is None:
+                continue
+            if len(values) != len(names):
+                raise ValueError(f"Expected {len(names)} {column}, actual {len(values)}")
+            for name, value in zip(names, values, strict=True):
+                if column == "hdi":
+                    valid, least = 0 <= value[0] <= value[1] <= 1, "low <= high in [0, 1]"
+                else:
+                    valid, least = 0 <= value < math.inf, ">= 0"
+                if not valid:
+                    raise ValueError(f"Expected {column} {least} for '{name}', actual {value}")
+        if abs(math.fsum(self.weights) - 1) > TOLERANCE:
+            raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
         if not 0 < self.hdi_probability < 1:
             raise ValueError(f"Expected hdi_probability in (0, 1), actual {self.hdi_probability}")
-        for name, value in (("tokenizer", self.tokenizer), ("data_sha256", self.data_sha256)):
+        for value in (self.tokenizer, self.data_sha256, *self.notes):
             if value is not None and not isinstance(value, str):
-                raise ValueError(f"Expected a hash for {name}, actual {value!r}")
+                raise ValueError(f"Expected hashes and notes as text, actual {value!r}")
         for name, (mean, deviation) in (self.predicted_loss or {}).items():
             if not (math.isfinite(mean) and (deviation is None or 0 <= deviation < math.inf)):
                 raise ValueError(f"Expected a predicted loss of '{name}', actual {mean}")
-        if not all(isinstance(note, str) for note in self.notes):
-            raise ValueError(f"Expected notes in words, actual {self.notes}")
-        if abs(math.fsum(self.weights) - 1) > TOLERANCE:
-            raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
 
     def as_dict(self) -> dict[str, float]:
         """Returns the weights by name."""
@@ -194,26 +194,22 @@ class Mixture:
     def to_json(self) -> str:
         """Returns the mixture as JSON, one object a quantity, keyed by domain."""
 
-        def by_name(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
+        def by_name(column: str) -> dict[str, Any] | None:
+            values = getattr(self, column)
             return None if values is None else dict(zip(self.names, values, strict=True))
 
-        predicted = None
-        if self.predicted_loss is not None:
-            predicted = {
-                name: {"mean": mean, "standard_deviation": deviation}
-                for name, (mean, deviation) in self.predicted_loss.items()
-            }
+        predicted: Any = self.predicted_loss and {
+            name: {"mean": mean, "standard_deviation": deviation}
+            for name, (mean, deviation) in self.predicted_loss.items()
+        }
         content = {
             "format": FORMAT,
             "weights_are": "shares of training tokens",
-            "weights": by_name(self.weights),
-            "free_weights": by_name(self.free_weights),
-            "standard_deviation": by_name(self.standard_deviation),
-            "hdi": by_name(self.hdi),
+            **{column: by_name(column) for column in ("weights", *COLUMNS[:3])},
             "hdi_probability": self.hdi_probability,
             "tokenizer_sha256": self.tokenizer,
             "data_sha256": self.data_sha256,
-            "prior": by_name(self.prior),
+            "prior": by_name("prior"),
             "predicted_loss": predicted,
             "notes": list(self.notes),
         }
@@ -254,43 +250,36 @@ class Mixture:
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Mixture:
-        if not isinstance(content["weights"], dict):
-            raise ValueError(f"{content['weights']!r:.60} instead of names with weights")
-        names = tuple(content["weights"])
+        weights, predicted = content["weights"], content.get("predicted_loss")
+        if not isinstance(weights, dict):
+            raise ValueError(f"{weights!r:.60} instead of names with weights")
+        for name, value in weights.items():
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ValueError(f"{value!r:.60} instead of a number as the weight of '{name}'")
 
-        def values(key: str) -> tuple[Any, ...] | None:
-            column = content.get(key)
-            return None if column is None else tuple(column[name] for name in names)
+        def column(key: str) -> tuple[Any, ...] | None:
+            values = content.get(key)
+            return None if values is None else tuple(_numbers(values[name]) for name in weights)
 
-        def numbers(key: str) -> tuple[float, ...] | None:
-            column = values(key)
-            return None if column is None else tuple(float(value) for value in column)
-
-        hdi, predicted = values("hdi"), content.get("predicted_loss")
-        if predicted is not None:
-            predicted = {
-                name: (
-                    float(found["mean"]),
-                    None if (sd := found["standard_deviation"]) is None else float(sd),
-                )
-                for name, found in predicted.items()
-            }
         return cls(
-            names=names,
-            weights=tuple(_number(name, w) for name, w in content["weights"].items()),
-            standard_deviation=numbers("standard_deviation"),
-            hdi=None if hdi is None else tuple((float(low), float(high)) for low, high in hdi),
+            names=tuple(weights),
+            weights=tuple(map(float, weights.values())),
+            **{key: column(key) for key in COLUMNS},
             hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),
-            free_weights=numbers("free_weights"),
-            prior=numbers("prior"),
-            predicted_loss=predicted,
+            predicted_loss=predicted
+            and {
+                name: _numbers((found["mean"], found["standard_deviation"]))
+                for name, found in predicted.items()
+            },
             notes=tuple(content.get("notes") or ()),
         )
 
 
-def _number(name: str, value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.60} instead of a number as the weight of '{name}'")
-    return float(value)
+def _numbers(value: Any) -> Any:
+    """Returns a number, a pair of numbers, or what is missing of one."""
+    if isinstance(value, list | tuple):
+        first, second = value
+        return _numbers(first), _numbers(second)
+    return None if value is None else float(value)

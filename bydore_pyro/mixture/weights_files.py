@@ -19,6 +19,7 @@ import io
 import json
 import math
 import re
+import reprlib
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
-from bydore_pyro.mixture.pile import PILE_DOMAINS, PILE_WITHDRAWN
-from bydore_pyro.mixture.published import pile_weights
-from bydore_pyro.utils import DataError, one_line, unique_keys
+from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN, pile_weights
+from bydore_pyro.utils import DataError, one_line, unique_keys, yaml_or_json
 
 __all__ = [
     "exactly",
@@ -42,7 +42,6 @@ __all__ = [
 
 PUBLISHED = "published:"
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
-NESTED = ("train", "train_domain_weights")  # where RegMix and DoReMi put the weights
 # RegMix's prefixes, outermost first; each goes when all names have it.
 PREFIXES = ("train_", "the_pile_", "unzip_")
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # YAML 1.1 misses 5e-06
@@ -94,13 +93,11 @@ def mixture_for(folder: Path, tokens: float) -> Mixture:
     _require_finished(folder)
     path = folder / length_file(tokens)
     if not path.is_file():
-        found = sorted(
-            float(p.stem.removeprefix("mixture-")) for p in folder.glob("mixture-*.json")
-        )
-        known = ", ".join(map(exactly, found)) or "none"
+        names = (p.stem.removeprefix("mixture-") for p in folder.glob("mixture-*.json"))
         raise DataError(
-            f"Expected one of the lengths that {folder} has weights for ({known}), found "
-            f"--target_tokens {exactly(tokens)}"
+            f"Expected one of the lengths that {folder} has weights for "
+            f"({', '.join(sorted(names, key=float)) or 'none'}), found --target_tokens "
+            f"{exactly(tokens)}"
         )
     return Mixture.from_json(path)
 
@@ -127,37 +124,12 @@ def read_mixture(path: Path) -> Mixture:
         _require_finished(path)
         path = path / "mixture.json"
     try:
-        content = _read(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"Expected a mixture file, found {path}: {one_line(error)}") from error
-    try:
-        found = _content(content)
+        found = _content(path)
         if not _is_ours(found):
             return normalised(_weights(found), str(path))
-    except ValueError as error:
-        raise DataError(
-            f"Expected weights of domains in {path}, found: {one_line(error)}"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"Expected a mixture file, found {path}: {one_line(error)}") from error
     return Mixture.from_content(found, path)
-
-
-def _require_finished(folder: Path) -> None:
-    """Refuses the folder of a run that has no weights, or that was stopped before its end."""
-    metrics: Any = None
-    with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    if isinstance(metrics, dict) and (reason := metrics.get("stopped")):
-        raise DataError(
-            f"Expected a finished run in {folder}, found one that stopped after "
-            f"{metrics.get('steps')} steps ({one_line(reason)}): --resume {folder} ends it"
-        )
-    if not any(folder.glob("mixture*.json")):
-        raise DataError(f"Expected a finished run in {folder}, found no mixture.json")
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(LARGEST + 1)
 
 
 def numbers_of(path: Path) -> dict[str, float]:
@@ -167,7 +139,7 @@ def numbers_of(path: Path) -> dict[str, float]:
         DataError: As `read_mixture`, and where they are weights of our own format.
     """
     try:
-        found = _content(_read(path))
+        found = _content(path)
         if not found or _is_ours(found):
             raise ValueError("a mixture, or nothing")
         return {name: _number(name, value) for name, value in _weights(found).items()}
@@ -175,101 +147,6 @@ def numbers_of(path: Path) -> dict[str, float]:
         raise DataError(
             f"Expected numbers of domains in {path}, found: {one_line(error)}"
         ) from error
-
-
-def _content(content: bytes) -> dict[str, Any]:
-    """Returns what a file of names with weights holds, whatever it is written in.
-
-    Raises:
-        ValueError: What was found that is no such file.
-    """
-    if len(content) > LARGEST:
-        raise ValueError(f"more than {LARGEST // 2**20} MB")
-    text = content.decode("utf-8-sig")
-    table = _table(text)
-    found = _json_or_yaml(text) if table is None else table
-    if not isinstance(found, dict):
-        raise ValueError(f"{_short(found)} instead of names with weights or CSV of domain, weight")
-    return found
-
-
-def _is_ours(found: Mapping[str, Any]) -> bool:
-    return str(found.get("format")).startswith(FORMAT.split("/")[0])
-
-
-def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the weights in a file's content, by name."""
-    if "train_domain_weights" in found:
-        weights = found["train_domain_weights"]
-    elif isinstance(found.get("train"), dict):
-        weights = found["train"]
-        for prefix in PREFIXES:
-            if all(name.startswith(prefix) for name in weights):
-                weights = {name.removeprefix(prefix): w for name, w in weights.items()}
-    else:
-        weights = found
-    if not isinstance(weights, dict):
-        raise ValueError(f"{_short(weights)} instead of names with weights")
-    return weights
-
-
-def _table(text: str) -> dict[str, str] | None:
-    """Returns the weights of a CSV table as text, or None when there is no such header."""
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        first = next((row for row in lines if row), [])
-    except csv.Error:
-        return None
-    header = [cell.strip().lower() for cell in first]
-    if not {"domain", "weight"} <= {*header}:
-        return None
-    for column in ("domain", "weight"):
-        if header.count(column) > 1:
-            raise ValueError(f"the column {column} twice")
-    pairs = []
-    try:
-        for row in lines:
-            if not any(cell.strip() for cell in row):
-                continue
-            if len(row) != len(header):
-                raise ValueError(f"{len(row)} columns for {len(header)} in line {lines.line_num}")
-            cells = dict(zip(header, row, strict=True))
-            pairs.append((cells["domain"].strip(), cells["weight"].strip()))
-    except csv.Error as error:
-        raise ValueError(f"line {lines.line_num}: {error}") from None
-    return unique_keys(pairs)
-
-
-def _json_or_yaml(text: str) -> Any:
-    """Reads JSON, and the two upper levels of YAML with every value as text."""
-    import yaml
-
-    try:
-        return json.loads(text, object_pairs_hook=unique_keys)
-    except (json.JSONDecodeError, RecursionError) as error:
-        no_json = f"no JSON ({error})"
-    try:
-        node = yaml.compose(text, yaml.BaseLoader)
-        found = _plain(node)
-        if isinstance(node, yaml.MappingNode):
-            found |= {key.value: _plain(value) for key, value in node.value if key.value in NESTED}
-        return found
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(no_json if text.lstrip()[:1] in "[{" else f"no YAML ({error})") from None
-
-
-def _plain(node: Any) -> Any:
-    """Returns a YAML node as text, or as a mapping of texts; what lies deeper comes empty."""
-    import yaml
-
-    if not isinstance(node, yaml.MappingNode):
-        return None if node is None else [] if isinstance(node, yaml.SequenceNode) else node.value
-    if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
-        raise ValueError("a key that is not a word")
-    empty: dict[type, Any] = {yaml.MappingNode: {}, yaml.SequenceNode: []}
-    return unique_keys(
-        [(key.value, empty.get(type(value), value.value)) for key, value in node.value]
-    )
 
 
 def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
@@ -285,10 +162,8 @@ def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
     Warns:
         UserWarning: When they did not sum to 1.
     """
-    if not weights:
-        raise ValueError("no domain")
-    if not all(weights):
-        raise ValueError("a domain without a name")
+    if not weights or "" in weights:
+        raise ValueError("no domain, or one without a name")
     numbers = {name: _number(name, weight) for name, weight in weights.items()}
     try:
         total = math.fsum(numbers.values())
@@ -306,25 +181,80 @@ def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
     return Mixture(names=tuple(numbers), weights=tuple(numbers.values()))
 
 
+def _require_finished(folder: Path) -> None:
+    """Refuses the folder of a run that has no weights, or that was stopped before its end."""
+    metrics: Any = None
+    with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    if isinstance(metrics, dict) and (reason := metrics.get("stopped")):
+        raise DataError(
+            f"Expected a finished run in {folder}, found one that stopped after "
+            f"{metrics.get('steps')} steps ({one_line(reason)}): --resume {folder} ends it"
+        )
+    if not any(folder.glob("mixture*.json")):
+        raise DataError(f"Expected a finished run in {folder}, found no mixture.json")
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Returns what a file of names with weights holds, whatever it is written in.
+
+    Raises:
+        ValueError: What was found that is no such file.
+    """
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"more than {LARGEST // 2**20} MB")
+    text = content.decode("utf-8-sig")
+    table = _table(text)
+    found = yaml_or_json(text, words=True) if table is None else table
+    if not isinstance(found, dict):
+        raise ValueError(f"{reprlib.repr(found)} instead of names with weights")
+    return found
+
+
+def _is_ours(found: Mapping[str, Any]) -> bool:
+    return str(found.get("format")).startswith(FORMAT.split("/")[0])
+
+
+def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the weights in a file's content, by name."""
+    weights: Any = found.get("train_domain_weights", found)
+    if isinstance(found.get("train"), dict):
+        weights = found["train"]
+        for prefix in PREFIXES:
+            if all(name.startswith(prefix) for name in weights):
+                weights = {name.removeprefix(prefix): w for name, w in weights.items()}
+    if not isinstance(weights, dict):
+        raise ValueError(f"{reprlib.repr(weights)} instead of names with weights")
+    return weights
+
+
+def _table(text: str) -> dict[str, str] | None:
+    """Returns the weights of a CSV table as text, or None when there is no such header."""
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error:
+        return None
+    rows = [found for row in rows if any(found := [cell.strip() for cell in row])]
+    header = [cell.lower() for cell in rows[0]] if rows else []
+    if not {"domain", "weight"} <= {*header}:
+        return None
+    if len({*header}) < len(header) or any(len(row) != len(header) for row in rows):
+        raise ValueError("a column twice, or rows of other lengths than the header")
+    domain, weight = header.index("domain"), header.index("weight")
+    return unique_keys([(row[domain], row[weight]) for row in rows[1:]])
+
+
 def _number(name: str, value: Any) -> float:
     """Returns a weight as a number; a text that is one is taken for it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number and not (isinstance(value, str) and NUMBER.fullmatch(value)):
-        raise ValueError(f"{_short(value)} instead of a number as the weight of {_short(name)}")
+        raise ValueError(f"{reprlib.repr(value)} instead of a number as the weight of {name!r:.60}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not 0 <= number < math.inf:
-        raise ValueError(f"{number} as the weight of {_short(name)}")
+        raise ValueError(f"{number} as the weight of {name!r:.60}")
     return number
-
-
-def _short(value: Any) -> str:
-    """Returns what a value is, in few words; nested ones may be too deep to print."""
-    if value is None or value == "":
-        return "nothing"
-    if isinstance(value, dict | list):
-        return f"a {'list' if isinstance(value, list) else 'mapping'}"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -176,8 +176,8 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def yaml_or_json(text: str) -> Any:
-    """Reads plain values from JSON, and from YAML what is not JSON.
+def yaml_or_json(text: str, *, words: bool = False) -> Any:
+    """Reads plain values from JSON, and from YAML what is not JSON; there, `words` stay text.
 
     Raises:
         DataError: When a mapping names a key twice.
@@ -188,11 +188,14 @@ def yaml_or_json(text: str) -> Any:
     with suppress(json.JSONDecodeError, RecursionError):
         return json.loads(text, object_pairs_hook=unique_keys)
 
-    class Loader(yaml.SafeLoader):
+    kind: Any = yaml.BaseLoader if words else yaml.SafeLoader
+
+    class Loader(kind):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             words = (key for key, _ in node.value if isinstance(key, yaml.ScalarNode))
             unique_keys([(key.value, None) for key in words])
-            return super().construct_mapping(node, deep)
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            return found
 
     try:
         return yaml.load(text, Loader)

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 
 from bydore_pyro.analysis.colours import PALETTE, domain_colours
 from bydore_pyro.data.environment import KINDS
-from bydore_pyro.mixture.pile import PILE_DOMAINS
+from bydore_pyro.mixture.published import PILE_DOMAINS
 
 
 def oklab(colour: str) -> np.ndarray:

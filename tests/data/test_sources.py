@@ -16,7 +16,7 @@ from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, i
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import check_name, list_sources
-from bydore_pyro.mixture.pile import PILE_DOMAINS, PILE_WITHDRAWN
+from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
 
 

@@ -37,23 +37,22 @@ def test_round_trip(tmp_path: Path) -> None:
         ({"names": ("a", "a")}, "different names"),
         ({"names": ()}, "different names"),
         ({"weights": (1.0,)}, "2 weights, actual 1"),
-        ({"weights": (-0.5, 1.5)}, "weight >= 0 for 'a'"),
-        ({"weights": (float("nan"), 1.0)}, "weight >= 0 for 'a'"),
+        ({"weights": (-0.5, 1.5)}, "weights >= 0 for 'a'"),
+        ({"weights": (float("nan"), 1.0)}, "weights >= 0 for 'a'"),
         ({"weights": (0.5, 0.6)}, "sum to 1"),
         ({"hdi": ((0.0, 1.0),)}, "2 hdi"),
         ({"names": ("a", "b\ud800")}, "names in UTF-8"),
-        ({"standard_deviation": (0.1, -0.1)}, "standard deviation >= 0 for 'b'"),
-        ({"free_weights": (0.1, float("inf"))}, "free weight >= 0 for 'b'"),
+        ({"standard_deviation": (0.1, -0.1)}, "standard_deviation >= 0 for 'b'"),
+        ({"free_weights": (0.1, float("inf"))}, "free_weights >= 0 for 'b'"),
         ({"prior": (-0.1, 1.1)}, "prior >= 0 for 'a'"),
-        ({"hdi": ((0.0, 1.0), (0.6, 0.4))}, r"HDI in \[0, 1\] for 'b', actual 0.6 to 0.4"),
-        ({"hdi": ((0.0, 1.1), (0.4, 0.6))}, r"HDI in \[0, 1\] for 'a'"),
+        ({"hdi": ((0.0, 1.0), (0.6, 0.4))}, r"hdi low <= high in \[0, 1\] for 'b', actual \(0.6"),
+        ({"hdi": ((0.0, 1.1), (0.4, 0.6))}, r"hdi low <= high in \[0, 1\] for 'a'"),
         ({"hdi_probability": 0.0}, r"hdi_probability in \(0, 1\), actual 0"),
         ({"hdi_probability": 1.0}, r"hdi_probability in \(0, 1\), actual 1"),
-        ({"tokenizer": 3}, "a hash for tokenizer, actual 3"),
-        ({"data_sha256": 3}, "a hash for data_sha256, actual 3"),
+        ({"tokenizer": 3}, "hashes and notes as text, actual 3"),
         ({"predicted_loss": {"prior": (float("nan"), None)}}, "predicted loss of 'prior'"),
         ({"predicted_loss": {"prior": (3.0, -0.1)}}, "predicted loss of 'prior'"),
-        ({"notes": (3,)}, "notes in words"),
+        ({"notes": (3,)}, "hashes and notes as text"),
     ],
 )
 def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
@@ -64,29 +63,23 @@ def test_bad_mixtures_are_refused(options: dict, message: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        "not json",
-        "[]",
-        "{}",
-        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 0.5, "b": "x"}}),
-        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 0.5, "b": 0.6}}),
-        json.dumps({**json.loads(FULL.to_json()), "hdi": {"a": [0, 1]}}),
-        json.dumps({**json.loads(FULL.to_json()), "weights": None}),
-        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": 1, "b": None}}),
-        json.dumps({**json.loads(FULL.to_json()), "weights": {"a": True, "b": 0}}),
+        *("not json", "[]", "{}", "[" * 100_000),
+        *(
+            json.dumps({**json.loads(FULL.to_json()), **changed})
+            for changed in (
+                *({"weights": {"a": 0.5, "b": wrong}} for wrong in ("x", 0.6, None, True)),
+                *({"hdi": {"a": [0, 1]}}, {"weights": None}, {"predicted_loss": {"prior": "x"}}),
+            )
+        ),
         FULL.to_json().replace('"b": 0.75', '"b": 0.5, "b": 0.75'),
         FULL.to_json().replace("0.75", "1" + "0" * 400),
-        "[" * 100_000,
     ],
 )
 def test_bad_files_are_refused_by_name(tmp_path: Path, content: str) -> None:
     path = tmp_path / "mixture.json"
     path.write_text(content)
-    with pytest.raises(DataError, match=r"mixture\.json") as refused:
+    with pytest.raises(DataError, match=r"mixture\.json"):
         Mixture.from_json(path)
-    assert "NoneType" not in str(refused.value) or "null" not in content
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.json"):
         Mixture.from_json(tmp_path / "none.json")
 
@@ -119,10 +112,6 @@ def test_intervals_are_held_against_the_prior_that_was_used(tmp_path: Path) -> N
     assert found.capped({"a": 0.5, "b": 1, "c": 1}).predicted_loss is None
     (tmp_path / "m.json").write_text(found.to_json())
     assert Mixture.from_json(tmp_path / "m.json") == found
-    bad = found.to_json().replace("3.2", '"much"')
-    (tmp_path / "m.json").write_text(bad)
-    with pytest.raises(DataError, match=r"m\.json"):
-        Mixture.from_json(tmp_path / "m.json")
 
 
 def test_many_mixtures_are_capped_at_once() -> None:

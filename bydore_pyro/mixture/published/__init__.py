@@ -1,4 +1,4 @@
-"""Figures that others published: the Pile's weights, and the paper's benchmark scores.
+"""What others published: the Pile's names and weights, and the paper's benchmark scores.
 
 Where each file comes from, and what is wrong with it, stands in the `README.md` beside this file.
 """
@@ -10,8 +10,36 @@ import math
 from collections.abc import Mapping
 from importlib import resources
 
-__all__ = ["average_score", "benchmark_scores", "pile_weights"]
+__all__ = [
+    *("PILE_COLUMN", "PILE_DOMAINS", "PILE_WITHDRAWN"),
+    *("average_score", "benchmark_scores", "pile_weights"),
+]
 
+# The Pile's domains by their names in its public copies (Gao et al., arXiv 2101.00027).
+PILE_COLUMN = "meta.pile_set_name"  # where a row names its domain
+
+# Public name: short name, as in RegMix's tables of weights (arXiv 2407.01492).
+PILE_DOMAINS = {
+    "ArXiv": "arxiv",
+    "DM Mathematics": "dm_mathematics",
+    "Enron Emails": "enron_emails",
+    "EuroParl": "europarl",
+    "FreeLaw": "freelaw",
+    "Github": "github",
+    "Gutenberg (PG-19)": "gutenberg_pg_19",
+    "HackerNews": "hackernews",
+    "NIH ExPorter": "nih_exporter",
+    "PhilPapers": "philpapers",
+    "Pile-CC": "pile_cc",
+    "PubMed Abstracts": "pubmed_abstracts",
+    "PubMed Central": "pubmed_central",
+    "StackExchange": "stackexchange",
+    "USPTO Backgrounds": "uspto_backgrounds",
+    "Ubuntu IRC": "ubuntu_irc",
+    "Wikipedia (en)": "wikipedia_en",
+}
+# Of the original 22; rows of theirs are passed over.
+PILE_WITHDRAWN = ("Books3", "BookCorpus2", "OpenSubtitles", "OpenWebText2", "YoutubeSubtitles")
 CASES = (1, 2)
 NO_TASKS = ("Overall Avg", "FLOPs cost")  # rows of the tables
 METHODS = {"Doremi": "DoReMi", "Ours": "ByDoRe"}  # as they are called elsewhere
