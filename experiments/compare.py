@@ -32,6 +32,7 @@ from bydore_pyro.runs import (
     begin_run,
     domains_of,
     fit,
+    plain,
     problem_of,
 )
 from bydore_pyro.utils import RunFolder, option, require_fields, tell
@@ -193,7 +194,7 @@ def one_fit(
         "cost": problem.cost.report(),
         "jitter_second_half": None if path is None else jitter(path[len(path) // 2 :]),
         "trajectory": None if path is None else np.round(path, 5).tolist(),
-        "details": dict(found.details),
+        "details": plain(found.details),
     }
 
 

@@ -14,22 +14,21 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.baselines.problem import Fit, Problem, by_name
+from bydore_pyro.baselines.fit import Details, Fit
+from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
-from bydore_pyro.utils import DataError, option, require_fields
+from bydore_pyro.utils import DataError
 
-__all__ = ["AutoScaleConfig", "PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws",
-           "optimal_counts", "probe_counts"]  # fmt: skip
+__all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optimal_counts",
+           "probe_counts"]  # fmt: skip
 
-FitKind = Literal["exact", "nearest", "none"]
-
+# The two small budgets' ratio; what is left of a domain that is cut; how much a domain grows.
+GROWTH, CUT, GROW = 2.0, 1 / 3, 3.0
 MOST_ALPHA, MOST_GAMMA = 1e3, 20.0  # beyond them a law is a line or a step over the three points
 FLAT = 1e-9  # a fall of the relative loss that is smaller than this is none
 EXACT = 1e-9  # largest misfit, in relative loss, of a law that passes through its points
@@ -38,40 +37,11 @@ TOLERANCES = ("xtol", "ftol", "gtol")
 STARTS = [(1.0, 1.0), (1.0, 2.0), (1.0, 10.0), (0.1, 0.5), (10.0, 0.3), (100.0, 0.1)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AutoScaleConfig:
-    """AutoScale's settings."""
+def probe_counts(base: np.ndarray, cut: float = CUT, grow: float = GROW) -> np.ndarray:
+    """Returns how many tokens of each domain each run is trained on ``(2 K + 1, K)``.
 
-    autoscale_growth: float = option(
-        2.0, "Ratio of the two small budgets from which AutoScale extrapolates.", above=1
-    )
-    autoscale_cut: float = option(
-        1 / 3,
-        "Share of a domain's tokens that remains in AutoScale's runs with less of it.",
-        above=0,
-        below=1,
-    )
-    autoscale_grow: float = option(
-        3.0,
-        "Factor by which a domain's tokens increase in AutoScale's runs with more of it.",
-        above=1,
-    )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
-
-
-def probe_counts(base: np.ndarray, cut: float = 1 / 3, grow: float = 3.0) -> np.ndarray:
-    """Returns how many tokens of each domain each run is trained on.
-
-    Args:
-        base: Tokens of the base run ``(K,)``, > 0.
-        cut: Factor of the runs with less of one domain, in (0, 1).
-        grow: Factor of the runs with more of one domain, > 1.
-
-    Returns:
-        ``(2 K + 1, K)``: the base, then each domain cut, then each domain grown. Not rounded; a
-        fit takes the counts that were really trained on.
+    They are the base run's ``(K,)``, then with each domain cut, then with each domain grown; not
+    rounded.
     """
     one = np.eye(len(base))
     factors = np.concatenate([np.ones((1, len(base))), 1 + (cut - 1) * one, 1 + (grow - 1) * one])
@@ -91,18 +61,12 @@ class PowerLaws:
         smallest: Fewest tokens that each law was fitted to ``(K,)``.
         gamma: Exponents ``(K,)``, >= 0; 0 where more tokens of the domain bring nothing.
         alpha: What the other domains are worth, in units of the base count ``(K,)``, >= 0.
-        constant: What no amount of the domain's tokens lowers, in units of the base loss ``(K,)``.
-        fits: ``exact``; ``nearest``, in least squares within the bounds, where no law passes
-            through the three points; ``none`` where the loss falls not at all from the cut to the
-            grown count (gamma 0).
     """
 
     base: np.ndarray
     smallest: np.ndarray
     gamma: np.ndarray
     alpha: np.ndarray
-    constant: np.ndarray
-    fits: tuple[FitKind, ...]
 
 
 def fit_power_laws(counts: np.ndarray, losses: np.ndarray) -> PowerLaws:
@@ -115,25 +79,17 @@ def fit_power_laws(counts: np.ndarray, losses: np.ndarray) -> PowerLaws:
     base, domains = counts[0], counts.shape[1]
     cut, grown = (np.diag(part) / base for part in np.split(counts[1:], 2))  # (K,) each
     relative = losses[1:].reshape(2, domains) / losses[0]
-    found = [
+    alpha, gamma = np.transpose([
         _law(np.array([cut[k], 1, grown[k]]), np.array([relative[0, k], 1.0, relative[1, k]]))
         for k in range(domains)
-    ]
-    alpha, gamma, constant = np.array([numbers for numbers, _ in found]).T
-    return PowerLaws(
-        base=base,
-        smallest=cut * base,
-        gamma=gamma,
-        alpha=alpha,
-        constant=constant,
-        fits=tuple(fit for _, fit in found),
-    )
+    ])  # fmt: skip
+    return PowerLaws(base=base, smallest=cut * base, gamma=gamma, alpha=alpha)
 
 
-def _law(x: np.ndarray, y: np.ndarray) -> tuple[tuple[float, float, float], FitKind]:
-    """Returns alpha, gamma and constant of the law nearest to three points, and how it fits."""
+def _law(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Returns alpha and gamma of the law nearest to three points."""
     if y[0] - y[2] <= FLAT:
-        return (0.0, 0.0, float(y.mean() - 1)), "none"  # the law's power is 1 everywhere
+        return np.zeros(2)  # the law's power is 1 everywhere
 
     def residuals(law: np.ndarray) -> np.ndarray:
         difference = y - (x + law[0]) ** -law[1]
@@ -147,10 +103,7 @@ def _law(x: np.ndarray, y: np.ndarray) -> tuple[tuple[float, float, float], FitK
         )
         if np.abs(tried[-1].fun).max() < EXACT:
             break
-    best = min(tried, key=lambda fit: fit.cost)
-    alpha, gamma = map(float, best.x)
-    constant = float((y - (x + alpha) ** -gamma).mean())
-    return (alpha, gamma, constant), "exact" if np.abs(best.fun).max() < EXACT else "nearest"
+    return min(tried, key=lambda fit: fit.cost).x
 
 
 def optimal_counts(laws: PowerLaws) -> np.ndarray:
@@ -226,7 +179,7 @@ def extrapolate(first: np.ndarray, second: np.ndarray, budget: float) -> np.ndar
     return np.exp(log_weights - np.logaddexp.reduce(log_weights))
 
 
-def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
+def fit_autoscale(problem: Problem) -> Fit:
     """Trains ``2 K + 1`` proxies at each of two small budgets, and extrapolates their optima.
 
     The base mixture is uniform; the extrapolation goes to the tokens of a plain training. Runs are
@@ -236,47 +189,27 @@ def fit_autoscale(problem: Problem, config: AutoScaleConfig) -> Fit:
         DataError: When the budget does not reach, or no domain's tokens lower the loss.
         NonFiniteError: When a loss is NaN or infinite.
     """
-    count, growth = len(problem.names), config.autoscale_growth
-    factors = probe_counts(np.full(count, 1 / count), config.autoscale_cut, config.autoscale_grow)
-    runs = 2 * len(factors)
+    factors = probe_counts(np.full(len(problem.names), 1 / len(problem.names)))
     # In units of the smaller base run's length.
-    length = (1 + growth) * factors.sum()
-    spent = (runs - length) * problem.evaluation_steps()
+    length = (1 + GROWTH) * factors.sum()
+    spent = (2 * len(factors) - length) * problem.evaluation_steps()
     small = problem.steps_for("autoscale", length, spent)
-    optima, laws = [], []
-    for steps in (small, small * growth):
+    optima = []
+    for steps in (small, small * GROWTH):
         text = problem.text_for(steps)  # the cut and the grown runs draw from the base's text
         probes = factors * steps * problem.batch_sequences  # sequences (2 K + 1, K)
-        finished = train_runs(
-            problem,
-            [
-                PlannedRun(
-                    weights=by_name(problem.names, row / row.sum()),
-                    steps=max(1, round(row.sum() / problem.batch_sequences)),
-                    seed=problem.seed,
-                    text=text,
-                )
-                for row in probes
-            ],
-            f"autoscale: {steps:.0f} steps",
-        )
+        planned = [
+            PlannedRun(
+                weights=by_name(problem.names, row / row.sum()),
+                steps=max(1, round(row.sum() / problem.batch_sequences)),
+                seed=problem.seed,
+                text=text,
+            )
+            for row in probes
+        ]
+        finished = train_runs(problem, planned, f"autoscale: {steps:.0f} steps")
         losses = np.array([run.target_loss(problem.target) for run in finished])
-        laws.append(fit_power_laws(probes, losses))
-        optima.append(optimal_counts(laws[-1]))
+        optima.append(optimal_counts(fit_power_laws(probes, losses)))
     tokens = problem.steps * problem.batch_sequences
     weights = extrapolate(optima[0], optima[1], max(tokens, optima[1].sum()))
-    shares = [counts / counts.sum() for counts in optima]
-    return Fit(
-        mixture=problem.mixture(weights),
-        details={
-            "steps_of_the_base_runs": [small, small * growth],
-            "fits": [dict(zip(problem.names, law.fits, strict=True)) for law in laws],
-            "optimal_weights": [by_name(problem.names, weights) for weights in shares],
-            "pinned": [_pinned(problem.names, *of) for of in zip(optima, laws, strict=True)],
-        },
-    )
-
-
-def _pinned(names: Sequence[str], counts: np.ndarray, laws: PowerLaws) -> list[str]:
-    """Returns the domains that an optimum leaves at their lower bounds."""
-    return [n for n, at_bound in zip(names, counts <= laws.smallest, strict=True) if at_bound]
+    return Fit(mixture=problem.mixture(weights), details=Details(steps=small))

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.baselines.problem import Fit, Problem
+from bydore_pyro.baselines.fit import Details, Fit
+from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import train_mixtures
 from bydore_pyro.utils import option, require, require_fields
 
-__all__ = ["MDEConfig", "MixMinConfig", "draw_mixtures", "expert_losses", "fit_mde", "fit_mixmin",
+__all__ = ["MDEConfig", "draw_mixtures", "expert_losses", "fit_mde", "fit_mixmin",
            "mixmin_loss", "mixmin_weights", "mixture_of_experts_loss", "target_shares"]  # fmt: skip
 
 CHUNK = 2**24  # probabilities held at once
-LEVEL = 1e-4  # MixMin's authors stop where no entry of the gradient is larger
+# MixMin's authors' step size, most steps, and where they stop: no entry of the gradient is larger.
+RATE, STEPS, LEVEL = 1.0, 100, 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +85,6 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
         DataError: When the budget does not reach, or scikit-learn is not installed.
         NonFiniteError: When a loss is NaN or infinite.
     """
-    from scipy.stats import spearmanr
-
     regression = require("sklearn.linear_model", "baselines").LinearRegression()
     count = len(problem.names)
     steps = problem.steps_for("mde", count + config.mde_proxies)
@@ -102,25 +102,7 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
         np.column_stack([candidates, mixture_of_experts_loss(token_losses, candidates, shares)])
     )
     best = np.argsort(predicted)[: max(1, len(candidates) // 200)]
-    return Fit(
-        mixture=problem.mixture(candidates[best].mean(0)),
-        details={
-            "steps_of_each_proxy": steps,
-            "spearman_of_feature_and_loss": float(spearmanr(feature, losses).statistic),
-            "predicted_loss": float(predicted[best].mean()),
-        },
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixMinConfig:
-    """MixMin's settings; the defaults are its authors'."""
-
-    mixmin_rate: float = option(1.0, "Step size of MixMin's descent.", above=0)
-    mixmin_steps: int = option(100, "Maximum number of steps of MixMin's descent.", least=1)
-
-    def __post_init__(self) -> None:
-        require_fields(self)
+    return Fit(mixture=problem.mixture(candidates[best].mean(0)), details=Details(steps=steps))
 
 
 def mixmin_loss(
@@ -144,7 +126,7 @@ def mixmin_loss(
 
 
 def mixmin_weights(
-    text_losses: np.ndarray, lengths: np.ndarray, shares: np.ndarray, rate: float, steps: int
+    text_losses: np.ndarray, lengths: np.ndarray, shares: np.ndarray, steps: int = STEPS
 ) -> np.ndarray:
     """Minimises `mixmin_loss` by entropic descent from uniform weights; returns p ``(K,)``.
 
@@ -155,12 +137,12 @@ def mixmin_weights(
         _, gradient = mixmin_loss(weights, text_losses, lengths, shares)
         if np.abs(gradient).max() < LEVEL:
             break
-        raised = weights * np.exp(-rate * (gradient - gradient.min()))
+        raised = weights * np.exp(-RATE * (gradient - gradient.min()))
         weights = raised / raised.sum()
     return weights
 
 
-def fit_mixmin(problem: Problem, config: MixMinConfig) -> Fit:
+def fit_mixmin(problem: Problem) -> Fit:
     """Trains an expert on every domain and mixes their probabilities of the target's sequences.
 
     A text is a held-out sequence of the problem's length.
@@ -174,15 +156,8 @@ def fit_mixmin(problem: Problem, config: MixMinConfig) -> Fit:
     texts = np.concatenate([of.sum(2) for of in found.values()], 1).astype(float)  # (K, N)
     lengths = np.full(texts.shape[1], problem.sequence_length - 1.0)
     shares = target_shares(problem.target, {name: of.shape[1] for name, of in found.items()})
-    of_texts = (lengths, shares)
-    weights = mixmin_weights(texts, *of_texts, config.mixmin_rate, config.mixmin_steps)
-    return Fit(
-        mixture=problem.mixture(weights),
-        details={
-            "steps_of_each_proxy": steps,
-            "loss_of_mixed_experts": mixmin_loss(weights, texts, *of_texts)[0],
-        },
-    )
+    weights = mixmin_weights(texts, lengths, shares)
+    return Fit(mixture=problem.mixture(weights), details=Details(steps=steps))
 
 
 def expert_losses(problem: Problem, steps: int, label: str) -> dict[str, np.ndarray]:

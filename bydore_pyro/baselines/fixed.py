@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.baselines.problem import Fit, Problem, by_name
+from bydore_pyro.baselines.fit import Fit
+from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.utils import DataError, option, require_fields
 
@@ -120,7 +121,4 @@ def fit_unimax(problem: Problem, config: UniMaxConfig, tokens: float) -> Fit:
     """
     sizes = np.array([len(problem.corpus.train[name]) for name in problem.names], float)
     read = unimax_tokens(sizes, tokens, config.unimax_epochs)
-    return Fit(
-        mixture=problem.mixture(read),
-        details={"epochs": by_name(problem.names, read / sizes)},
-    )
+    return Fit(mixture=problem.mixture(read))

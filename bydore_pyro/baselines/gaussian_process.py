@@ -1,8 +1,7 @@
-"""A Gaussian process over log weights, by BoTorch: a loss, how sure it is, and what to run next.
+"""A Gaussian process over log weights, by BoTorch: a loss, and how sure it is.
 
 References:
-    Balandat et al., BoTorch, arXiv 1910.06403; Ament et al., Unexpected Improvements to Expected
-    Improvement, arXiv 2310.20708 (the acquisition); Hvarfner, Hellsten and Nardi, Vanilla Bayesian
+    Balandat et al., BoTorch, arXiv 1910.06403; Hvarfner, Hellsten and Nardi, Vanilla Bayesian
     Optimization Performs Great in High Dimensions, arXiv 2402.02229 (the kernel's prior); Wilson
     et al., Efficiently Sampling Functions from Gaussian Process Posteriors, arXiv 2002.09309.
 """
@@ -10,30 +9,24 @@ References:
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from bydore_pyro.mixture import within_caps
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["GaussianProcess", "NextMixtures", "acquisition", "fit_gaussian_process",
-           "propose"]  # fmt: skip
+__all__ = ["GaussianProcess", "fit_gaussian_process"]
 
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
 STARTS, NOISE = (3.0, 30.0), 1e-2  # of that search: lengths; variance of standardised losses
 CHUNK = 4096  # mixtures whose losses are predicted at once
-LEAST = 2e-4  # smaller weights of a proposed run are set to 0
-RESTARTS = 4  # of the search for the next mixture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,12 +58,12 @@ class GaussianProcess:
         parts = []
         with torch.no_grad():
             for start in range(0, len(weights), CHUNK):
-                found = self.model.posterior(_tensor(weights[start : start + CHUNK]))
+                found = self.model.posterior(_inputs(weights[start : start + CHUNK]))
                 parts.append(torch.cat([found.mean, found.variance.clamp(min=0).sqrt()], 1).numpy())
         mean, deviation = np.concatenate(parts).T
         return mean, self.width * deviation
 
-    def standard_deviation(self, weights: np.ndarray) -> np.ndarray:
+    def deviation(self, weights: np.ndarray) -> np.ndarray:
         """Returns how unsure the loss of one more run on each mixture is ``(S,)``."""
         return np.hypot(self.moments(weights)[1], self.width * self.noise)
 
@@ -78,7 +71,7 @@ class GaussianProcess:
         """Returns mean and standard deviation of the other mixture's loss minus this one's, in the
         unit of the losses."""
         with torch.no_grad():
-            found = self.model.posterior(_tensor(np.stack([other, weights])))
+            found = self.model.posterior(_inputs(np.stack([other, weights])))
             covariance = found.distribution.covariance_matrix.numpy()
             mean = found.mean[:, 0].numpy()
         difference = np.array([1.0, -1.0])
@@ -90,7 +83,7 @@ class GaussianProcess:
         pathwise = require("botorch.sampling.pathwise", "baselines")
         with _seeded(seed), torch.no_grad():
             paths = pathwise.draw_matheron_paths(self.model, sample_shape=torch.Size([draws]))
-            drawn = paths(_tensor(weights)).reshape(draws, len(weights)).numpy()
+            drawn = paths(_inputs(weights)).reshape(draws, len(weights)).numpy()
         mean = self.predict(weights)
         return mean + self.width * (drawn - mean)
 
@@ -116,9 +109,7 @@ def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianPro
     tried: list[tuple[float, Any]] = []
     with _seeded(0), settings.validate_input_scaling(False):
         for length in STARTS:
-            model = models.SingleTaskGP(
-                _tensor(weights), _tensor(losses)[:, None], input_transform=_log_weights()()
-            )
+            model = models.SingleTaskGP(_inputs(weights), torch.from_numpy(losses)[:, None])
             kernel, noise = model.covar_module, model.likelihood.noise_covar
             kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
             noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
@@ -137,125 +128,9 @@ def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianPro
     return GaussianProcess(model=model)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NextMixtures:
-    """The mixtures to train next, in this order.
-
-    Args:
-        weights: The mixtures ``(n, K)``.
-        expected_gain: How far the first is expected to lower the least loss of all mixtures
-            measured so far, >= 0.
-        noise: Standard deviation of one run's loss.
-    """
-
-    weights: np.ndarray
-    expected_gain: float
-    noise: float
-
-    @property
-    def worthwhile(self) -> bool:
-        """Whether a run is expected to gain at least its noise."""
-        return self.expected_gain >= self.noise
-
-    def details(self) -> dict[str, Any]:
-        """Returns all of it as plain values, with a sentence."""
-        advice = "worth training" if self.worthwhile else "no further run is needed"
-        return {**dataclasses.asdict(self), "weights": self.weights.tolist(),
-                "told": f"--adaptive: {advice}: {self.told()}"}  # fmt: skip
-
-    def told(self) -> str:
-        """Returns what is expected of the next run, as the end of a sentence."""
-        return (
-            f"the next run is expected to lower the least loss by {self.expected_gain:.2g}, and "
-            f"one run's noise is {self.noise:.2g}"
-        )
-
-
-def acquisition(process: GaussianProcess, measured: np.ndarray, seed: int = 0) -> Any:
-    """Returns BoTorch's log of the noisy expected improvement on the mixtures ``(N, K)``.
-
-    Its value is the logarithm of a loss: how far a run is expected to lower the least one.
-    """
-    logei = require("botorch.acquisition.logei", "baselines")
-    objective = require("botorch.acquisition.objective", "baselines")
-    sampler = require("botorch.sampling", "baselines").SobolQMCNormalSampler
-    with _seeded(seed):
-        return logei.qLogNoisyExpectedImprovement(
-            process.model,
-            _tensor(measured),
-            sampler=sampler(torch.Size([128]), seed=seed),
-            objective=objective.LinearMCObjective(_tensor(np.array([-1.0]))),
-            prune_baseline=True,
-        )
-
-
-def propose(
-    process: GaussianProcess,
-    measured: np.ndarray,
-    starts: np.ndarray,
-    count: int,
-    *,
-    caps: np.ndarray | None = None,
-    seed: int = 0,
-    progress: Callable[[], object] = int,
-) -> NextMixtures:
-    """Returns the mixtures whose noisy expected improvement is largest, one after the other.
-
-    Args:
-        process: Fitted to the runs.
-        measured: Their mixtures ``(N, K)``.
-        starts: Mixtures ``(S, K)`` at the best of which the search begins.
-        count: How many, >= 1.
-        caps: Largest weights ``(K,)``, none if not given.
-        seed: Of the draws of the posterior.
-        progress: Is called after each.
-    """
-    optim = require("botorch.optim", "baselines")
-    domains = starts.shape[1]
-    most = np.ones(domains) if caps is None else caps
-    bounds = _tensor(np.stack([np.zeros(domains), most]))
-    one = (torch.arange(domains), torch.ones(domains, dtype=torch.float64), 1.0)
-    starts = within_caps(starts, most)
-    function, chosen, first = acquisition(process, measured, seed), list[np.ndarray](), 0.0
-    for number in range(count):
-        with _seeded(seed):
-            with torch.no_grad():
-                values = torch.cat([function(part[:, None]) for part in _tensor(starts).split(256)])
-            best = _tensor(starts)[values.topk(min(RESTARTS, len(starts))).indices][:, None]
-            found, value = optim.optimize_acqf(
-                function, bounds, q=1, num_restarts=len(best), batch_initial_conditions=best,
-                equality_constraints=[one], options={"maxiter": 100},
-            )  # fmt: skip
-        if number == 0:
-            first = float(value.exp())
-        weights = found.numpy().clip(0, most)
-        weights[weights < LEAST] = 0
-        weights = within_caps(weights / weights.sum(), most)
-        chosen.append(weights[0])
-        function.set_X_pending(_tensor(np.stack(chosen)))
-        progress()
-    return NextMixtures(weights=np.stack(chosen), expected_gain=first, noise=process.noise)
-
-
-@cache
-def _log_weights() -> type[Any]:
-    """Returns BoTorch's input transform ``x = log(w + 0.001)``."""
-    base = require("botorch.models.transforms.input", "baselines").InputTransform
-
-    class LogWeights(base):  # type: ignore[misc,valid-type]
-        transform_on_train = transform_on_eval = transform_on_fantasize = True
-
-        def __init__(self) -> None:
-            nn.Module.__init__(self)
-
-        def transform(self, X: Tensor) -> Tensor:
-            return (X + OFFSET).log()
-
-    return LogWeights
-
-
-def _tensor(values: np.ndarray) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)
+def _inputs(weights: np.ndarray) -> Tensor:
+    """Returns the log weights ``x`` of mixtures ``(S, K)``."""
+    return torch.from_numpy(np.log(weights + OFFSET))
 
 
 @contextlib.contextmanager

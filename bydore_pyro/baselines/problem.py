@@ -1,4 +1,4 @@
-"""What every method is given, and what it returns."""
+"""What every method is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, ProxyConfig
 from bydore_pyro.utils import DataError
 
-__all__ = ["Fit", "Problem", "by_name"]
+__all__ = ["Problem", "by_name"]
 
 
 def by_name(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
@@ -184,21 +184,3 @@ class Problem:
             tokenizer=self.corpus.tokenizer_sha256,
             data_sha256=self.corpus.sha256,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What a method found.
-
-    Args:
-        mixture: The weights.
-        trajectory: The weights over the method's steps ``(steps, K)``, where it has any.
-        details: What else is worth knowing, as plain values.
-        draws: Independent draws of the mixture ``(D, K)`` that its intervals come from, where they
-            are still to be written.
-    """
-
-    mixture: Mixture
-    trajectory: np.ndarray | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    draws: np.ndarray | None = None

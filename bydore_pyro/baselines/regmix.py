@@ -1,9 +1,7 @@
 """RegMix: small proxies on random mixtures, a regression of their losses, a simulated optimum.
 
-Three steps: `sample_mixtures` gives the mixtures to train proxies on, `fit_regression` maps weights
-to a target's loss, and `simulated_optimum` averages those of many random mixtures whose predicted
-loss is least. The authors regress with a linear model and with LightGBM. The Gaussian process is
-ours: it knows how sure it is, and with `adaptive` which mixture to train next.
+The proxies are trained here, or a table of finished runs stands in their place. The authors regress
+with a linear model and with LightGBM. The Gaussian process is ours: it knows how sure it is.
 
 References:
     Liu et al., RegMix: Data Mixture as Regression for Language Model Pre-training,
@@ -12,55 +10,43 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.baselines.gaussian_process import (
-    GaussianProcess,
-    NextMixtures,
-    fit_gaussian_process,
-    propose,
-)
-from bydore_pyro.baselines.problem import Fit, Problem
-from bydore_pyro.baselines.proposal import proposed
+from bydore_pyro.baselines.fit import Details, Fit, Regressed, Scored
+from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.baselines.proposal import BEST, TrustRegion, gain_over, proposed
 from bydore_pyro.baselines.proxy_runs import train_mixtures
-from bydore_pyro.baselines.regression import fit_regression
-from bydore_pyro.baselines.simulated import (
-    BEST,
-    TrustRegion,
-    sample_mixtures,
-    simulated_optimum,
+from bydore_pyro.baselines.regression import (
+    AnyRegression,
+    Choice,
+    best_of,
+    fit_regression,
+    interval_of_run,
 )
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.baselines.tables import RunsTable, mean_of, read_mixtures
+from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.utils import DataError, option, require_fields, tell
 
-__all__ = ["BATCH", "Choice", "RegMixConfig", "adaptive_runs", "fit_regmix", "next_mixtures"]
+__all__ = ["RegMixConfig", "fit_regmix", "fit_table_of_runs", "prior_of", "sample_mixtures"]
 
-Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
-BATCH = 4  # mixtures that are trained before the process is fitted again
-STARTS = 512  # mixtures among which the search for the next one begins
+# How the authors draw the mixtures of their proxies.
+TEMPERATURE = 0.5  # exponent of the prior: below 1 small domains are drawn more often
+STRENGTHS = np.geomspace(0.1, 5.0, 15)  # total concentrations of the Dirichlet distributions
+MOST = 15.0  # no weight is above so many times its prior
+LEAST = 2e-4  # smaller weights are set to 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegMixConfig:
-    """RegMix's settings. Its authors train 512 proxies and regress with LightGBM.
-
-    Raises:
-        ValueError: When an option is out of its range, or `adaptive` is given with a
-            regression other than "auto" and "gaussian_process".
-    """
+    """RegMix's settings. Its authors train 512 proxies and regress with LightGBM."""
 
     regmix_proxies: int = option(
         24, "Number of proxies that RegMix trains on random mixtures.", least=2
-    )
-    adaptive: int = option(
-        0,
-        "Maximum number of further mixtures, chosen by expected improvement. They are trained "
-        "here or, with --runs, written as rows for your own trainer.",
-        least=0,
     )
     regmix_regression: Choice = option(
         "auto",
@@ -79,120 +65,208 @@ class RegMixConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if self.adaptive and self.regmix_regression not in ("auto", "gaussian_process"):
-            raise ValueError(
-                "Expected --regmix_regression gaussian_process with --adaptive, found "
-                f"'{self.regmix_regression}'"
-            )
 
-    @property
-    def choice(self) -> Choice:
-        """The regression of finished runs; expected improvement needs the Gaussian process."""
-        return "gaussian_process" if self.adaptive else self.regmix_regression
+
+def sample_mixtures(prior: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Draws the mixtures that the proxies are trained on.
+
+        w ~ Dirichlet(c p),   p_k = sqrt(prior_k) / sum_j sqrt(prior_j),
+
+    with a total concentration c chosen anew for each draw. Weights under `LEAST` become 0, the
+    others are normalised, and draws with a weight above `MOST` times its prior are rejected.
+
+    Args:
+        prior: Shares of tokens ``(K,)``, not negative. A share of 0 is a weight of 0 in every
+            mixture.
+        count: Number of mixtures ``N``, >= 1.
+        seed: Of the draws.
+
+    Returns:
+        Weights ``(N, K)``, each row on the simplex.
+
+    Raises:
+        DataError: When fewer than one draw in 1,000 keeps within the limit.
+    """
+    prior = prior / prior.sum()
+    rng, has = np.random.default_rng(seed), prior > 0
+    tempered = prior[has] ** TEMPERATURE
+    tempered /= tempered.sum()
+    block = max(count, 1000)
+    kept, tried = np.empty((0, len(prior))), 0
+    while len(kept) < count:
+        if tried > 10_000 + 1000 * count:
+            raise DataError(
+                f"Expected mixtures with no weight above {MOST:g} times its prior, found "
+                f"{len(kept)} among {tried} draws"
+            )
+        chosen = rng.choice(len(STRENGTHS), size=block)
+        drawn = np.zeros((block, len(prior)))
+        for number, strength in enumerate(STRENGTHS):
+            rows = np.flatnonzero(chosen == number)
+            drawn[np.ix_(rows, has)] = rng.dirichlet(strength * tempered, size=len(rows))
+        drawn[drawn < LEAST] = 0
+        drawn /= drawn.sum(1, keepdims=True)
+        kept = np.concatenate([kept, drawn[(drawn <= MOST * prior).all(1)]])
+        tried += block
+    return kept[:count]
 
 
 def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     """Trains proxies on random mixtures, regresses their target losses, simulates the optimum.
 
-    The prior is the text's own token shares. With `adaptive`, the proxies after the random ones are
-    on the mixtures of largest expected improvement; all are as long as the budget allows for the
-    whole number, and where the search ends sooner the rest of the budget is not spent.
+    The prior is the text's own token shares.
 
     Raises:
         DataError: When the budget does not reach, or the proxies are too few for the regression.
         NonFiniteError: When a loss is NaN or infinite.
     """
-    steps = problem.steps_for("regmix", config.regmix_proxies + config.adaptive)
-    prior, measure = problem.token_shares, partial(_target_losses, problem, steps)
-    drawn = sample_mixtures(prior, config.regmix_proxies, problem.seed)
-    details: dict[str, Any] = {"steps_of_each_proxy": steps}
-    if config.adaptive:
-        most = problem.most
-        caps = None if most is None else np.array([most[name] for name in problem.names])
-        drawn, losses, ahead = adaptive_runs(
-            measure, drawn, prior, config.adaptive, seed=problem.seed, caps=caps
-        )
-        trained = len(losses) - config.regmix_proxies
-        done = "stopped after" if trained < config.adaptive else "trained all"
-        told = f"--adaptive {done} {trained} of {config.adaptive} runs: {ahead.told()}"
-        details["adaptive"] = {**ahead.details(), "runs": trained, "told": told}
-    else:
-        losses = measure(drawn)
-    kind = "gaussian_process" if config.choice == "auto" else config.choice
-    model, kl, region = (
+    steps = problem.steps_for("regmix", config.regmix_proxies)
+    drawn = sample_mixtures(problem.token_shares, config.regmix_proxies, problem.seed)
+    runs = train_mixtures(problem, drawn, steps, "regmix: proxies")
+    losses = np.array([run.target_loss(problem.target) for run in runs])
+    auto = config.regmix_regression == "auto"
+    kind = "gaussian_process" if auto else config.regmix_regression
+    region = TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))])
+    mixture, gain, distance = proposed(
         fit_regression(kind, drawn, losses),
-        config.regmix_kl,
-        TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))]),
+        problem.mixture(problem.token_shares),
+        region,
+        draws=config.regmix_draws,
+        kl=config.regmix_kl,
     )
-    optimum = simulated_optimum(model, prior, region, draws=config.regmix_draws, kl=kl)
-    mixture, more = proposed(model, optimum, problem.mixture(prior), prior, region, kl=kl)
-    return Fit(mixture=mixture, details={**details, "proxies": len(losses), **more})
+    details = Details(steps=steps, runs=len(drawn), gain_over_prior=gain, distance=distance)
+    return Fit(mixture=mixture, details=details)
 
 
-def _target_losses(problem: Problem, steps: int, mixtures: np.ndarray) -> np.ndarray:
-    """Trains a proxy on each mixture ``(n, K)``; returns their losses on the target ``(n,)``."""
-    runs = train_mixtures(problem, mixtures, steps, "regmix: proxies")
-    return np.array([run.target_loss(problem.target) for run in runs])
-
-
-def next_mixtures(
-    model: GaussianProcess,
-    measured: np.ndarray,
-    prior: np.ndarray,
-    count: int,
-    *,
-    seed: int = 0,
-    caps: np.ndarray | None = None,
-    progress: Callable[[], object] = int,
-) -> NextMixtures:
-    """Returns the mixtures to train next; seed and number of runs decide where the search begins.
+def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:
+    """Returns the prior ``(K,)`` of a table's domains, and where it comes from.
 
     Args:
-        model: Fitted to the runs.
-        measured: Their mixtures ``(N, K)``.
-        prior: Shares of tokens ``(K,)``, not negative.
-        count: How many, >= 1.
-        seed: Of the search.
-        caps: Largest weights ``(K,)``, none if not given.
-        progress: Is called after each.
+        table: The runs.
+        source: A mixture file or `published:NAME`. If not given, the Pile's token shares where the
+            domains are the Pile's, else the mean of the runs' mixtures.
+
+    Raises:
+        DataError: When a source is given whose domains are not the table's.
     """
-    best = measured[np.argsort(model.predict(measured), kind="stable")[:8]]
-    best = best / best.sum(1, keepdims=True)
-    starts = np.concatenate([best, sample_mixtures(prior, STARTS, seed + len(measured))])
-    return propose(model, measured, starts, count, caps=caps, seed=seed, progress=progress)
+    shares = mixture_from(source or "published:token_share").as_dict()
+    other = sorted(set(shares) ^ set(table.domains))
+    if other and source is not None:
+        where = source if other[0] in shares else "the runs"
+        raise DataError(
+            f"Expected the same domains in {source} and in the runs, found '{other[0]}' only in "
+            f"{where}"
+        )
+    if other:
+        mean = table.weights.mean(0)
+        return mean / mean.sum(), "the mean of the runs' mixtures, which are not of the Pile"
+    return np.array([shares[n] for n in table.domains]), source or "the Pile's token shares"
 
 
-def adaptive_runs(
-    measure: Callable[[np.ndarray], np.ndarray],
-    design: np.ndarray,
+def fit_table_of_runs(
+    table: RunsTable,
+    metrics: Mapping[str, float],
     prior: np.ndarray,
-    most: int,
+    config: RegMixConfig,
     *,
-    seed: int = 0,
     caps: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray, NextMixtures]:
-    """Measures a first design, then the mixtures of largest expected improvement, 4 at a time.
-
-    It ends after so many runs, or when a run is expected to gain less than its noise. Losses and
-    seed decide every mixture, so that a search that was broken off proposes the same ones again.
+    predict: Path | None = None,
+    each: bool = False,
+) -> Fit:
+    """Regresses a mean of metrics of finished runs, and simulates the optimum; nothing is trained.
 
     Args:
-        measure: Trains on mixtures ``(n, K)`` and returns their losses ``(n,)``.
-        design: The first mixtures ``(N, K)``.
-        prior: Shares of tokens ``(K,)``, on the simplex.
-        most: Most runs after the first design, >= 0.
-        seed: Of the search.
-        caps: Largest weights ``(K,)`` of what is proposed, none if not given.
+        table: The runs.
+        metrics: Shares of the metrics whose mean is to fall.
+        prior: The natural mixture ``(K,)``.
+        config: The regression.
+        caps: Largest weights ``(K,)``.
+        predict: File of mixtures to score.
+        each: Whether every metric is regressed on its own, too.
 
-    Returns:
-        All mixtures, all losses, and what would be trained next.
+    Raises:
+        DataError: When the file cannot be read, the runs are fewer than the domains, or their
+            losses are all equal.
     """
-    weights, losses = design, measure(design)
-    while True:
-        left = most - (len(weights) - len(design))
-        model, count = fit_gaussian_process(weights, losses), min(BATCH, max(left, 1))
-        ahead = next_mixtures(model, weights, prior, count, seed=seed, caps=caps)
-        if not left or not ahead.worthwhile:
-            return weights, losses, ahead
-        weights = np.concatenate([weights, ahead.weights])
-        losses = np.append(losses, measure(ahead.weights))
+    from tqdm import tqdm
+
+    if len(table.runs) < len(table.domains):
+        raise DataError(
+            f"Expected at least as many runs as domains ({len(table.domains)}), found "
+            f"{len(table.runs)}"
+        )
+    # What can be wrong with the file is found before anything is fitted.
+    given = None if predict is None else read_mixtures(predict, table.domains)
+    prior, region = prior / prior.sum(), TrustRegion(table.weights, table.runs)
+    choice, losses = config.regmix_regression, mean_of(table, metrics)
+    with tqdm(desc="fit and optima", unit="step", mininterval=0.5) as bar:
+        model, compared = best_of(choice, table.weights, losses, bar.update)
+        mixture, gain, distance = proposed(
+            model,
+            Mixture(names=table.domains, weights=tuple(prior.tolist())),
+            region,
+            draws=config.regmix_draws,
+            caps=caps,
+            kl=config.regmix_kl,
+        )
+        bar.update()
+    details = Details(
+        runs=len(table.runs),
+        regression=compared[0].regression if compared else "",
+        regressions={one.regression: one for one in compared},
+        each_metric=_each_metric(table, choice, mixture, prior, region) if each else {},
+        gain_over_prior=gain,
+        distance=distance,
+        predictions=() if given is None else _scored(model, *given, prior, region),
+    )
+    return Fit(mixture=mixture, details=details)
+
+
+def _each_metric(
+    table: RunsTable, choice: Choice, mixture: Mixture, prior: np.ndarray, region: TrustRegion
+) -> dict[str, Regressed]:
+    """Fits every metric on its own, and predicts it for the proposal and the prior; a metric that
+    all runs share is left out."""
+    from tqdm import tqdm
+
+    proposal, found = np.array(mixture.weights), {}
+    with tqdm(table.targets, desc="each metric", unit="metric", mininterval=0.5) as bar:
+        for name in bar:
+            bar.set_postfix_str(name[:20])
+            try:
+                model, compared = best_of(choice, table.weights, table.losses_of(name))
+            except DataError as error:
+                tell(f"{name}: {error}")
+                continue
+            own, others = model.predict(np.stack([proposal, prior])).tolist()
+            found[name] = dataclasses.replace(
+                compared[0] if compared else Regressed(),
+                weights=own,
+                prior=others,
+                better_than_prior=gain_over(model, proposal, prior, region).probability,
+            )
+    return found
+
+
+def _scored(
+    model: AnyRegression,
+    names: tuple[str, ...],
+    weights: np.ndarray,
+    prior: np.ndarray,
+    region: TrustRegion,
+) -> tuple[Scored, ...]:
+    """Returns the mixtures ``(S, K)``, the least predicted loss first."""
+    ends, distances = interval_of_run(model, weights).tolist(), region.nearest(weights)[1].tolist()
+    predicted = model.predict(weights)
+    return tuple(
+        Scored(
+            mixture=names[place],
+            rank=rank + 1,
+            predicted=float(predicted[place]),
+            low=ends[place][0] if np.isfinite(ends[place][0]) else None,
+            high=ends[place][1] if np.isfinite(ends[place][1]) else None,
+            better_than_prior=gain_over(model, weights[place], prior, region).probability,
+            nearest_run=distances[place],
+        )
+        for rank, place in enumerate(np.argsort(predicted, kind="stable").tolist())
+    )

@@ -8,34 +8,37 @@ reach that far. Beyond where runs were measured no calibration holds.
 
 References:
     Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005, on conformal
-    prediction.
+    prediction. allenai/olmix (Apache-2.0), the log-linear law.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
+from bydore_pyro.baselines.fit import Regressed
 from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
-from bydore_pyro.baselines.log_linear import fit_log_linear
 from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.utils import DataError, require
 
-__all__ = ["FEWEST_RUNS", "LIGHTGBM", "TREES", "AnyRegression", "CrossValidated", "Kind",
-           "PointRegression", "best_of", "calibrated", "cross_validate", "deviation_of_run",
-           "fit_regression", "interval_of_run", "spearman_x100"]  # fmt: skip
+__all__ = ["LIGHTGBM", "TREES", "AnyRegression", "Choice", "Kind", "LogLinear", "PointRegression",
+           "best_of", "cross_validate", "fit_log_linear", "fit_regression", "interval_of_run",
+           "spearman_x100"]  # fmt: skip
 
 REACH = NormalDist().inv_cdf((1 + HDI_PROBABILITY) / 2)  # standard deviations of an interval
 Kind = Literal["linear", "lightgbm", "log_linear", "gaussian_process"]
+Choice = Literal["auto", "linear", "lightgbm", "log_linear", "gaussian_process"]
 FOLDS = 5
 FEWEST_RUNS = 20  # below, a fold's correlation and a 94 % quantile are chance
+ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss
 
 # The authors' settings, LightGBM's own for the rest, and what makes it the same everywhere.
 TREES, MIN_RUNS_IN_LEAF = 1000, 20
@@ -51,40 +54,47 @@ LIGHTGBM = {
     "verbosity": -1,
 }
 
+# The log-linear law's search.
+SHRINKAGE = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # in units of the losses' variance for a slope of 1
+BELOW = (0.05, 0.5, 2.0)  # starts: the asymptote, so many ranges of the losses below the least
+LARGEST = 50.0  # of an exponent, so that a step too far is only a bad one
+EVALUATIONS = 200
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointRegression:
     """A fitted regression without uncertainty of its own.
 
     Args:
-        kind: Which one.
         estimator: Fitted, with a method `predict`.
-        deviation: Standard deviation of a new run's loss about the prediction, which
-            cross-validation finds; None before.
+        width: Standard deviation of a new run's loss about the prediction, which cross-validation
+            finds; None before.
     """
 
-    kind: str
     estimator: Any
-    deviation: float | None = None
+    width: float | None = None
 
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the predicted losses ``(S,)`` of mixtures ``(S, K)``, in the runs' unit."""
         return self.estimator.predict(weights)
 
+    def deviation(self, weights: np.ndarray) -> np.ndarray | None:
+        """Returns how unsure the loss of one more run on each mixture is ``(S,)``, None unknown."""
+        return None if self.width is None else np.full(len(weights), self.width)
+
+    def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float | None]:
+        """Returns the other mixture's loss minus this one's, and its standard deviation between
+        two new runs, in the runs' unit."""
+        own, others = self.predict(np.stack([weights, other]))
+        return float(others - own), None if self.width is None else np.sqrt(2) * self.width
+
 
 AnyRegression = PointRegression | GaussianProcess
 
 
-def deviation_of_run(model: AnyRegression, weights: np.ndarray) -> np.ndarray | None:
-    """Returns how unsure the loss of one more run on each mixture is ``(S,)``, None if unknown."""
-    if isinstance(model, GaussianProcess):
-        return model.standard_deviation(weights)
-    return None if model.deviation is None else np.full(len(weights), model.deviation)
-
-
 def interval_of_run(model: AnyRegression, weights: np.ndarray) -> np.ndarray:
     """Returns the 94 % intervals of one more run on each mixture ``(S, 2)``, NaN if unknown."""
-    mean, deviation = model.predict(weights), deviation_of_run(model, weights)
+    mean, deviation = model.predict(weights), model.deviation(weights)
     half = np.full(len(mean), np.nan) if deviation is None else REACH * deviation
     return np.stack([mean - half, mean + half], axis=1)
 
@@ -107,57 +117,30 @@ def fit_regression(kind: Kind, weights: np.ndarray, losses: np.ndarray) -> AnyRe
         losses: Of the runs ``(N,)``, in any unit.
 
     Raises:
-        DataError: When there are too few runs, all have one loss, or the library that fits is not
-            installed.
+        DataError: When there are too few runs, their losses are equal but for rounding, or the
+            library that fits is not installed.
     """
     fewest = 2 * MIN_RUNS_IN_LEAF if kind == "lightgbm" else 2
     if len(losses) < fewest:
         raise DataError(f"Expected at least {fewest} runs for {kind}, found {len(losses)}")
-    if np.ptp(losses) == 0:
+    if not np.ptp(losses) > ROUNDED * np.abs(losses).max():
         raise DataError(f"Expected runs that differ in loss, found {losses[0]:g} in all")
     if kind == "gaussian_process":
         return fit_gaussian_process(weights, losses)
     if kind == "log_linear":
-        return PointRegression(kind=kind, estimator=fit_log_linear(weights, losses))
+        return PointRegression(estimator=fit_log_linear(weights, losses))
     if kind == "linear":
         linear = require("sklearn.linear_model", "baselines").LinearRegression()
-        return PointRegression(kind=kind, estimator=linear.fit(weights, losses))
+        return PointRegression(estimator=linear.fit(weights, losses))
     lightgbm = require("lightgbm", "baselines")
     # LightGBM's own interface: the names of its scikit-learn interface change between versions.
     training = lightgbm.Dataset(weights, losses, params=LIGHTGBM)
-    return PointRegression(kind=kind, estimator=lightgbm.train(LIGHTGBM, training, TREES))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CrossValidated:
-    """What left-out runs tell of a regression.
-
-    Args:
-        kind: The regression.
-        spearman_x100: Rank correlation with what was measured, times 100; higher is better.
-        rmse: Root of the mean squared error, in the losses' unit.
-        coverage: Share of the runs inside their 94 % intervals, whose width comes from the other
-            folds' errors.
-        width: What calibrates the regression's intervals, fitted to all runs: a factor of its
-            standard deviations or, where it has none, a standard deviation.
-        seconds: Of one fit.
-    """
-
-    kind: Kind
-    spearman_x100: float
-    rmse: float
-    coverage: float
-    width: float
-    seconds: float
-
-    def row(self) -> dict[str, Any]:
-        """Returns the figures as plain values."""
-        return {name: value for name, value in vars(self).items() if name != "kind"}
+    return PointRegression(estimator=lightgbm.train(LIGHTGBM, training, TREES))
 
 
 def cross_validate(
     kind: Kind, weights: np.ndarray, losses: np.ndarray, progress: Callable[[], object] = int
-) -> CrossValidated:
+) -> Regressed:
     """Predicts each fold of the runs by a fit to the others.
 
     Args:
@@ -178,18 +161,17 @@ def cross_validate(
         FOLDS, shuffle=True, random_state=0
     )
     folds, start = np.empty(len(losses), int), time.perf_counter()
-    predicted, deviation = np.empty(len(losses)), np.ones(len(losses))
+    predicted, deviation = np.empty(len(losses)), np.empty(len(losses))
     for fold, (rest, out) in enumerate(dealt.split(weights, groups=group.ravel())):
-        model = fit_regression(kind, weights[rest], losses[rest])
+        model = dataclasses.replace(fit_regression(kind, weights[rest], losses[rest]), width=1.0)
         predicted[out], folds[out] = model.predict(weights[out]), fold
-        if isinstance(model, GaussianProcess):
-            deviation[out] = model.standard_deviation(weights[out])
+        deviation[out] = model.deviation(weights[out])
         progress()
     seconds = (time.perf_counter() - start) / FOLDS
     errors = np.abs(predicted - losses) / np.maximum(deviation, 1e-12 * np.ptp(losses))
     inside = [errors[folds == f] <= _quantile(errors[folds != f]) for f in range(FOLDS)]
-    return CrossValidated(
-        kind=kind,
+    return Regressed(
+        regression=kind,
         spearman_x100=spearman_x100(predicted, losses) or 0.0,
         rmse=float(np.sqrt(np.mean((predicted - losses) ** 2))),
         coverage=float(np.concatenate(inside).mean()),
@@ -199,35 +181,127 @@ def cross_validate(
 
 
 def best_of(
+    choice: Choice,
     weights: np.ndarray,
     losses: np.ndarray,
-    kinds: Sequence[Kind] = get_args(Kind),
     progress: Callable[[], object] = int,
-) -> tuple[CrossValidated, ...]:
-    """Cross-validates regressions; returns those that can be fitted, best rank correlation first.
+) -> tuple[AnyRegression, tuple[Regressed, ...]]:
+    """Fits the regression that is asked for, or that ranks left-out runs best.
+
+    Args:
+        choice: "auto" for the best rank correlation of left-out runs, and for the Gaussian process
+            where there are fewer than 20 runs.
+        weights: Of the runs ``(N, K)``.
+        losses: Of the runs ``(N,)``.
+        progress: Is called after each fold.
+
+    Returns:
+        The regression fitted to all runs, with intervals as wide as left-out runs ask for, and
+        what these told of those that were compared, best first; () where they are too few.
 
     Raises:
-        DataError: When no regression can be fitted.
+        DataError: When the runs are too few for the regression, or the losses are all equal.
     """
-    found, refused = [], "none"
+    kinds: tuple[Kind, ...] = get_args(Kind) if choice == "auto" else (choice,)
+    found = []
     for kind in kinds:
-        try:
+        # A regression may be content with all runs and not with four fifths of them.
+        with contextlib.suppress(DataError):
             found.append(cross_validate(kind, weights, losses, progress))
-        except DataError as error:
-            refused = str(error)
-    if not found:
-        raise DataError(refused)
-    return tuple(sorted(found, key=lambda one: (-one.spearman_x100, one.rmse)))
-
-
-def calibrated(model: AnyRegression, by: CrossValidated) -> AnyRegression:
-    """Returns a regression, fitted to all runs, with intervals as wide as left-out runs ask for."""
-    if isinstance(model, GaussianProcess):
-        return dataclasses.replace(model, width=by.width)
-    return dataclasses.replace(model, deviation=by.width)
+    compared = sorted(found, key=lambda one: (-one.spearman_x100, one.rmse))
+    if not compared:  # the Gaussian process is the last
+        return fit_regression(kinds[-1], weights, losses), ()
+    model = fit_regression(compared[0].regression, weights, losses)
+    return dataclasses.replace(model, width=compared[0].width), tuple(compared)
 
 
 def _quantile(errors: np.ndarray) -> float:
     """Returns what HDI_PROBABILITY of new errors stay below: the quantile of one more."""
     rank = int(np.ceil((len(errors) + 1) * HDI_PROBABILITY))
     return float(np.sort(errors)[min(rank, len(errors)) - 1])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LogLinear:
+    """olmix's law, ``loss(w) = exp(c) + exp(t . w)``: c and the slopes t ``(1 + K,)``."""
+
+    parameters: np.ndarray
+
+    def predict(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
+        exponents = np.clip(weights @ self.parameters[1:], -LARGEST, LARGEST)
+        return np.exp(min(self.parameters[0], LARGEST)) + np.exp(exponents)
+
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the law's derivatives by c and the slopes ``(S, 1 + K)``."""
+        rise = np.exp(np.clip(weights @ self.parameters[1:], -LARGEST, LARGEST))
+        flat = np.full((len(weights), 1), np.exp(min(self.parameters[0], LARGEST)))
+        return np.concatenate([flat, rise[:, None] * weights], axis=1)
+
+
+def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
+    """Fits the law by least squares, with the shrinkage that predicts left-out runs best.
+
+        sum_i (loss_i - law(w_i))^2 / var(loss) + shrinkage sum_k (t_k - mean t)^2
+
+    Domains that few runs hold would take any slope. Each shrinkage, from the largest on, starts at
+    several asymptotes below the losses and at what the one before found. What leaving each run out
+    would cost comes from the leverages at the optimum.
+
+    Args:
+        weights: Of the runs ``(N, K)``.
+        losses: Of the runs ``(N,)``, > 0.
+
+    Raises:
+        DataError: When a loss is not positive.
+    """
+    if losses.min() <= 0:
+        raise DataError(f"Expected losses > 0 for the log-linear law, found {losses.min():g}")
+    tried: list[tuple[float, LogLinear]] = []
+    for shrinkage in SHRINKAGE:
+        starts = [law.parameters for _, law in tried[-1:]]
+        law = _shrunk(weights, losses, shrinkage, starts)
+        error = _left_out_error(law, weights, losses, shrinkage)
+        tried.append((error if np.isfinite(error) else np.inf, law))
+    return min(tried, key=lambda one: one[0])[1]
+
+
+def _shrunk(
+    weights: np.ndarray, losses: np.ndarray, shrinkage: float, starts: list[np.ndarray]
+) -> LogLinear:
+    """Returns the best law of these starts and of some more."""
+    domains, scale = weights.shape[1], losses.std()
+    centred = np.sqrt(shrinkage) * (np.eye(domains) - 1 / domains)
+    penalty = np.concatenate([np.zeros((domains, 1)), centred], axis=1)
+
+    def residuals(p: np.ndarray) -> np.ndarray:
+        own = (LogLinear(parameters=p).predict(weights) - losses) / scale
+        return np.concatenate([own, penalty @ p])
+
+    def jacobian(p: np.ndarray) -> np.ndarray:
+        return np.concatenate([LogLinear(parameters=p).gradient(weights) / scale, penalty])
+
+    for below in BELOW:
+        floor = max(losses.min() - below * np.ptp(losses), 1e-3 * losses.min())
+        lines = np.concatenate([weights, centred + 0.1 * np.eye(domains)])
+        slopes = np.linalg.lstsq(lines, np.append(np.log(losses - floor), np.zeros(domains)))[0]
+        starts.append(np.append(np.log(floor), slopes))
+    fits = [
+        optimize.least_squares(residuals, p, jacobian, method="lm", max_nfev=EVALUATIONS)
+        for p in starts
+    ]
+    return LogLinear(parameters=min(fits, key=lambda fit: fit.cost).x)
+
+
+def _left_out_error(
+    law: LogLinear, weights: np.ndarray, losses: np.ndarray, shrinkage: float
+) -> float:
+    """Returns the mean squared error of each run left out in turn."""
+    domains = weights.shape[1]
+    gradient = law.gradient(weights) / losses.std()  # (N, 1 + K)
+    penalty = np.zeros((1 + domains, 1 + domains))
+    penalty[1:, 1:] = shrinkage * (np.eye(domains) - 1 / domains)
+    inverse = np.linalg.pinv(gradient.T @ gradient + penalty, hermitian=True)
+    leverage = ((gradient @ inverse) * gradient).sum(1)
+    residual = law.predict(weights) - losses
+    return float(np.mean((residual / (1 - np.minimum(leverage, 0.99))) ** 2))

@@ -1,8 +1,8 @@
 """Tables of finished runs: the mixture that each was trained on, and the losses that it reached.
 
-`read_runs` knows three formats. RegMix's: `{split}_mixture_{scale}.csv` has a column `index` and
-columns that begin with `train_`, the weights; `{split}_pile_loss_{scale}.csv` has `index` and
-columns that begin with `metric/` or end with `_val_loss`. What all domains' names begin with
+`read_runs` knows three formats. RegMix's: `SPLIT_mixture_SCALE.csv` has a column `index` and
+columns that begin with `train_`, the weights; `SPLIT_pile_loss_SCALE.csv` has `index` and columns
+that begin with `metric/` or end with `_val_loss`. What all domains' names begin with
 (`train_the_pile_` or `train_`) is left off, and so are `metric/`, `the_pile_` and `_val_loss`.
 olmix's: `ratios.csv` and `metrics.csv`, joined on `run` or `run_id`. One file: `run`, then the
 weights, which are the columns that sum to 1, then the losses.
@@ -10,10 +10,10 @@ weights, which are the columns that sum to 1, then the losses.
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,10 @@ from bydore_pyro.utils import DataError, one_line
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunsTable", "next_rows", "read_mixtures", "read_runs", "some"]
+__all__ = ["ALL", "RunsTable", "mean_of", "metric_shares", "read_mixtures", "read_runs"]
 
-OLMIX = ("ratios.csv", "metrics.csv")
-REGMIX = (re.compile(r"(.+)_mixture_(.+)\.csv"), re.compile(r"(.+)_pile_loss_(.+)\.csv"))
+ALL = "all"  # every metric of the table
 KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
-LARGEST = 1e100
-ROUNDED = 1e-12  # differences of losses that are rounding, as a share of the largest loss
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # as far, nobody is told
 
@@ -39,8 +36,6 @@ UNROUNDED = 1e-6  # as far, nobody is told
 class RunsTable:
     """``N`` finished runs on mixtures of ``K`` domains, each with ``M`` target losses.
 
-    `read_runs` checks what it reads; here nothing is checked.
-
     Args:
         runs: Names of the runs, ``N`` different ones.
         domains: Names of the domains, ``K`` different ones.
@@ -48,7 +43,6 @@ class RunsTable:
             tables that are kept as they were rounded).
         targets: Names of the losses, ``M`` different ones.
         losses: Of every run ``(N, M)``, finite, lower is better, in the table's own unit.
-        header: The columns of the table of weights: their names, and the domain of each or "".
     """
 
     runs: tuple[str, ...]
@@ -56,7 +50,6 @@ class RunsTable:
     weights: np.ndarray
     targets: tuple[str, ...]
     losses: np.ndarray
-    header: tuple[tuple[str, str], ...] = ()
 
     def losses_of(self, target: str) -> np.ndarray:
         """Returns a target's losses ``(N,)``.
@@ -65,60 +58,58 @@ class RunsTable:
             DataError: When the table does not have the target.
         """
         if target not in self.targets:
-            raise DataError(
-                f"Expected one of the targets {', '.join(self.targets)}, found '{target}'"
-            )
+            raise DataError(f"Expected one of the targets {_some(self.targets)}, found '{target}'")
         return self.losses[:, self.targets.index(target)]
 
-    def check(self, target: str) -> None:
-        """Refuses losses of a target from which nothing can be learned.
 
-        Raises:
-            DataError: When they are all equal but for rounding, or too large to be squared; or runs
-                on one mixture are more than a standard deviation of all runs' losses apart.
-        """
-        losses, first = self.losses_of(target), dict[bytes, int]()
-        largest = float(np.abs(losses).max())
-        if largest > LARGEST:
-            raise DataError(f"Expected {target} of at most {LARGEST:g}, found {largest:g}")
-        if not np.ptp(losses) > max(ROUNDED * largest, 1 / LARGEST):
-            raise DataError(f"Expected {target} to differ between runs, found {losses[0]:g} in all")
-        for row, weights in enumerate(self.weights):
-            one = first.setdefault(weights.tobytes(), row)
-            if abs(losses[row] - losses[one]) > losses.std():
-                raise DataError(
-                    f"Expected runs on one mixture to agree within {losses.std():.4g}, the spread "
-                    f"of all runs, found runs '{self.runs[one]}' and '{self.runs[row]}' on the "
-                    f"same weights with {target} {losses[one]:.6g} and {losses[row]:.6g}"
-                )
+def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
+    """Returns the metrics whose weighted mean is to fall, with shares that sum to 1.
 
-    def ordered(self, domains: Sequence[str], targets: Sequence[str]) -> RunsTable:
-        """Returns the table with the same domains in another order, and these targets alone.
+    Args:
+        table: The runs.
+        wanted: Names of metrics, in which * stands for anything, each with =WEIGHT or 1 after it;
+            or `ALL`. What is named twice counts twice.
 
-        Raises:
-            DataError: When the domains are not the same, or a target is missing.
-        """
-        other = sorted(set(domains) ^ set(self.domains))
-        if other:
-            raise DataError(f"Expected the same domains, found '{other[0]}' on one side only")
-        return replace(
-            self,
-            domains=tuple(domains),
-            weights=self.weights[:, [self.domains.index(name) for name in domains]],
-            targets=tuple(targets),
-            losses=np.stack([self.losses_of(target) for target in targets], axis=1),
-        )
+    Raises:
+        DataError: When nothing has such a name, or a weight is no number >= 0.
+    """
+    found: dict[str, float] = {}
+    for item in wanted:
+        pattern, equals, number = item.rpartition("=")
+        if not equals or item in table.targets:
+            pattern, number = item, "1"
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = np.nan
+        if not (np.isfinite(weight) and weight >= 0):
+            raise DataError(f"Expected NAME=WEIGHT with a weight >= 0, found '{item}'")
+        names = table.targets if pattern == ALL else [
+            name for name in table.targets if name == pattern or fnmatchcase(name, pattern)
+        ]  # fmt: skip
+        if not names:
+            raise DataError(
+                f"Expected one of the targets {_some(table.targets)}, found '{pattern}'"
+            )
+        for name in names:
+            found[name] = found.get(name, 0.0) + weight
+    total = sum(found.values())
+    if not total > 0:
+        raise DataError("Expected a metric with a weight > 0, found none")
+    return {name: weight / total for name, weight in found.items() if weight > 0}
 
 
-def read_runs(
-    place: Path, split: str | None = None, *, scale: str | None = None, normalise: bool = True
-) -> RunsTable:
+def mean_of(table: RunsTable, shares: Mapping[str, float]) -> np.ndarray:
+    """Returns the weighted mean of some metrics ``(N,)``."""
+    return sum((share * table.losses_of(name) for name, share in shares.items()), np.zeros(1))
+
+
+def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     """Reads tables of weights and losses.
 
     Args:
-        place: Their folder, the table of weights, or one file of both.
-        split: RegMix's, such as "train"; None where there is one only.
-        scale: RegMix's, such as "1m"; None where there is one only.
+        place: The table of weights, one file of both, or a folder with one table of weights. Of
+            RegMix's tables in a folder those of the split "train" count, where there are such.
         normalise: Whether every run's weights, which tables hold rounded, are divided by their sum.
 
     Raises:
@@ -128,14 +119,13 @@ def read_runs(
     Warns:
         UserWarning: When weights are normalised that do not sum to 1; by more than 0.01 is refused.
     """
-    paths = _find(place, split, scale)
+    paths = _find(place)
     weights, losses = (_read(path) for path in paths)
+    domains, targets = _weights_columns(weights), _losses_columns(losses)
     if paths[0] == paths[1]:
-        domains, targets = _parted(weights, place)
-    elif paths[0].name in OLMIX:
-        domains, targets = ({name: name for name in _values(one)} for one in (weights, losses))
-    else:
-        domains, targets = _regmix(weights, losses)
+        if not any(name.startswith("train_") for name in domains):
+            domains = _those_that_sum_to_1(weights, list(domains), place)
+        targets = {name: target for name, target in targets.items() if name not in domains}
     for path, names in zip(paths, (domains, targets), strict=True):
         if not names or "" in names.values():
             found = "one without a name" if names else "none"
@@ -154,7 +144,6 @@ def read_runs(
         weights=_on_simplex(weights, list(domains), paths[0], normalise),
         targets=tuple(targets.values()),
         losses=_numbers(losses.loc[weights.index], list(targets), paths[1]),
-        header=tuple((column, domains.get(column, "")) for column in weights.columns),
     )
 
 
@@ -174,65 +163,20 @@ def read_mixtures(path: Path, domains: Sequence[str]) -> tuple[tuple[str, ...], 
     return tuple(table.index), _on_simplex(table, list(domains), path, True)
 
 
-def next_rows(table: RunsTable, mixtures: np.ndarray) -> str:
-    """Returns mixtures ``(n, K)`` as CSV text, to be appended to the table of weights.
-
-    The runs get names that the table does not have: the next numbers where its runs are numbered,
-    else `next-N`. Columns that are no domain's hold the run's name.
-    """
-    import pandas
-
-    numbered = all(run.isdecimal() for run in table.runs)
-    number = max(map(int, table.runs)) if numbered else len(table.runs)
-    rows = []
-    for weights in mixtures:
-        number += 1
-        while (name := str(number) if numbered else f"next-{number}") in table.runs:
-            number += 1
-        of = dict(zip(table.domains, map(repr, weights.tolist()), strict=True))
-        rows.append([of.get(domain, name) for _, domain in table.header])
-    frame = pandas.DataFrame(rows, columns=[column for column, _ in table.header])
-    return frame.to_csv(index=False, lineterminator="\n")
-
-
-def _find(place: Path, split: str | None, scale: str | None) -> tuple[Path, Path]:
+def _find(place: Path) -> tuple[Path, Path]:
     """Returns the table of weights and the table of losses, which may be one file."""
-    if match := REGMIX[0].fullmatch(place.name):
-        place, split, scale = place.parent, match[1], match[2]
-    elif place.name == OLMIX[0]:
-        place, split, scale = place.parent, None, None
-    elif place.is_file():
-        return place, place
-    if not place.is_dir():
-        raise DataError(f"Expected a folder or a CSV file of runs, found no {place}")
-    names = sorted(path.name for path in place.glob("*.csv"))
-    if split is None and scale is None and set(OLMIX) & set(names):
-        for name in OLMIX:
-            if name not in names:
-                raise DataError(f"Expected {' and '.join(OLMIX)} in {place}, found no {name}")
-        return place / OLMIX[0], place / OLMIX[1]
-    found = [
-        {match.groups(): name for name in names if (match := pattern.fullmatch(name))}
-        for pattern in REGMIX
-    ]
-    pairs = [
-        pair
-        for pair in sorted(found[0].keys() & found[1].keys())
-        if split in (None, pair[0]) and scale in (None, pair[1])
-    ]
-    if not pairs:
-        left = f"{split or 'SPLIT'}_mixture_{scale or 'SCALE'}.csv"
-        right = left.replace("_mixture_", "_pile_loss_")
-        raise DataError(
-            f"Expected {left} and {right}, or {' and '.join(OLMIX)} in {place}, found "
-            f"{some(names) if names else 'no table'}"
-        )
-    if len(pairs) > 1:
-        known = ", ".join(f"{one} {other}" for one, other in pairs)
-        raise DataError(
-            f"Expected one split and scale of runs in {place}, found {known}: name one of them"
-        )
-    return place / found[0][pairs[0]], place / found[1][pairs[0]]
+    weights = place
+    if place.is_dir():
+        patterns = ("ratios.csv", "train_mixture_*.csv", "*_mixture_*.csv")
+        found = next((one for p in patterns if (one := sorted(place.glob(p)))), [])
+        if len(found) != 1:
+            raise DataError(
+                f"Expected one table ratios.csv or train_mixture_SCALE.csv in {place}, found "
+                f"{_some([path.name for path in found]) or 'none'}"
+            )
+        weights = found[0]
+    losses = "metrics.csv" if weights.name == "ratios.csv" else weights.name
+    return weights, weights.with_name(losses.replace("_mixture_", "_pile_loss_"))
 
 
 def _read(path: Path) -> pandas.DataFrame:
@@ -249,9 +193,8 @@ def _read(path: Path) -> pandas.DataFrame:
     frame = frame.iloc[1:].set_axis(columns, axis=1)
     key = next((key for key in KEYS if key in frame.columns), None)
     if key is None:
-        raise DataError(
-            f"Expected a column {' or '.join(KEYS)} in {path}, found {some(list(columns))}"
-        )
+        found = _some(list(columns))
+        raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {found}")
     frame.index = pandas.Index(frame[key].str.strip())
     if frame.empty:
         raise DataError(f"Expected runs in {path}, found none")
@@ -259,6 +202,23 @@ def _read(path: Path) -> pandas.DataFrame:
     if "" in frame.index:
         raise DataError(f"Expected a name in column '{key}' of {path}, found none in a row")
     return frame
+
+
+def _weights_columns(frame: pandas.DataFrame) -> dict[str, str]:
+    """Returns the domain of each column of weights."""
+    named = [name for name in frame.columns if name.startswith("train_")]
+    pile = all(name.startswith("train_the_pile_") for name in named)
+    prefix = "train_the_pile_" if pile else "train_"
+    return {name: name.removeprefix(prefix) for name in named or _values(frame)}
+
+
+def _losses_columns(frame: pandas.DataFrame) -> dict[str, str]:
+    """Returns the target of each column of losses."""
+    named = [n for n in frame.columns if n.startswith("metric/") or n.endswith("_val_loss")]
+    return {
+        name: name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
+        for name in named or _values(frame)
+    }
 
 
 def _values(frame: pandas.DataFrame) -> list[str]:
@@ -274,34 +234,19 @@ def _values(frame: pandas.DataFrame) -> list[str]:
     ]  # fmt: skip
 
 
-def _parted(frame: pandas.DataFrame, path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the weights' columns and the losses' of one file."""
-    if any(name.startswith("train_") for name in frame.columns):
-        return _regmix(frame, frame)
-    names = _values(frame)
-    values = _numbers(frame, names, path)
-    close = np.abs(values.cumsum(1) - 1).max(0) <= ROUNDING  # (columns,): up to here they sum to 1
+def _those_that_sum_to_1(
+    frame: pandas.DataFrame, names: list[str], path: Path
+) -> dict[str, str]:
+    """Returns the first columns of values, up to where all runs' sums are 1."""
+    sums = _numbers(frame, names, path).cumsum(1)
+    close = np.abs(sums - 1).max(0) <= ROUNDING  # (columns,)
     count = int(np.flatnonzero(close)[-1]) + 1 if close.any() else 0
     if count in (0, len(names)):
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1, and then columns of losses, "
-            f"found {some(names)}"
+            f"found {_some(names)}"
         )
-    return {name: name for name in names[:count]}, {name: name for name in names[count:]}
-
-
-def _regmix(
-    weights: pandas.DataFrame, losses: pandas.DataFrame
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the domain of each column of RegMix's weights, and the target of each of losses."""
-    domains = [name for name in weights.columns if name.startswith("train_")]
-    pile = all(name.startswith("train_the_pile_") for name in domains)
-    prefix = "train_the_pile_" if pile else "train_"
-    targets = [n for n in losses.columns if n.startswith("metric/") or n.endswith("_val_loss")]
-    return {name: name.removeprefix(prefix) for name in domains}, {
-        n: n.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
-        for n in targets
-    }
+    return {name: name for name in names[:count]}
 
 
 def _numbers(frame: pandas.DataFrame, names: list[str], path: Path) -> np.ndarray:
@@ -354,6 +299,6 @@ def _once(names: list[str], path: Path, what: str) -> None:
         raise DataError(f"Expected every {what} once in {path}, found '{twice[0]}' twice")
 
 
-def some(names: Sequence[str], most: int = 8) -> str:
+def _some(names: Sequence[str], most: int = 8) -> str:
     """Returns the first names for a message."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -8,28 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import xarray
 
 from bydore_pyro.analysis import jitter
 from bydore_pyro.baselines import (
     ALL,
     Fit,
+    RunsTable,
     fit_table_of_runs,
     metric_shares,
-    next_rows,
     prior_of,
     read_runs,
 )
-from bydore_pyro.cli.fit_tables import DEFAULT_DATA, caps_of, domain_tokens
+from bydore_pyro.data import load_tokens
+from bydore_pyro.mixture import numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
     METHODS,
     REPEATING,
     SMOKE,
+    MethodDetails,
     MethodOptions,
     Metrics,
+    RunConfig,
     begin_run,
     fit,
     load_domains,
@@ -41,9 +43,11 @@ from bydore_pyro.runs import (
     spent,
 )
 from bydore_pyro.utils import (
+    DataError,
     RunFolder,
     one_line_errors,
     option,
+    progress_bar,
     provenance,
     require_fields,
     tell,
@@ -60,12 +64,12 @@ MORE = (
     *("domains", "target_tokens", "max_epochs", "device", "seed", "steps", "batch_sequences"),
     *("sequence_length", "evidence", "trials", "learning_rate", "precision", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("checkpoint_every", "proxy_runs", "prior", "predict", "scale_up", "few_runs"),
-    *("domain_tokens", "single", "human", "regmix_proxies", "adaptive", "regmix_regression"),
+    *("checkpoint_every", "proxy_runs", "prior", "predict"),
+    *("domain_tokens", "single", "human", "regmix_proxies", "regmix_regression"),
     *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
 )
 
-NEXT = "next_mixtures.csv"
+DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
 CHAINS = 4  # that independent draws are written as, because ArviZ compares chains
 SMALL = {
     "regmix_proxies": 4,
@@ -94,8 +98,8 @@ class FitConfig:
     target: list[str] | None = option(
         None,
         "With --runs: what to minimise. Either the mean of metrics, given by name (* matches "
-        "anything) and weighted by NAME=WEIGHT; or a file of such weights; or 'all': every metric "
-        "of the table, each with a row of its own.",
+        "anything) and weighted by NAME=WEIGHT; or 'all': every metric of the table, each with a "
+        "row of its own.",
     )
     prior: str | None = option(
         None,
@@ -106,15 +110,6 @@ class FitConfig:
     predict: str | None = option(
         None,
         "With --runs: CSV file of mixtures, one per row, to score and rank, with intervals.",
-    )
-    scale_up: str | None = option(
-        None,
-        "With --runs: table of a few runs of a larger model, to which the predictions are "
-        "calibrated.",
-    )
-    few_runs: bool = option(
-        False,
-        "With --runs: accept fewer runs than domains, with a warning that is saved in the result.",
     )
     domain_tokens: str | None = option(
         None,
@@ -130,7 +125,7 @@ class FitConfig:
             raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
-        for name in ("prior", "predict", "scale_up", "few_runs", "domain_tokens"):
+        for name in ("prior", "predict", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it without")
 
@@ -140,7 +135,7 @@ class FitOptions(MethodOptions):
     """All options of `bydore fit`.
 
     Raises:
-        ValueError: When several lengths are given, or `adaptive` with a method other than RegMix.
+        ValueError: When several lengths are given.
     """
 
     fit: FitConfig
@@ -149,8 +144,6 @@ class FitOptions(MethodOptions):
         super().__post_init__()
         if len(self.run_lengths) > 1:
             raise ValueError(f"Expected one --target_tokens, found {len(self.run_lengths)}")
-        if self.regmix.adaptive and self.fit.method != "regmix":
-            raise ValueError(f"Expected --method regmix with --adaptive, found '{self.fit.method}'")
 
 
 @one_line_errors("bydore fit")
@@ -176,8 +169,6 @@ def fit_command(arguments: Sequence[str]) -> None:
     epochs = run_epochs(options, domains, found.mixture)
     _write_fit(folder, options, found, problem.cost, epochs)
     if folder.writes:
-        if "adaptive" in found.details:
-            tell(found.details["adaptive"]["told"])
         tell(add_html_report(folder))
         print(report_text(folder.path))
 
@@ -196,53 +187,91 @@ def _check_repeating(options: FitOptions) -> None:
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     """Fits RegMix's regression to tables of finished runs; trains nothing."""
-    folder, asked = begin_run(options, "fit", None), options.fit
-    # RegMix keeps runs to fit on and runs to test on.
-    split = "train" if any(runs.glob("train_mixture_*.csv")) else None
-    table = read_runs(runs, split)
+    folder, asked, run = begin_run(options, "fit", None), options.fit, options.run
+    table = read_runs(runs)
     metrics = metric_shares(table, asked.target or [])
-    tokens = domain_tokens(options, asked.domain_tokens, table)
-    caps = None if tokens is None else caps_of(options, tokens)
+    tokens = domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
     else:
         prior, source = prior_of(table, asked.prior)
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
-    config = options.regmix
     found = fit_table_of_runs(
-        *(table, metrics, prior, config),
-        caps=caps,
-        few_runs=asked.few_runs,
-        predict=asked.predict,
-        scale_up_to=asked.scale_up,
+        *(table, metrics, prior, options.regmix),
+        caps=None if tokens is None else caps_of(options, tokens),
+        predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
     )
     for note in found.mixture.notes:
         tell(f"bydore fit: warning: {note}")
-    epochs = None
-    if tokens is not None and options.run.target_tokens is not None:
-        length, held = options.run_tokens, dict(zip(table.domains, tokens, strict=True))
-        epochs = {
-            n: float(w * length / held[n]) for n, w in found.mixture.as_dict().items() if held[n]
-        }
-    _write_fit(folder, options, found, Cost(), epochs, fitted_to="runs")
-    used = ("regmix_regression", "regmix_draws", "regmix_kl", "adaptive")
-    settings: dict[str, dict[str, Any]] = {"fit": vars(asked), "run": _used_of_run(options)}
-    settings["regmix"] = {name: getattr(config, name) for name in used}
-    folder.write_config("fit", settings, tell)  # from now on the folder counts as a run
-    if "adaptive" in found.details:
-        ahead = found.details["adaptive"]
-        folder.write_text(NEXT, next_rows(table, np.array(ahead["weights"])))
-        tell(f"{ahead['told']}. What to train next: {folder.path / NEXT}")
+    epochs = {}
+    if tokens is not None and run.target_tokens is not None:
+        read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
+        epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
+    _write_fit(folder, options, found, Cost(), epochs)
+    # From now on the folder counts as a run; only what mattered is kept.
+    used = {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens}
+    regmix = {name: value for name, value in vars(options.regmix).items() if "proxies" not in name}
+    folder.write_config("fit", {
+        "fit": vars(asked),
+        "run": used | ({} if run.data == DEFAULT_DATA else {"data": run.data}),
+        "regmix": regmix,
+    }, tell)  # fmt: skip
     tell(add_html_report(folder))
     print(report_text(folder.path))
 
 
-def _used_of_run(options: FitOptions) -> dict[str, Any]:
-    """Returns those options of a run that matter to a fit on finished runs, as far as given."""
+def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
+    """Returns the tokens of the table's domains ``(K,)``, None where they are not named.
+
+    Raises:
+        DataError: When they are needed and not named, or are other domains'.
+    """
+    run, named = options.run, options.fit.domain_tokens
+    limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
+    if named is not None:
+        place, found = named, numbers_of(Path(named))
+    elif run.data != DEFAULT_DATA:
+        with progress_bar() as bar:
+            corpus = load_tokens(
+                *(run.data, options.corpus, options.tokenizer, options.rows),
+                cache=Path(run.cache) if run.cache else None,
+                progress=tell,
+                bar=bar,
+            )
+        place, found = run.data, {name: float(len(t)) for name, t in corpus.train.items()}
+    elif limits:
+        raise DataError(
+            f"Expected --domain_tokens FILE or --data with {' and '.join(limits)}, which need the "
+            "domains' numbers of tokens; found neither"
+        )
+    else:
+        return None
+    missing = sorted(set(table.domains) - set(found))
+    if missing or not any(found.values()):
+        told = f"none for '{missing[0]}'" if missing else "none"
+        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {told}")
+    return np.array([found[name] for name in table.domains])
+
+
+def caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
+    """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
+
+    Raises:
+        DataError: When the run's length is not told, or the domains hold too little for it.
+    """
     run = options.run
-    used: dict[str, Any] = {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens}
-    return used | ({} if run.data == DEFAULT_DATA else {"data": run.data})
+    if run.max_epochs is None:
+        return None
+    if run.target_tokens is None:
+        raise DataError("Expected --target_tokens with --max_epochs and --runs, found none")
+    caps = np.minimum(run.max_epochs * tokens / options.run_tokens, 1.0)
+    if caps.sum() < 1:
+        raise DataError(
+            f"Expected enough text for the run within {run.max_epochs:g} epochs, found text for "
+            f"{caps.sum():.3f} of it"
+        )
+    return caps
 
 
 def _write_fit(
@@ -251,7 +280,6 @@ def _write_fit(
     found: Fit,
     cost: Cost,
     epochs: Mapping[str, float] | None,
-    fitted_to: str = "text",
 ) -> None:
     """Writes mixture, metrics, trajectory, draws; what a search left stays in its own folder."""
     path = found.trajectory
@@ -269,19 +297,21 @@ def _write_fit(
 
         posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=coordinates)
         folder.write_posterior("posterior.nc", posterior)
-    on_text = fitted_to == "text"
+    on_text = options.fit.runs is None
     metrics = Metrics(
         method=options.fit.method,
         seed=options.run.seed,
         search=spent(cost),
         jitter_second_half=None if path is None else jitter(path[len(path) // 2 :]),
-        details=found.details,
+        details=MethodDetails(**vars(found.details)),
         run_tokens=options.run_tokens if on_text or options.run.target_tokens else None,
         run_epochs=epochs or {},
         peak_memory_megabytes=peak_memory_megabytes(),
         **provenance(() if on_text else ("scikit-learn", "lightgbm", "botorch")),
     )
-    if rows := found.details.get("predictions"):
-        table = pandas.DataFrame(rows).to_csv(index=False, lineterminator="\n")
-        folder.write_text("predictions.csv", table)
     folder.write_json("metrics.json", plain(metrics))
+    if rows := found.details.predictions:
+        import pandas
+
+        table = pandas.DataFrame(map(vars, rows)).to_csv(index=False, lineterminator="\n")
+        folder.write_text("predictions.csv", table)

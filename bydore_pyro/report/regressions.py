@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 
+from bydore_pyro.baselines import Regressed
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Table, Verdict, number, percent
-from bydore_pyro.runs import Regressed
 
-__all__ = ["number_of_runs", "regression_tables", "regression_verdicts"]
+__all__ = ["regression_tables", "regression_verdicts"]
 
 RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
 MOST_GIVEN = 20  # given mixtures in a table; the file holds all
-
-
-def number_of_runs(record: RunRecord) -> float | None:
-    """Returns how many runs a regression was fitted to, >= 0; None of another method."""
-    details = record.metrics.told
-    if record.method != "regmix" or record.mixture is None:
-        return None
-    return details.proxies if details.runs is None else details.runs
 
 
 def regression_verdicts(record: RunRecord) -> list[Verdict]:
@@ -30,7 +22,7 @@ def regression_verdicts(record: RunRecord) -> list[Verdict]:
 
 def _runs(record: RunRecord) -> Verdict | None:
     """Judges whether there were enough runs for the domains."""
-    runs, mixture = number_of_runs(record), record.mixture
+    runs, mixture = record.metrics.details.runs, record.mixture
     if runs is None or mixture is None:
         return None
     told = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
@@ -42,7 +34,7 @@ def _runs(record: RunRecord) -> Verdict | None:
 
 def _regression(record: RunRecord) -> Verdict | None:
     """Judges whether the regression ranks runs that it was not fitted to."""
-    details = record.metrics.told
+    details = record.metrics.details
     one = details.regressions.get(details.regression)
     if one is None or one.spearman_x100 is None:
         return None
@@ -58,7 +50,7 @@ def _regression(record: RunRecord) -> Verdict | None:
 
 def _distance(record: RunRecord) -> Verdict | None:
     """Judges whether mixtures like the proposal were measured."""
-    found = record.metrics.told.distance
+    found = record.metrics.details.distance
     verdicts: dict[bool | None, tuple[Level, str]] = {
         None: ("unknown", "Not judged"),
         True: ("careful", "No"),
@@ -70,7 +62,7 @@ def _distance(record: RunRecord) -> Verdict | None:
 
 def _gain(record: RunRecord) -> Verdict | None:
     """Judges whether the mixture is predicted to be better than the prior."""
-    mixture, gain = record.mixture, record.metrics.told.gain_over_prior
+    mixture, gain = record.mixture, record.metrics.details.gain_over_prior
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None
     question, means = "Is it better than the prior?", []
@@ -102,7 +94,7 @@ def _gain(record: RunRecord) -> Verdict | None:
 
 def regression_tables(record: RunRecord) -> list[Table]:
     """Returns the tables that a fit on tables of runs left, as far as it did."""
-    details = record.metrics.told
+    details = record.metrics.details
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", "in 94 % intervals", "seconds a fit"),
         rows=[
@@ -132,28 +124,8 @@ def regression_tables(record: RunRecord) -> list[Table]:
         ],
         caption=f"Given mixtures: {len(details.predictions)}, all in predictions.csv",
     )  # fmt: skip
-    return [table for table in (left_out, each, _scaled(record), given) if table.rows]
+    return [table for table in (left_out, each, given) if table.rows]
 
 
 def _left_out(one: Regressed) -> tuple[str, str, str]:
     return number(one.spearman_x100, ".1f"), number(one.rmse, ".4f"), percent(one.coverage)
-
-
-def _scaled(record: RunRecord) -> Table:
-    """Returns what large runs are predicted to reach; no rows where there was no calibration."""
-    found = record.metrics.told.scale_up
-    if found.slope is None:
-        return Table()
-    rows = []
-    for name, one in (("these weights", found.weights), ("prior", found.prior)):
-        ends = (number(end, ".4f") for end in (*one.interval, None, None)[:2])
-        rows.append((name, number(one.mean, ".4f"), *ends))
-    caption = (
-        f"The large scale, by a line fitted to {number(found.runs, '.0f')} of its runs: rank "
-        f"correlation {number(found.spearman_x100, '.1f')}, slope {number(found.slope)}, better "
-        f"than the prior with probability {percent(found.probability)}"
-    )
-    if found.slope <= 0:
-        caption += ". The scales do not agree: the proposal is not to be trusted there"
-    return Table(header=("a large run on", "predicted", "94 % from", "to"), rows=rows,
-                 caption=caption)  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bydore_pyro.mixture import total_variation
-from bydore_pyro.report.regressions import number_of_runs, regression_verdicts
+from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, count, number, percent
 
@@ -109,7 +109,7 @@ def verdicts_of(record: RunRecord) -> list[Verdict]:
 
 def _learned(record: RunRecord) -> Verdict | None:
     metrics = record.metrics  # the warning of a search itself, or of the search of a fit
-    warning = metrics.learning.warning or metrics.told.learning.warning
+    warning = metrics.learning.warning or metrics.details.learning.warning
     return Verdict("bad", "Has the proxy learned?", "No", f"{warning}.") if warning else None
 
 
@@ -151,7 +151,7 @@ def _decided(record: RunRecord) -> Verdict | None:
     )
     if len(clear) < len(decided):
         told += " This run cannot say whether the others deserve more or less."
-    runs = number_of_runs(record)
+    runs = record.metrics.details.runs
     too_few = runs is not None and runs < len(mixture.names)
     if too_few:
         told += " So few runs cannot decide it."

@@ -21,8 +21,8 @@ from .options import options_or_resumed as options_or_resumed
 from .options import validation_of as validation_of
 from .question import TargetAnswer as TargetAnswer
 from .record import LengthRecord as LengthRecord
+from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
-from .record import Regressed as Regressed
 from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent
 from .record import as_number as as_number

@@ -10,7 +10,7 @@ import numpy as np
 
 from bydore_pyro.baselines import Fit, Problem
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.record import Metrics, TrialRecord, plain
+from bydore_pyro.runs.record import MethodDetails, TrialRecord
 from bydore_pyro.runs.results import learning_of, matching_record
 from bydore_pyro.runs.run import search_in
 from bydore_pyro.runs.trials import TrialPlan
@@ -71,7 +71,7 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     found = search_in(varied, problem.corpus, folder, "bydore", plan)
     problem.cost.add(found.state.proxy.cost.report()["parts"])
     means = np.stack([record.mean for record in found.state.records])
-    told = Metrics(
+    details = MethodDetails(
         steps=steps,
         learning=learning_of(found.state),
         matching=matching_record(found.state),
@@ -80,4 +80,4 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     draws = None
     if found.posterior is not None:
         draws = found.posterior["posterior"]["w"].values.reshape(-1, len(problem.names))
-    return Fit(mixture=found.mixture, trajectory=means, details=plain(told), draws=draws)
+    return Fit(mixture=found.mixture, trajectory=means, details=details, draws=draws)

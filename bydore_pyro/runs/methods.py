@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bydore_pyro.baselines import (
-    AutoScaleConfig,
-    DoReMiConfig,
     FastMixConfig,
     Fit,
     HumanConfig,
     MDEConfig,
-    MixMinConfig,
     Problem,
     RegMixConfig,
     SingleConfig,
@@ -87,11 +84,8 @@ class MethodOptions(Options):
     budget: BudgetConfig
     single: SingleConfig
     human: HumanConfig
-    doremi: DoReMiConfig
     regmix: RegMixConfig
-    autoscale: AutoScaleConfig
     mde: MDEConfig
-    mixmin: MixMinConfig
     fastmix: FastMixConfig
     unimax: UniMaxConfig
 
@@ -137,11 +131,11 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     ),
     "human": lambda problem, options, folder: fit_human(problem, options.human),
     "single": lambda problem, options, folder: fit_single(problem, options.single),
-    "doremi": lambda problem, options, folder: fit_doremi(problem, options.doremi),
+    "doremi": lambda problem, options, folder: fit_doremi(problem),
     "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
-    "autoscale": lambda problem, options, folder: fit_autoscale(problem, options.autoscale),
+    "autoscale": lambda problem, options, folder: fit_autoscale(problem),
     "mde": lambda problem, options, folder: fit_mde(problem, options.mde),
-    "mixmin": lambda problem, options, folder: fit_mixmin(problem, options.mixmin),
+    "mixmin": lambda problem, options, folder: fit_mixmin(problem),
     "fastmix": lambda problem, options, folder: fit_fastmix(problem, options.fastmix),
     "bydore": fit_bydore,
 }

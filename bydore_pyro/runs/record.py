@@ -1,7 +1,6 @@
 """The record of a run, `metrics.json`: written from these classes and read into them.
 
 A number that a file does not hold, or holds in another form, is None; everything else is empty.
-Figures that no class names (a method's own `details`) are plain values.
 """
 
 from __future__ import annotations
@@ -12,16 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from bydore_pyro.baselines import Details
+
 __all__ = [
     "Check",
-    "Details",
     "GuideRecord",
     "Inferred",
     "Learning",
     "LengthRecord",
     "MatchingRecord",
+    "MethodDetails",
     "Metrics",
-    "Regressed",
     "RoundRecord",
     "Spent",
     "Trial",
@@ -149,83 +149,12 @@ class Learning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regressed:
-    """How a regression does on runs that were left out; of one metric, what it predicts too."""
-
-    regression: str = ""
-    spearman_x100: float | None = None
-    rmse: float | None = None
-    coverage: float | None = None
-    seconds: float | None = None
-    weights: float | None = None
-    prior: float | None = None
-    better_than_prior: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gain:
-    """How much lower the predicted loss is than the prior's."""
-
-    mean: float | None = None
-    probability: float | None = None
-    sure: bool | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distance:
-    """Whether anything like the mixture was run."""
-
-    far: bool | None = None
-    words: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Predicted:
-    """A large run's loss."""
-
-    mean: float | None = None
-    interval: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScaledUp:
-    """A calibration to runs of a larger model."""
-
-    runs: float | None = None
-    spearman_x100: float | None = None
-    slope: float | None = None
-    weights: Predicted = Predicted()
-    prior: Predicted = Predicted()
-    probability: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scored:
-    """A given mixture, scored."""
-
-    mixture: str = ""
-    rank: float | None = None
-    predicted: float | None = None
-    low: float | None = None
-    high: float | None = None
-    better_than_prior: float | None = None
-    nearest_run: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Details:
-    """Those of the details of a method's fit that the report tells."""
+class MethodDetails(Details):
+    """What `bydore fit` tells of its method's fit; of a search, with its own parts."""
 
     learning: Learning = Learning()
-    runs: float | None = None
-    proxies: float | None = None
-    regression: str = ""
-    regressions: Mapping[str, Regressed] = dataclasses.field(default_factory=dict)
-    each_metric: Mapping[str, Regressed] = dataclasses.field(default_factory=dict)
-    gain_over_prior: Gain = Gain()
-    distance: Distance = Distance()
-    scale_up: ScaledUp = ScaledUp()
-    predictions: tuple[Scored, ...] = ()
+    matching: MatchingRecord = MatchingRecord()
+    trials: TrialRecord = TrialRecord()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +177,7 @@ class Metrics:
         trials: Its trial runs.
         guide_fit: Of a posterior.
         lengths: The answers for runs of given lengths.
-        details: A method's own, as plain values.
+        details: Of a method beside others.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
         peak_memory_megabytes: Of the process.
@@ -273,7 +202,7 @@ class Metrics:
     trials: TrialRecord = TrialRecord()
     guide_fit: GuideRecord = GuideRecord()
     lengths: tuple[LengthRecord, ...] = ()
-    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    details: MethodDetails = MethodDetails()
     run_tokens: float | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
     peak_memory_megabytes: float | None = None
@@ -281,11 +210,6 @@ class Metrics:
     threads: float | None = None
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     commit: str = ""
-
-    @property
-    def told(self) -> Details:
-        """The details that the report tells."""
-        return read_as(Details, dict(self.details))
 
 
 def plain(record: Any) -> dict[str, Any]:
