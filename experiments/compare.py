@@ -151,13 +151,13 @@ def fits(
         name: The target's.
         shared: Whether other targets are trained on the same text.
     """
-    plain = name.replace(":", "-")  # in names of files
+    stem = name.replace(":", "-")  # in names of files
     found = {}
     for label, method, single in labelled(own.compare.methods, target_named(name)):
         # DoReMi has no target: its mixture serves every target of the same text.
-        prefix = "all" if method == "doremi" and shared else plain
+        prefix = "all" if method == "doremi" and shared else stem
         chosen = dataclasses.replace(own, single=SingleConfig(single=single))
-        compute = partial(one_fit, chosen, corpus, folder, method, plain)
+        compute = partial(one_fit, chosen, corpus, folder, method, stem)
         place = f"fits/{prefix}-{label.replace(' ', '-')}.json"
         if not (folder.path / place).exists():
             tell(f"{name}: {label}")

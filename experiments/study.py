@@ -42,7 +42,6 @@ EXPERIMENTS = {  # the longest first
     "calibration": [],
 }
 FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
-# Not adaptive_design, whose experiment needs tables from elsewhere.
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "planted_mixtures", "interval_coverage",
            "comparison")  # fmt: skip

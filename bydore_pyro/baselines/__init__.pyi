@@ -29,6 +29,7 @@ from .regmix import fit_table_of_runs as fit_table_of_runs
 from .regmix import prior_of as prior_of
 from .regression import LIGHTGBM as LIGHTGBM
 from .regression import TREES as TREES
+from .regression import AnyRegression as AnyRegression
 from .regression import PointRegression as PointRegression
 from .regression import fit_regression as fit_regression
 from .regression import interval_of_run as interval_of_run

@@ -101,9 +101,7 @@ def fit_doremi(problem: Problem) -> Fit:
 
     domains = problem.domains(problem.seed)
     path = _train(problem, proxy, domains, steps, "doremi", factors, lambda: group.weights)
-    return Fit(
-        mixture=problem.mixture(path.mean(0)), trajectory=path, details=Details(steps=steps)
-    )
+    return Fit(mixture=problem.mixture(path.mean(0)), trajectory=path, details=Details(steps=steps))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from bydore_pyro.baselines.proxy_runs import train_mixtures
 from bydore_pyro.baselines.regression import (
     AnyRegression,
     Choice,
+    Kind,
     best_of,
     fit_regression,
     interval_of_run,
@@ -124,8 +125,8 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     drawn = sample_mixtures(problem.token_shares, config.regmix_proxies, problem.seed)
     runs = train_mixtures(problem, drawn, steps, "regmix: proxies")
     losses = np.array([run.target_loss(problem.target) for run in runs])
-    auto = config.regmix_regression == "auto"
-    kind = "gaussian_process" if auto else config.regmix_regression
+    choice = config.regmix_regression
+    kind: Kind = "gaussian_process" if choice == "auto" else choice
     region = TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))])
     mixture, gain, distance = proposed(
         fit_regression(kind, drawn, losses),
@@ -212,8 +213,8 @@ def fit_table_of_runs(
         bar.update()
     details = Details(
         runs=len(table.runs),
-        regression=compared[0].regression if compared else "",
-        regressions={one.regression: one for one in compared},
+        regression=next(iter(compared), ""),
+        regressions=compared,
         each_metric=_each_metric(table, choice, mixture, prior, region) if each else {},
         gain_over_prior=gain,
         distance=distance,
@@ -240,7 +241,7 @@ def _each_metric(
                 continue
             own, others = model.predict(np.stack([proposal, prior])).tolist()
             found[name] = dataclasses.replace(
-                compared[0] if compared else Regressed(),
+                next(iter(compared.values()), Regressed()),
                 weights=own,
                 prior=others,
                 better_than_prior=gain_over(model, proposal, prior, region).probability,

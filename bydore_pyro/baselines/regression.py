@@ -185,7 +185,7 @@ def best_of(
     weights: np.ndarray,
     losses: np.ndarray,
     progress: Callable[[], object] = int,
-) -> tuple[AnyRegression, tuple[Regressed, ...]]:
+) -> tuple[AnyRegression, dict[str, Regressed]]:
     """Fits the regression that is asked for, or that ranks left-out runs best.
 
     Args:
@@ -197,22 +197,23 @@ def best_of(
 
     Returns:
         The regression fitted to all runs, with intervals as wide as left-out runs ask for, and
-        what these told of those that were compared, best first; () where they are too few.
+        what these told of those that were compared, best first; nothing where they are too few.
 
     Raises:
         DataError: When the runs are too few for the regression, or the losses are all equal.
     """
     kinds: tuple[Kind, ...] = get_args(Kind) if choice == "auto" else (choice,)
-    found = []
+    found: dict[Kind, Regressed] = {}
     for kind in kinds:
         # A regression may be content with all runs and not with four fifths of them.
         with contextlib.suppress(DataError):
-            found.append(cross_validate(kind, weights, losses, progress))
-    compared = sorted(found, key=lambda one: (-one.spearman_x100, one.rmse))
-    if not compared:  # the Gaussian process is the last
-        return fit_regression(kinds[-1], weights, losses), ()
-    model = fit_regression(compared[0].regression, weights, losses)
-    return dataclasses.replace(model, width=compared[0].width), tuple(compared)
+            found[kind] = cross_validate(kind, weights, losses, progress)
+    ranked = sorted(found, key=lambda kind: -(found[kind].spearman_x100 or 0.0))
+    best = ranked[0] if ranked else kinds[-1]  # the Gaussian process is the last
+    model = fit_regression(best, weights, losses)
+    if ranked:
+        model = dataclasses.replace(model, width=found[best].width or 1.0)
+    return model, {kind: found[kind] for kind in ranked}
 
 
 def _quantile(errors: np.ndarray) -> float:

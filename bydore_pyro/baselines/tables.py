@@ -234,9 +234,7 @@ def _values(frame: pandas.DataFrame) -> list[str]:
     ]  # fmt: skip
 
 
-def _those_that_sum_to_1(
-    frame: pandas.DataFrame, names: list[str], path: Path
-) -> dict[str, str]:
+def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) -> dict[str, str]:
     """Returns the first columns of values, up to where all runs' sums are 1."""
     sums = _numbers(frame, names, path).cumsum(1)
     close = np.abs(sums - 1).max(0) <= ROUNDING  # (columns,)
