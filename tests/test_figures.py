@@ -78,7 +78,7 @@ def test_a_figure_is_drawn_as_pdf_and_png_and_fits_its_page(
 def test_the_study_draws_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "experiments"))
     drawn = runpy.run_path(str(ROOT / "experiments" / "study.py"))["FIGURES"]
-    assert sorted(drawn) == sorted({*SCRIPTS} - {"adaptive_design"})
+    assert sorted(drawn) == sorted(SCRIPTS)
 
 
 def test_the_comparison_shows_the_means_in_order(drawn: Callable[[str, Any], Any]) -> None:

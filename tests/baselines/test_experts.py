@@ -9,7 +9,6 @@ from tiny import steps_spent
 
 from bydore_pyro.baselines.experts import (
     MDEConfig,
-    MixMinConfig,
     draw_mixtures,
     expert_losses,
     fit_mde,
@@ -53,7 +52,6 @@ def test_drawn_mixtures_are_on_the_simplex_and_differ_in_spread() -> None:
 def test_mdes_target_wins(problem: Problem) -> None:
     fit = fit_mde(problem, MDEConfig(mde_proxies=20, mde_candidates=2000))
     assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    assert fit.details["spearman_of_feature_and_loss"] > 0.8
     spent = steps_spent(problem)
     assert 0.9 * 800 < spent <= 800
 
@@ -92,20 +90,20 @@ def test_texts_of_known_kinds_give_their_shares() -> None:
     """Where each text is possible under one expert alone, the optimum is the share of its texts."""
     kinds = np.repeat([0, 1, 2], [50, 30, 20])
     losses = np.where(np.arange(3)[:, None] == kinds, 100.0, 900.0)
-    found = mixmin_weights(losses, np.full(100, 10.0), np.full(100, 0.01), 1.0, 2000)
+    found = mixmin_weights(losses, np.full(100, 10.0), np.full(100, 0.01), 2000)
     np.testing.assert_allclose(found, [0.5, 0.3, 0.2], atol=1e-6)
 
 
 def test_the_descent_by_hand() -> None:
     """Two experts, one text that the first makes e times as likely: one step from (1/2, 1/2)."""
     losses = np.array([[1.0], [2.0]])
-    found = mixmin_weights(losses, np.ones(1), np.ones(1), 1.0, 1)
+    found = mixmin_weights(losses, np.ones(1), np.ones(1), 1)
     first, second = 2 * np.e / (np.e + 1), 2 / (np.e + 1)  # minus the gradient
     assert found[0] / found[1] == pytest.approx(np.exp(first - second))
 
 
 def test_mixmins_target_wins(problem: Problem) -> None:
-    fit = fit_mixmin(problem, MixMinConfig())
+    fit = fit_mixmin(problem)
     assert max(fit.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     spent = steps_spent(problem)
     assert 0.9 * 800 < spent <= 800

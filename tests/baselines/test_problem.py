@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny import make_problem
 
-from bydore_pyro.baselines.problem import Fit, Problem, by_name
+from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.utils.errors import DataError
 
@@ -34,7 +34,6 @@ def test_mixtures_carry_the_hashes_of_their_tokens(problem: Problem) -> None:
     assert mixture.weights == pytest.approx((0.25, 0.5, 0, 0.25))
     assert mixture.tokenizer == problem.corpus.tokenizer_sha256
     assert mixture.data_sha256 == problem.corpus.sha256
-    assert Fit(mixture=mixture).trajectory is None
     assert by_name(problem.names, np.arange(4.0))[problem.names[2]] == 2.0
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
-from bydore_pyro.baselines.autoscale import AutoScaleConfig, fit_autoscale
-from bydore_pyro.baselines.experts import MDEConfig, MixMinConfig, fit_mde, fit_mixmin
+from bydore_pyro.baselines.autoscale import fit_autoscale
+from bydore_pyro.baselines.experts import MDEConfig, fit_mde, fit_mixmin
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import (
     FinishedRun,
@@ -88,8 +88,8 @@ LINEAR_REGMIX = RegMixConfig(regmix_proxies=4, regmix_regression="linear", regmi
 FITS = {
     "regmix": lambda p: fit_regmix(p, LINEAR_REGMIX),
     "mde": lambda p: fit_mde(p, MDEConfig(mde_proxies=3, mde_candidates=200)),
-    "autoscale": lambda p: fit_autoscale(p, AutoScaleConfig()),
-    "mixmin": lambda p: fit_mixmin(p, MixMinConfig()),
+    "autoscale": fit_autoscale,
+    "mixmin": fit_mixmin,
 }
 
 

@@ -1,58 +1,99 @@
-"""RegMix with proxies that are trained here, in random and in adaptive order."""
+"""RegMix with proxies that are trained here, and on tables of finished runs."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from planted_tables import truth
+from planted_tables import planted
 from tiny import steps_spent
 
-from bydore_pyro.baselines.gaussian_process import fit_gaussian_process
+pytest.importorskip("botorch")
+
 from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.regmix import RegMixConfig, adaptive_runs, fit_regmix, next_mixtures
-from bydore_pyro.utils.tensor_tree import read_tree
+from bydore_pyro.baselines.regmix import (
+    RegMixConfig,
+    fit_regmix,
+    fit_table_of_runs,
+    prior_of,
+    sample_mixtures,
+)
+from bydore_pyro.baselines.tables import RunsTable
+from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.utils.errors import DataError
+
+PRIOR = np.full(4, 0.25)
+
+
+def table_of(runs: int) -> RunsTable:
+    weights, losses = planted(runs, noise=0.05)
+    return RunsTable(
+        runs=tuple(f"run {n}" for n in range(runs)),
+        domains=("a", "b", "c", "d"),
+        weights=weights,
+        targets=("t",),
+        losses=losses[:, None],
+    )
+
+
+def test_draws_keep_the_simplex_the_limit_and_the_seed() -> None:
+    prior = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
+    drawn = sample_mixtures(prior, 400, 0)
+    np.testing.assert_allclose(drawn.sum(1), 1)
+    assert (drawn <= 15 * prior + 1e-12).all()
+    assert ((drawn == 0) | (drawn >= 2e-4)).all()
+    np.testing.assert_array_equal(drawn, sample_mixtures(prior, 400, 0))
+    with pytest.raises(DataError, match="no weight above 15 times its prior"):
+        sample_mixtures(np.full(400, 1 / 400), 5, 0)
 
 
 @pytest.mark.parametrize("regression", ["linear", "gaussian_process"])
 def test_the_targets_own_domain_wins(problem: Problem, regression: Any) -> None:
-    if regression == "gaussian_process":
-        pytest.importorskip("botorch")
     config = RegMixConfig(regmix_proxies=16, regmix_draws=1000, regmix_regression=regression)
     found = fit_regmix(problem, config)
     assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
     assert (found.mixture.hdi is not None) == (regression == "gaussian_process")
-    assert found.details["distance"]["far"] is False
+    assert found.details.distance.far is False
     spent = steps_spent(problem)
     assert 0.9 * 800 < spent <= 800
 
 
-def test_adaptive_proxies_keep_caps_and_the_budget(problem: Problem) -> None:
-    pytest.importorskip("botorch")
-    capped = dataclasses.replace(problem, most=dict.fromkeys(problem.names, 0.6))
-    config = RegMixConfig(regmix_proxies=4, regmix_draws=200, adaptive=5)
-    found = fit_regmix(capped, config)
-    told = found.details["adaptive"]
-    assert found.details["proxies"] == 4 + told["runs"] > 4, told
-    runs = [dict(read_tree(path)[0]["run"]["weights"]) for path in problem.runs.iterdir()]
-    assert sum(max(weights.values()) <= 0.6 + 1e-9 for weights in runs) >= told["runs"]
-    assert steps_spent(capped) <= 800
+def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
+    config = RegMixConfig(regmix_draws=500)
+    with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3"):
+        fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, config)
+    with pytest.raises(DataError, match=r"nowhere\.csv"):
+        fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, config, predict=Path("nowhere.csv"))
 
 
-def test_few_adaptive_runs_find_what_many_random_ones_do_not() -> None:
-    pytest.importorskip("botorch")
-    rng = np.random.default_rng(0)
-    prior = np.full(4, 0.25)
-    design = rng.dirichlet(np.ones(4), 10)
+def test_given_mixtures_are_ranked_with_their_distance(tmp_path: Path) -> None:
+    table, given = table_of(24), tmp_path / "given.csv"
+    rows = [["known", *table.weights[0]], ["vertex", 0, 1, 0, 0]]
+    given.write_text("\n".join(",".join(map(str, row)) for row in [["name", *"abcd"], *rows]))
+    config = RegMixConfig(regmix_draws=500, regmix_regression="linear")
+    found = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config, predict=given).details.predictions
+    assert [row.rank for row in found] == [1, 2]
+    known, vertex = found
+    assert (known.mixture, vertex.mixture) == ("known", "vertex")
+    assert known.low < known.predicted < known.high <= vertex.high
+    assert known.nearest_run == pytest.approx(0)
+    expected = np.abs(table.weights - np.eye(4)[1]).sum(1).min() / 2
+    assert vertex.nearest_run == pytest.approx(expected)
 
-    def measure(weights: np.ndarray) -> np.ndarray:
-        return truth(weights)
 
-    weights, losses, ahead = adaptive_runs(measure, design, prior, 8)
-    assert len(weights) == len(losses) <= 18
-    assert losses.min() < truth(rng.dirichlet(np.ones(4), 60)).min()
-    model = fit_gaussian_process(weights, losses)
-    again = next_mixtures(model, weights, prior, len(ahead.weights))
-    np.testing.assert_allclose(again.weights, ahead.weights)
+def test_priors_of_tables(tmp_path: Path) -> None:
+    prior, source = prior_of(table_of(40))
+    np.testing.assert_allclose(prior, table_of(40).weights.mean(0))
+    assert source.startswith("the mean of the runs' mixtures")
+    shares = pile_weights()["token_share"]
+    pile = dataclasses.replace(table_of(2), domains=tuple(sorted(shares)))
+    prior, source = prior_of(pile)
+    assert source == "the Pile's token shares"
+    total = sum(shares.values())
+    np.testing.assert_allclose(prior, [shares[name] / total for name in pile.domains], atol=1e-6)
+    (tmp_path / "prior.json").write_text('{"law": 1}')
+    with pytest.raises(DataError, match="Expected the same domains in"):
+        prior_of(pile, str(tmp_path / "prior.json"))

@@ -1,10 +1,15 @@
-"""`bydore fit` as a user runs it."""
+"""`bydore fit` as a user runs it: with proxies, and on tables of finished runs."""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +22,9 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.utils.options import resumed_options
+
+DOMAINS = ("web", "law", "code")
+METRICS = ("exam:a", "exam:b", "program")
 
 
 def arguments(text: Path, out: Path, method: str, *more: str) -> list[str]:
@@ -51,20 +59,16 @@ def test_trials_leave_draws_of_their_weights(text: Path, tmp_path: Path) -> None
     assert tuple(drawn["domain"].values) == mixture.names
     np.testing.assert_allclose(drawn.sum("domain"), 1)
     np.testing.assert_allclose(drawn.std(("chain", "draw")), mixture.standard_deviation)
+    assert read_run(out).metrics.details.trials.tried, "the record of the search is kept"
 
 
-def test_a_run_is_continued_without_training_finished_proxies(
-    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The adaptive ones are proposed again, and found."""
+def test_a_run_is_continued_without_training_finished_proxies(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    fit_command(arguments(text, out, "regmix", "--budget", "20", "--adaptive", "5"))
+    fit_command(arguments(text, out, "regmix", "--budget", "20"))
     metrics = json.loads((out / "metrics.json").read_text())
-    told = metrics["details"]["adaptive"]["told"]
-    assert told in capsys.readouterr().err
     (out / "metrics.json").unlink()
     stamps = {p: p.stat().st_mtime_ns for p in (out / "proxies").rglob("tree.json")}
-    assert len(stamps) == metrics["details"]["proxies"] > 4, told
+    assert len(stamps) == metrics["details"]["runs"] == 4
     before = (out / "mixture.json").read_bytes()
     last = max(stamps, key=lambda path: stamps[path])
     shutil.rmtree(last.parent)
@@ -77,158 +81,188 @@ def test_a_run_is_continued_without_training_finished_proxies(
     assert again["search"]["flops"] == metrics["search"]["flops"]
 
 
-def test_a_table_is_followed_by_what_to_train_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its rows continue the table; the same table is followed by the same rows."""
-    given = write_table(tmp_path, runs=6)
-    for out in ("first", "again"):
-        fit_command([*given[:-1], str(tmp_path / out), "--adaptive", "3"])
-    table = (tmp_path / "first" / "next_mixtures.csv").read_text()
-    assert (tmp_path / "again" / "next_mixtures.csv").read_text() == table
-    told = capsys.readouterr().err
-    assert f"What to train next: {tmp_path / 'first' / 'next_mixtures.csv'}" in told
-    header, *rows = table.splitlines()
-    assert header == "run,web,law,code"
-    assert [row.split(",")[0] for row in rows] == ["next-7", "next-8", "next-9"]
-    with (tmp_path / "ratios.csv").open("a") as weights, (tmp_path / "metrics.csv").open("a") as m:
-        weights.write("\n".join(rows) + "\n")
-        m.writelines(f"{r.split(',')[0]},{5 - 2 * float(r.split(',')[2])}\n" for r in rows)
-    law = [float(row.split(",")[2]) for row in rows]
-    assert max(law) > 0.6, "the loss falls with law"
-    fit_command([*given[:-1], str(tmp_path / "more"), "--adaptive", "1"])
-    assert "9 runs of 3 domains" in capsys.readouterr().err
-
-
-def write_table(folder: Path, runs: int = 30) -> list[str]:
-    """Writes runs whose exam falls with the weight of law; returns the arguments that fit them."""
+def write_runs(
+    folder: Path, runs: int = 48, scale: float = 1.0, names: tuple[str, ...] = METRICS
+) -> Path:
+    """Writes runs of olmix's law: law helps the exams, code the programs; returns their folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(3), size=runs)
-    losses = 5 - 2 * weights[:, 1] + 0.01 * rng.normal(size=runs)
-    rows = [f"r{i},{','.join(f'{x:.12f}' for x in w)}" for i, w in enumerate(weights)]
-    (folder / "ratios.csv").write_text("run,web,law,code\n" + "\n".join(rows) + "\n")
-    rows = [f"r{i},{loss}" for i, loss in enumerate(losses)]
-    (folder / "metrics.csv").write_text("run,exam\n" + "\n".join(rows) + "\n")
-    return [
-        *("--method", "regmix", "--runs", str(folder), "--target", "exam"),
-        *("--regmix_draws", "500", "--out", str(folder / "out")),
-    ]
+    laws = ([0.5, -2, 0.5], [0.5, -1, 0.2], [0.5, 0.5, -2])
+    losses = {
+        name: scale * (1 + np.exp(weights @ law) + 0.02 * rng.standard_normal(runs))
+        for name, law in zip(names, laws, strict=True)
+    }
+    for name, columns in (
+        ("ratios", dict(zip(DOMAINS, weights.T, strict=True))),
+        ("metrics", losses),
+    ):
+        rows = zip(*columns.values(), strict=True)
+        lines = [f"r{i},{','.join(f'{x:.12f}' for x in row)}" for i, row in enumerate(rows)]
+        text = "\n".join([f"run,{','.join(columns)}", *lines, ""])
+        (folder / f"{name}.csv").write_text(text)
+    return folder
 
 
-def test_fewer_runs_than_domains_are_refused_or_told_everywhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def fit(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Fits tables into `out`; returns what its metrics tell."""
+
+    def fit(runs: Path, *more: str) -> dict[str, Any]:
+        given = ["--method", "regmix", "--runs", str(runs), "--regmix_draws", "500"]
+        fit_command([*given, *more, "--out", str(tmp_path / "out")])
+        return json.loads((tmp_path / "out" / "metrics.json").read_text())
+
+    return fit
+
+
+def test_a_mean_is_fitted_by_the_best_regression_and_all_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
 ) -> None:
-    given = write_table(tmp_path, runs=2)
-    with pytest.raises(SystemExit) as exit_:
-        fit_command(given)
-    assert exit_.value.code == 2
-    assert "as many runs as domains (3), found 2; --few_runs" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-    fit_command([*given, "--few_runs"])
-    told = "Fitted to 2 runs of 3 domains, fewer runs than domains"
+    natural, given, out = tmp_path / "natural.json", tmp_path / "given.csv", tmp_path / "out"
+    natural.write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
+    given.write_text("name,web,law,code\nwebby,0.9,0.05,0.05\nlawful,0.1,0.8,0.1\n")
+    metrics = fit(
+        *(write_runs(tmp_path / "runs"), "--target", "exam:*=2", "program=1"),
+        *("--prior", str(natural), "--regmix_kl", "0.05", "--predict", str(given)),
+    )
+    details = metrics["details"]
+    assert set(details["regressions"]) == {"linear", "log_linear", "gaussian_process"}
+    ranks = [row["spearman_x100"] for row in details["regressions"].values()]
+    assert details["regression"] == next(iter(details["regressions"]))
+    assert ranks[0] == max(ranks) > 90
+    mixture = Mixture.from_json(out / "mixture.json").as_dict()
+    assert mixture["law"] == max(mixture.values())
+    assert details["gain_over_prior"]["probability"] > 0.97
+    with (out / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["mixture"] for row in rows] == ["lawful", "webby"]
+    low, predicted, high = (float(rows[0][name]) for name in ("low", "predicted", "high"))
+    assert low < predicted < high
+    exams = sum(1 + np.exp(np.dot([0.1, 0.8, 0.1], t)) for t in ([0.5, -2, 0.5], [0.5, -1, 0.2]))
+    assert low < 0.4 * exams + 0.2 * (1 + np.exp(np.dot([0.1, 0.8, 0.1], [0.5, 0.5, -2]))) < high
+    assert {"scikit-learn", "lightgbm", "botorch"} <= set(metrics["versions"])
     captured = capsys.readouterr()
-    assert told in captured.out
-    assert f"warning: {told}" in captured.err
-    assert told in (tmp_path / "out" / "mixture.json").read_text()
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert told in page
-    assert "Are there enough runs?" in page
-    (decided,) = (
-        found for found in verdicts_of(read_run(tmp_path / "out"))
-        if found.question == "How much is decided?"
-    )  # fmt: skip
-    assert decided.level == "bad"
+    assert "fit and optima" in captured.err, "a bar"
+    assert f"48 runs of 3 domains; prior: {natural}" in captured.err
+    for told in ("Spearman x 100", "tokens off the nearest run", "The nearest run (r"):
+        assert told in captured.out
+    asked = {verdict.question: verdict for verdict in verdicts_of(read_run(out))}
+    assert asked["Does it predict runs that it has not seen?"].level == "good"
+    assert asked["Are there enough runs?"].level == "good"
+    assert "Was anything like it run?" in asked
+    kept = json.loads((out / "config.json").read_text())
+    regression = {"regmix_regression": "auto", "regmix_draws": 500, "regmix_kl": 0.05}
+    assert kept["regmix"] == regression, "only settings that matter"
+    assert kept["run"] == {"max_epochs": None, "target_tokens": None}
 
 
-def test_epochs_cap_what_tables_lead_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [*write_table(tmp_path), "--max_epochs", "2", "--target_tokens", "1000"]
-    with pytest.raises(SystemExit):
-        fit_command(given)
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "Expected --domain_tokens FILE or --data with --max_epochs and --target_tokens" in last
+def test_all_metrics_have_a_row_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
+) -> None:
+    found = fit(write_runs(tmp_path / "runs", 30), "--target", "all")["details"]["each_metric"]
+    assert list(found) == ["exam:a", "exam:b", "program"]
+    assert found["program"]["spearman_x100"] > 85
+    shown = capsys.readouterr().out
+    assert "better than prior" in shown
+    assert "program" in shown
+
+
+def test_the_pages_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "baselines.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"```sh\nbydore fit (.*?)```", page, re.S)
+    monkeypatch.chdir(tmp_path)
+    write_runs(tmp_path / "dclm", 40, names=("minerva", "codex", "mbpp"))
+    (tmp_path / "dclm" / "natural.json").write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
+    (tmp_path / "mine.csv").write_text("name,web,law,code\nmine,0.2,0.2,0.6\n")
+    fit_command([*shlex.split(command.replace("\\\n", " ")), "--regmix_draws", "500"])
+    assert "Given mixtures" in capsys.readouterr().out
+
+
+def test_kl_keeps_the_mixture_near_the_prior(
+    tmp_path: Path, fit: Callable[..., dict[str, Any]]
+) -> None:
+    runs, natural = write_runs(tmp_path / "runs"), tmp_path / "natural.json"
+    natural.write_text('{"web": 0.6, "law": 0.2, "code": 0.2}')
+    law = ("--target", "exam:a", "--prior", str(natural), "--regmix_regression", "log_linear")
+    far = []
+    for kl in ("0", "0.3", "30"):
+        fit(runs, *law, "--regmix_kl", kl)
+        far.append(Mixture.from_json(tmp_path / "out" / "mixture.json").as_dict()["law"])
+        shutil.rmtree(tmp_path / "out")
+    assert far[0] > far[1] > far[2]
+    assert far[2] == pytest.approx(0.2, abs=0.02)
+
+
+def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[str, Any]]) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text('{"web": 1000, "law": 250, "code": 400}')
-    with pytest.raises(SystemExit):
-        fit_command([*given[:-2], "--domain_tokens", str(tokens)])
-    assert "Expected --target_tokens with --max_epochs" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        fit_command([*given, "--target_tokens", "1000", "2000"])
-    assert "Expected one --target_tokens, found 2" in capsys.readouterr().err
-    fit_command([*given, "--domain_tokens", str(tokens)])
+    metrics = fit(
+        *(write_runs(tmp_path / "runs"), "--target", "exam:a", "--max_epochs", "2"),
+        *("--target_tokens", "1000", "--domain_tokens", str(tokens)),
+    )
     mixture = Mixture.from_json(tmp_path / "out" / "mixture.json")
     assert mixture.as_dict()["law"] == pytest.approx(0.5, abs=0.1), "two epochs of 250 in 1000"
     assert mixture.as_dict()["law"] <= 0.5 + 1e-9
     assert mixture.free_weights is not None
     assert mixture.free_weights[1] > 0.5
     assert mixture.prior == pytest.approx((1000 / 1650, 250 / 1650, 400 / 1650))
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert metrics["run_epochs"]["law"] == pytest.approx(2, abs=0.4)
-    tokens.write_text('{"web": 1000, "law": 50}')
-    with pytest.raises(SystemExit):
-        fit_command([*given[:-4], "--domain_tokens", str(tokens), "--out", str(tmp_path / "b")])
-    assert "tokens of the runs' domains" in capsys.readouterr().err
 
 
-def test_only_settings_that_matter_are_kept_and_what_fitted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--target", "essay"), "targets exam:a, exam:b, program, found 'essay'"),
+        (("--predict", "nowhere.csv"), "nowhere.csv"),
+        (("--max_epochs", "2", "--target_tokens", "80"),
+         "Expected --domain_tokens FILE or --data with --max_epochs and --target_tokens"),
+        (("--max_epochs", "2", "--domain_tokens", "few.json"), "Expected --target_tokens with"),
+        (("--target_tokens", "1000", "2000"), "Expected one --target_tokens, found 2"),
+        (("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
+         "run within 2 epochs, found text for 0.750 of it"),
+        (("--domain_tokens", "other.json"), "the tokens of the runs' domains in other.json"),
+        (("--runs", "few"), "Expected at least as many runs as domains (3), found 2"),
+        (("--runs", "flat"), "Expected runs that differ in loss, found 0 in all"),
+        (("--runs", "nowhere"), "nowhere"),
+    ],
+)  # fmt: skip
+def test_mistakes_with_tables_leave_nothing(
+    more: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    fit: Callable[..., dict[str, Any]],
 ) -> None:
-    fit_command(write_table(tmp_path))
-    shown = capsys.readouterr().err
-    kept = (tmp_path / "out" / "config.json").read_text()
-    used = {"regmix_regression": "auto", "regmix_draws": 500, "regmix_kl": 0.0, "adaptive": 0}
-    assert json.loads(kept)["regmix"] == used
-    for idle in ("learning_rate", "vocabulary", "guide_warmup", "regmix_proxies"):
-        assert idle not in kept
-    assert "fit and optima" in shown, "a bar"
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    assert {"scikit-learn", "lightgbm", "botorch"} <= set(metrics["versions"])
-
-
-def test_tables_of_runs_need_no_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_table(tmp_path)
-    out = tmp_path / "out"
-    given = ["--method", "regmix", "--runs", str(tmp_path), "--target", "exam"]
-    process = ("--regmix_regression", "gaussian_process")
-    fit_command([*given, *process, "--regmix_draws", "600", "--out", str(out)])
-    mixture = Mixture.from_json(out / "mixture.json")
-    assert mixture.as_dict()["law"] > 0.8
-    assert mixture.hdi is not None, "the Gaussian process knows how sure it is"
-    captured = capsys.readouterr()
-    assert "30 runs of 3 domains; prior: the mean of the runs' mixtures" in captured.err
-    assert "law" in captured.out
-    with pytest.raises(SystemExit):
-        fit_command([*given[:-1], "essay", "--out", str(tmp_path / "other")])
-    assert "Expected one of the targets exam, found 'essay'" in capsys.readouterr().err
-    assert not (tmp_path / "other").exists()
+    monkeypatch.chdir(tmp_path)
+    write_runs(Path("few"), 2)
+    write_runs(Path("flat"), scale=0)
+    Path("few.json").write_text('{"web": 10, "law": 10, "code": 10}')
+    Path("other.json").write_text('{"web": 10, "law": 10}')
+    with pytest.raises(SystemExit) as exit_:
+        fit(write_runs(Path("runs")), "--target", "exam:a", *more)
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (["--method", "magic"], "Expected a method (uniform, natural,"),
-        (
-            ["--method", "mde", "--runs", "x", "--target", "y"],
-            "Expected --method regmix with --runs, found 'mde'",
-        ),
+        (["--method", "mde", "--runs", "x", "--target", "y"],
+         "Expected --method regmix with --runs, found 'mde'"),
         (["--method", "regmix", "--runs", "x"], "Expected --runs and --target together"),
-        (["--method", "mde", "--adaptive", "4"], "Expected --method regmix with --adaptive, found"),
-        (["--method", "regmix", "--adaptive", "-1"], "Expected adaptive >= 0, actual -1"),
-        (
-            ["--method", "regmix", "--adaptive", "4", "--regmix_regression", "linear"],
-            "Expected --regmix_regression gaussian_process with --adaptive, found 'linear'",
-        ),
         (["--method", "regmix", "--prior", "x"], "Expected --prior with --runs"),
-        (["--method", "regmix", "--runs", "nowhere", "--target", "y"], "nowhere"),
         (["--method", "mde", "--smoke", "--budget", "0.1"], "Expected a budget of at least"),
         (["--method", "mde", "--config", "repeat.yaml"], "Expected --target_tokens with proxies_"),
-        (
-            ["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
-            "trains proxies here (regmix, autoscale, mde, mixmin, bydore), found 'do",
-        ),
+        (["--method", "doremi", "--config", "repeat.yaml", "--target_tokens", "9e9"],
+         "trains proxies here (regmix, autoscale, mde, mixmin, bydore), found 'do"),
     ],
-)
+)  # fmt: skip
 def test_mistakes(
     wrong: list[str],
     message: str,

@@ -8,7 +8,7 @@ import pytest
 from report_runs import record_of
 
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.report.regressions import number_of_runs, regression_tables, regression_verdicts
+from bydore_pyro.report.regressions import regression_tables, regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, Verdict
@@ -41,7 +41,6 @@ def test_few_runs_decide_nothing() -> None:
     assert "1 runs of 2 domains" in found.figures
     (decided,) = (v for v in verdicts_of(fitted(runs=1)) if v.question == "How much is decided?")
     assert decided.level == "bad"
-    assert number_of_runs(record_of(metrics={"method": "doremi"})) is None
 
 
 @pytest.mark.parametrize(
@@ -98,13 +97,6 @@ def test_its_tables_tell_what_is_known() -> None:
     rows = [{"mixture": f"m{i}", "rank": i + 1, "predicted": 1.0} for i in range(25)]
     (told,) = tables(predictions=rows)
     assert [row[0] for row in told.rows] == [f"m{i}" for i in range(20)]
-    disagree = {
-        "runs": 8, "spearman_x100": -50.0, "slope": -0.1,
-        "weights": {"mean": 1.0, "interval": [0.5, 1.5]}, "prior": 3, "probability": 0.4,
-    }  # fmt: skip
-    (told,) = tables(scale_up=disagree)
-    assert told.rows[0] == ("these weights", "1.0000", "0.5000", "1.5000")
-    assert "The scales do not agree" in told.caption
     metric = {"regression": "linear", "spearman_x100": 90.0, "weights": 3.0, "prior": 3.1}
     left_out, each = tables(regressions={"linear": {"rmse": 0.1}}, each_metric={"arc": metric})
     assert left_out.rows[0][:3] == ("linear", ABSENT, "0.1000")

@@ -28,7 +28,7 @@ def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path)
     # A step trains on 8 sequences, takes a gradient on 8, and reads 2 x 3 forward.
     assert bydore_steps(problem, options) == int(60 / (1 + 1 + 6 / 24))
     found = fit_bydore(problem, options, tmp_path / "search")
-    assert found.details["steps"] == 26
+    assert found.details.steps == 26
     assert found.mixture.standard_deviation is not None
 
 
@@ -46,16 +46,16 @@ def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
     options = options_for(text, "--budget", "24", "--trials", "3")
     problem = problem_of(options, load_domains(options), tmp_path / "proxies")
     found = fit_bydore(problem, options, tmp_path / "search")
-    tried = found.details["trials"]["tried"]
-    assert [one["length"] for one in tried] == list(FIRST)
-    assert sum(one["probability"] for one in tried) == pytest.approx(1)
-    by_loss = sorted(tried, key=lambda one: one["loss"])
-    by_chance = sorted(tried, key=lambda one: -one["probability"])
-    assert by_loss[0]["loss"] == by_chance[0]["loss"], "the lowest loss is the most probable"
-    told = f"{tried[0]['length']:g}: {tried[0]['loss']:.3f}"
+    tried = found.details.trials.tried
+    assert [one.length for one in tried] == list(FIRST)
+    assert sum(one.probability for one in tried) == pytest.approx(1)
+    by_loss = sorted(tried, key=lambda one: one.loss)
+    by_chance = sorted(tried, key=lambda one: -one.probability)
+    assert by_loss[0].loss == by_chance[0].loss, "the lowest loss is the most probable"
+    told = f"{tried[0].length:g}: {tried[0].loss:.3f}"
     assert told in found.mixture.notes[-1]
-    assert len({str(one["weights"]) for one in tried}) > 1
-    assert found.details["trials"]["steps"] == options.search.steps, "as long as a plain training"
+    assert len({str(one.weights) for one in tried}) > 1
+    assert found.details.trials.steps == options.search.steps, "as long as a plain training"
     assert found.draws is not None
     assert found.mixture.hdi is not None
     for weight, (low, high), drawn in zip(
@@ -74,11 +74,9 @@ def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) ->
     options = options_for(text, "--budget", "24", "--trials", "3")
     tried = problem_of(options, domains, tmp_path / "proxies")
     found = fit_bydore(tried, options, tmp_path / "tried")
-    trials = found.details["trials"]["tried"]
-    np.testing.assert_allclose(
-        list(trials[0]["weights"].values()), first.mixture.weights, atol=1e-8
-    )
-    different = {str(trial["weights"]) for trial in trials}
+    trials = found.details.trials.tried
+    np.testing.assert_allclose(list(trials[0].weights.values()), first.mixture.weights, atol=1e-8)
+    different = {str(trial.weights) for trial in trials}
     plain = len(different) * (options.search.steps + tried.evaluation_steps())
     assert steps_spent(tried) - steps_spent(alone) == pytest.approx(plain, rel=0.01)
 
@@ -111,7 +109,7 @@ def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) 
     most = problem.most
     assert most is not None
     kept = [found.mixture.as_dict()]
-    kept += [one["weights"] for one in found.details["trials"]["tried"]]
+    kept += [one.weights for one in found.details.trials.tried]
     for weights in kept:
         assert all(w <= most[name] + 1e-9 for name, w in weights.items())
     assert found.mixture.free_weights is not None
@@ -136,7 +134,7 @@ def test_trials_read_text_as_often_as_the_run_will(
 
     monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
     found = fit("bydore", problem, options, tmp_path / "search")
-    given_text = problem.text_for(found.details["trials"]["steps"])
+    given_text = problem.text_for(found.details.trials.steps)
     assert given_text is not None
     assert left
     for sizes in left:

@@ -11,14 +11,13 @@ from report_runs import lengths_of, matching_of, metrics_of
 
 from bydore_pyro.runs.record import (
     Check,
-    Details,
     GuideRecord,
     Inferred,
     Learning,
     LengthRecord,
     MatchingRecord,
+    MethodDetails,
     Metrics,
-    Regressed,
     RoundRecord,
     Spent,
     Trial,
@@ -43,7 +42,7 @@ WHOLE = Metrics(
     trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
     guide_fit=GuideRecord(khat=math.inf, corrected=True),
     lengths=(LengthRecord(tokens=1e9, weights=SHARES, guide_fit=GuideRecord(khat=0.5)),),
-    details={"runs": 3, "regressions": {"linear": {"rmse": 0.1}}, "own": [1, {"x": "y"}]},
+    details=MethodDetails(runs=3.0, trials=TrialRecord(steps=4.0)),
     versions={"python": "3.11"},
 )
 
@@ -51,7 +50,6 @@ WHOLE = Metrics(
 def test_what_is_written_is_read() -> None:
     text = json.dumps(plain(WHOLE), allow_nan=False)
     assert read_as(Metrics, json.loads(text)) == WHOLE
-    assert WHOLE.told == Details(runs=3.0, regressions={"linear": Regressed(rmse=0.1)})
     assert plain(Metrics()) == {}
 
 
@@ -67,8 +65,8 @@ def test_what_is_of_another_kind_is_empty(damage: object) -> None:
     names = ("search", "matching", "guide_fit", "lengths", "run_epochs")
     found = read_as(Metrics, dict.fromkeys(names, damage))
     assert (found.search, found.matching, found.lengths) == (Spent(), MatchingRecord(), ())
-    parts = {"details": dict.fromkeys(("regressions", "scale_up", "predictions"), damage)}
-    assert read_as(Metrics, parts).told == Details()
+    parts = {"details": dict.fromkeys(("regressions", "distance", "predictions"), damage)}
+    assert read_as(Metrics, parts).details == MethodDetails()
 
 
 def test_numbers_are_finite_but_for_a_word() -> None:
