@@ -84,7 +84,7 @@ class PointRegression:
 
     def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float | None]:
         """Returns the other mixture's loss minus this one's, and its standard deviation between
-        two new runs, in the runs' unit."""
+        two new runs, in the unit of the losses."""
         own, others = self.predict(np.stack([weights, other]))
         return float(others - own), None if self.width is None else np.sqrt(2) * self.width
 
