@@ -123,7 +123,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
 
         monkeypatch.setattr("bydore_pyro.runs.run.run_search", changed)
         return
-    from bydore_pyro.training.trainer import RunCallback
+    from bydore_pyro.training.training import RunCallback
 
     def logged(self: Any, args: Any, state: Any, control: Any, **rest: Any) -> None:
         if state.global_step == 1:

@@ -18,7 +18,7 @@ from typing import Any
 
 from bydore_pyro.data import TokenStore, file_sha256
 from bydore_pyro.training.config import TargetConfig
-from bydore_pyro.training.mixture_batches import MixtureState
+from bydore_pyro.training.order import MixtureState
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils import (
     appearing_file,

@@ -1,6 +1,8 @@
 """A target model trained on a mixture by `transformers.Trainer`, from its checks to its folder.
 
-A folder with
+The sequences come in their own order; all else is the Trainer's. Accelerate deals the sampler's
+batches out to the processes in turn, so that the sequences of an optimiser's step are those that
+follow each other, with any number of processes. A folder with
 
     config.json, schedule.json   the options; the mixture, or the mixtures, as they were read
     manifest.json                the text
@@ -13,23 +15,31 @@ A folder with
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch.utils.data import DataLoader, Sampler
+from transformers import PretrainedConfig, Trainer, TrainerCallback, TrainingArguments
 
 from bydore_pyro.data import TokenStore
-from bydore_pyro.training.checkpoints import copy_tokenizer
+from bydore_pyro.proxy import build_language_model
+from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
 from bydore_pyro.training.config import TargetConfig
+from bydore_pyro.training.order import MixtureSampler
+from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.training.training_plan import CHECKPOINTS, TrainingPlan, plan_training
 from bydore_pyro.utils import (
     DataError,
     Interrupted,
+    NonFiniteError,
     RunFolder,
     RunFolderError,
     appearing_folder,
@@ -38,15 +48,183 @@ from bydore_pyro.utils import (
     provenance,
 )
 
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, TrainerCallback
+__all__ = ["MixtureTrainer", "RunCallback", "build_trainer", "train_target"]
 
-    from bydore_pyro.training.trainer import MixtureTrainer
-
-__all__ = ["train_target"]
-
-MODEL, METRICS, SCHEDULE = "model", "metrics.json", "schedule.json"
+MODEL = "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
+
+
+def _apart(start: Callable[[int], None] | None, worker: int) -> None:
+    """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun signal
+    whole groups, and a training whose workers died could not end its step."""
+    os.setpgid(0, 0)
+    if start is not None:
+        start(worker)
+
+
+class MixtureTrainer(Trainer):
+    """A `Trainer` that reads the sequences of a sampler, in its order."""
+
+    sampler: MixtureSampler
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Returns the Trainer's own, whose workers live on when a signal ends the training."""
+        loader = super().get_train_dataloader()
+        inner: Any = getattr(loader, "base_dataloader", loader)  # Accelerate's wraps another
+        inner.worker_init_fn = partial(_apart, inner.worker_init_fn)
+        # What it draws for its workers would move the dropout of a run that was resumed.
+        inner.generator = torch.Generator()
+        return loader
+
+    def largest(self, value: int) -> int:
+        """Returns the largest of the processes' values, to all of them."""
+        if self.accelerator.num_processes == 1:
+            return value
+        own = torch.tensor([value], device=self.accelerator.device)
+        return int(self.accelerator.gather(own).max())
+
+    def train(self, *arguments: Any, **options: Any) -> Any:
+        """Trains; ends the line of the bar also on an error, which is told on a line of its own."""
+        try:
+            return super().train(*arguments, **options)
+        finally:
+            for callback in self.callback_handler.callbacks:
+                if (bar := getattr(callback, "training_bar", None)) is not None:
+                    bar.close()
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any]:
+        return self.sampler
+
+
+class RunCallback(TrainerCallback):
+    """Ends a training in time, and makes checkpoints whole, with the tokenizer and a seal.
+
+    All processes end behind the step in which a signal arrived in any of them.
+
+    Args:
+        trainer: Knows the other processes.
+        belongs: What the checkpoints belong to.
+        store: The text.
+        folder: Of the run.
+        asked: Returns the number of the signal that arrived in this process, 0 before.
+    """
+
+    def __init__(
+        self,
+        trainer: MixtureTrainer,
+        belongs: Mapping[str, Any],
+        store: TokenStore,
+        folder: RunFolder,
+        asked: Callable[[], int],
+    ) -> None:
+        self._trainer, self._belongs, self._store = trainer, belongs, store
+        self._folder, self._asked = folder, asked
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
+        """Looks at what is logged.
+
+        Raises:
+            NonFiniteError: When it is not finite.
+        """
+        for name in ("loss", "grad_norm"):
+            value = (logs or {}).get(name, 0.0)
+            if not math.isfinite(value):
+                raise NonFiniteError(
+                    f"Expected a finite {name}, found {value} at step {state.global_step}: a lower "
+                    "--learning_rate may help"
+                )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Looks for signals, at the folder, and at the text where the step is saved or the last.
+
+        Raises:
+            RunFolderError: When the folder is another.
+            DataError: When the text is.
+        """
+        state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
+        self._folder.require()  # the Trainer would make it again
+        if self._trainer.largest(self._asked()):
+            control.should_log = control.should_save = control.should_training_stop = True
+        if control.should_save or control.should_training_stop:
+            self._store.require_unchanged()
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Makes the checkpoint whole, when every process has written its file."""
+        self._trainer.accelerator.wait_for_everyone()
+        if state.is_world_process_zero:
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            copy_tokenizer(self._store.tokenizer, checkpoint)
+            write_seal(checkpoint, self._belongs, self._trainer.sampler.state(state.global_step))
+
+
+def build_trainer(
+    plan: TrainingPlan,
+    store: TokenStore,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+    asked: Callable[[], int] = lambda: 0,
+) -> MixtureTrainer:
+    """Returns the Trainer of a fresh model; `folder`, `store` and `asked` are for its callback."""
+    config = plan.config
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        model: Any = build_language_model(plan.model, store.vocabulary)
+        if config.activation_checkpointing:
+            newer = getattr(model, "activation_checkpointing_enable", None)
+            (newer or model.gradient_checkpointing_enable)()
+    arguments = _arguments(plan, folder.path / CHECKPOINTS)
+    trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
+    trainer.sampler = MixtureSampler(
+        plan.stages.by_step(config.steps), config.steps, config.target_batch_sequences, plan.state
+    )
+    trainer.add_callback(RunCallback(trainer, plan.belongs, store, folder, asked))
+    if config.log == "tensorboard" and folder.writes:
+        from torch.utils.tensorboard import SummaryWriter
+        from transformers.integrations import TensorBoardCallback
+
+        place = str(folder.path / "tensorboard")
+        writer = SummaryWriter(place, purge_step=plan.state.step + 1)
+        trainer.add_callback(TensorBoardCallback(writer))
+    for callback in callbacks:
+        trainer.add_callback(callback)
+    return trainer
+
+
+def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
+    """Returns what a plan is in the Trainer's own terms."""
+    config, gpu = plan.config, plan.config.device == "cuda"
+    given: dict[str, Any] = {
+        "output_dir": str(checkpoints),
+        "use_cpu": not gpu,
+        "seed": config.seed,
+        "max_steps": config.steps,
+        "ignore_data_skip": True,  # the sampler begins where the run stands
+        "per_device_train_batch_size": plan.device_batch,
+        "gradient_accumulation_steps": plan.accumulation,
+        "average_tokens_across_devices": True,
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": "cosine_with_min_lr",
+        "lr_scheduler_kwargs": {"min_lr_rate": 0.1},
+        "warmup_steps": round(config.warmup_share * config.steps),
+        "weight_decay": config.weight_decay,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.95,
+        "max_grad_norm": config.max_gradient_norm,
+        "bf16": gpu and config.precision == "bfloat16",
+        "torch_compile": gpu and config.torch_compile,
+        "use_liger_kernel": gpu and config.liger and find_spec("liger_kernel") is not None,
+        "ddp_find_unused_parameters": False,
+        "dataloader_num_workers": config.loader_workers,
+        "dataloader_pin_memory": gpu,
+        "remove_unused_columns": False,
+        "logging_steps": config.log_every,
+        "logging_nan_inf_filter": False,
+        "report_to": "none",
+        "disable_tqdm": False,
+        "save_steps": config.save_every,
+        "save_total_limit": 2,
+    }
+    return TrainingArguments(**given)
 
 
 def train_target(
@@ -91,11 +269,9 @@ def train_target(
         plan = plan_training(model, store, stages, config, out if resume else None, tell)
         if plan.checkpoint is None:
             parts = {**(options or {}), "target": dataclasses.asdict(config)}
-            folder.write_text(SCHEDULE, stages.to_json() + "\n")
+            folder.write_text("schedule.json", stages.to_json() + "\n")
             folder.write_json("manifest.json", store.index)
             folder.write_config("train", parts, tell)
-        from bydore_pyro.training.trainer import build_trainer
-
         start = time.perf_counter()
         try:
             with deferred() as asked:
@@ -116,19 +292,18 @@ def train_target(
         seconds = time.perf_counter() - start
         _save_model(trainer, store, folder)
         metrics = _metrics(trainer, plan, seconds)
-        folder.write_json(METRICS, metrics)
+        folder.write_json("metrics.json", metrics)
         return metrics
 
 
 def _check_folder(out: Path, resume: bool) -> None:
     """Refuses a folder where something would be overwritten, or done again."""
-    if not resume:
-        for name in (MODEL, CHECKPOINTS, METRICS, SCHEDULE, "manifest.json", "tensorboard"):
-            if (out / name).exists():
-                raise RunFolderError(f"Expected a new output folder, found {name} in {out}")
-    elif not (out / "config.json").is_file():
+    found = [path.name for path in out.iterdir()]
+    if found and not resume:
+        raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
+    if resume and "config.json" not in found:
         raise RunFolderError(f"Expected an unfinished training in {out}, found none")
-    elif (out / MODEL).is_dir() and (out / METRICS).is_file():
+    if {MODEL, "metrics.json"} <= {*found}:
         raise RunFolderError(f"Expected an unfinished training, found a finished one in {out}")
 
 

@@ -18,7 +18,7 @@ from bydore_pyro.training.checkpoints import (
     read_seal,
     write_seal,
 )
-from bydore_pyro.training.mixture_batches import MixtureState
+from bydore_pyro.training.order import MixtureState
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils.errors import RunFolderError
 

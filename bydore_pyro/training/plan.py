@@ -14,8 +14,7 @@ from bydore_pyro.data import TokenStore, load_encoder
 from bydore_pyro.proxy import build_language_model, number_of_processes
 from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
-from bydore_pyro.training.mixture_batches import MixtureState, begin
-from bydore_pyro.training.mixture_dataset import MixtureDataset
+from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils import DataError, in_tokens, require
 
