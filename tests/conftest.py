@@ -34,7 +34,7 @@ from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.data.tokens import load_tokens
+from bydore_pyro.data.preparation import load_tokens
 
 ROOT = Path(__file__).parents[1]
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.plan import Plan, make_plan
+from bydore_pyro.data.preparation import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig

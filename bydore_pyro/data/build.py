@@ -16,28 +16,29 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.documents import Document, SourceFile, Split, documents_of, split_of_file
-from bydore_pyro.data.encode import Encoded, Encoder
-from bydore_pyro.data.plan import Plan
-from bydore_pyro.data.sources import check_name
+from bydore_pyro.data.documents import CorpusConfig, Document, SourceFile, Split, documents_of
 from bydore_pyro.data.store import END, SPLITS, nothing_counted
-from bydore_pyro.data.tokenizer import load_encoder
-from bydore_pyro.utils import DataError, appearing_file
+from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder
+from bydore_pyro.utils import DataError
 
-__all__ = ["RECORD", "Build", "is_recorded"]
+__all__ = ["RECORD", "Bar", "Build", "is_recorded"]
 
 RECORD = "progress.sqlite"
 BATCH = 500_000  # characters that are encoded at once
 SECONDS_BETWEEN_RECORDS = 20.0
 HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
+#: Told how many of how many bytes of the sources have been read, and what was taken of them.
+Bar = Callable[[float, float, str], None]
 
 
 def is_recorded(folder: Path) -> bool:
@@ -50,12 +51,12 @@ def is_recorded(folder: Path) -> bool:
 
 
 class Text(NamedTuple):
-    """A text on its way to the encoder: its place, and whether it begins a document."""
+    """A text on its way to the encoder; `size` is in bytes."""
 
     text: str
     domain: str
     split: Split
-    size: int  # bytes
+    size: int
     begins: bool
 
 
@@ -64,33 +65,34 @@ class Build:
 
     Args:
         folder: Where; it holds the tokenizer already.
-        plan: What goes into it.
+        sources: What goes into it, in this order.
+        corpus: How documents are made.
 
     Attributes:
         counts: By domain, as the index of the store tells them.
+        nameless: How many rows were skipped before their domain was known.
         source: Number of the next source; with `row`, the last row of it that was read.
     """
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
-        self.folder, self.plan = folder, plan
+    def __init__(self, folder: Path, sources: Sequence[SourceFile], corpus: CorpusConfig) -> None:
+        self.folder, self.sources, self.corpus = folder, sources, corpus
         self.vocabulary = load_encoder(folder / "tokenizer")[0].get_vocab_size()
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
         self.counts: dict[str, dict[str, Any]] = {}
-        self.source = self.row = 0
-        self._of_source = _new_source()  # what is noted of the source that is being read
+        self.source = self.row = self.nameless = 0
         self._taken: dict[tuple[str, Split], int] = {}  # bytes read, ahead of what is written
         # Source and row of each place's last text, row 0 where all of the source is one document.
         self._last: dict[tuple[str, Split], tuple[int, int]] = {}
-        self._touched: set[Path] = set()  # not yet on the disk
         self._batch: list[Text] = []
         self._characters = 0  # of the batch
+        self._encode: Callable[[list[str]], Future[Encoded]]
+        self._encoded: deque[tuple[Future[Encoded], list[Text]]] = deque()
         self._database = sqlite3.connect(folder / RECORD, isolation_level=None)
         for statement in (
             "PRAGMA journal_mode = WAL",
             f"PRAGMA cache_size = -{CACHE}",
             "CREATE TABLE IF NOT EXISTS seen (hash BLOB PRIMARY KEY, split TEXT) WITHOUT ROWID",
             "CREATE TABLE IF NOT EXISTS record (content TEXT)",
-            "CREATE TABLE IF NOT EXISTS files (content TEXT)",
         ):
             self._database.execute(statement)
         self._resume()
@@ -99,20 +101,16 @@ class Build:
     def _resume(self) -> None:
         found = self._database.execute("SELECT content FROM record").fetchone()
         if found:
-            record = json.loads(found[0])
-            self.source, self.row = record["source"], record["row"]
-            self._of_source = record["of_source"]
-            self.counts = record["counts"]
-            self._last = {(n, split): (source, row) for n, split, source, row in record["last"]}
+            self.source, self.row, self.nameless, self.counts, last = json.loads(found[0])
+            self._last = {(name, split): (source, row) for name, split, source, row in last}
         for split in SPLITS:
+            (self.folder / split).mkdir(exist_ok=True)
             for name, counts in self.counts.items():
                 self._taken[name, split] = counts[split]["bytes"]
-            (self.folder / split).mkdir(exist_ok=True)
             for path in (self.folder / split).iterdir():
                 recorded = self.counts.get(path.stem, nothing_counted())[split]
-                if path.suffix == ".bin":
-                    length = recorded["tokens"] * self.dtype.itemsize
-                else:
+                length = recorded["tokens"] * self.dtype.itemsize
+                if path.suffix == ".ends":
                     length = max(recorded["independent_documents"] - 1, 0) * END.itemsize
                 os.truncate(path, length)
 
@@ -120,85 +118,65 @@ class Build:
         """Forgets what has not been recorded."""
         self._database.close()
 
-    def run(self, encoder: Encoder, bar: Callable[[float, float, str], None]) -> None:
-        """Reads what is left of the sources, writes their tokens, and records it."""
-        sources = self.plan.sources
-        total, before = sum(s.size for s in sources), sum(s.size for s in sources[: self.source])
-        last = time.monotonic()
-        for number in range(self.source, len(sources)):
-            source, start = sources[number], self.row
-            done = start  # every document up to this row has been taken
-            for document in self._documents(source):
-                if document.row <= start:
-                    continue  # read before the build was stopped
-                if document.row > done:
-                    if time.monotonic() - last > SECONDS_BETWEEN_RECORDS:
-                        self._record(encoder, number, done)
-                        last = time.monotonic()
-                    done = document.row
-                self._take(document, number)
-                if self._characters >= BATCH:
-                    self._submit(encoder)
-                    bar(before + document.position * source.size, total, self._summary())
-            self._end_source(source)
-            before += source.size
-            self.row = 0
-        self._record(encoder, len(sources), 0)
-        bar(total, total, self._summary())
+    def run(self, processes: int, bar: Bar) -> None:
+        """Reads what is left of the sources, with so many processes that encode."""
+        total = sum(source.size for source in self.sources)
+        before = sum(source.size for source in self.sources[: self.source])
+        last, most = time.monotonic(), 2 * processes + 2  # batches on their way at a time
+        with encoding(self.folder / "tokenizer", self.dtype, processes) as self._encode:
+            for number in range(self.source, len(self.sources)):
+                source, start = self.sources[number], self.row
+                taken = sum(self._taken.values())
+                done = start  # every document up to this row has been taken
+                for document in self._documents(source):
+                    if document.row <= start:
+                        continue  # read before the build was stopped
+                    if document.row > done:
+                        if time.monotonic() - last > SECONDS_BETWEEN_RECORDS:
+                            self._record(number, done)
+                            last = time.monotonic()
+                        done = document.row
+                    self._take(document, number)
+                    if self._characters >= BATCH:
+                        self._submit(most)
+                        read = sum(self._taken.values()) - taken
+                        bar(before + min(read, source.size), total, self._told())
+                before += source.size
+                self.row = 0
+            self._record(len(self.sources), 0)
+        bar(total, total, self._told())
+        for name, split in self._last:
+            # Where the last document of every place ends.
+            self._append(name, split, "ends", np.array([self.counts[name][split]["tokens"]], END))
 
     def _documents(self, source: SourceFile) -> Iterator[Document]:
         """Yields a source's documents; one that changes meanwhile is refused, not trusted."""
         try:
-            yield from documents_of(source, self.plan.corpus, self._taken)
+            yield from documents_of(source, self.corpus, self._taken)
         except (DataError, OSError):
             source.require_unchanged()  # else that is the reason
             raise
         source.require_unchanged()
 
-    def write_last_ends(self) -> None:
-        """Writes where the last document of every place ends; once, after `run`."""
-        for name, counts in self.counts.items():
-            for split in SPLITS:
-                tokens = counts[split]["tokens"]
-                last = np.array([tokens] if tokens else [], END)
-                self._append(self.folder / split / f"{name}.ends", last)
-        self._sync()
-
-    def write_files(self) -> None:
-        """Writes what was read of each source."""
-        rows = self._database.execute("SELECT content FROM files ORDER BY rowid")
-        with appearing_file(self.folder / "files.jsonl") as aside, aside.open("w") as file:
-            file.writelines(f"{content}\n" for (content,) in rows)
-
     def _take(self, document: Document, number: int) -> None:
         """Counts a document of a source and, where it is new, puts it into the batch."""
-        name, text, source = document.domain, document.text, self.plan.sources[number]
-        if text is not None and name is not None and name not in self.counts:
-            try:
-                check_name(name)
-            except DataError as error:
-                if self.plan.rows.on_error == "stop":
-                    raise DataError(f"{error}, {source.name}, row {document.row}") from None
-                text = name = None
-        if text is None or name is None:
-            self._of_source["skipped"] += 1
-            if name is not None:
-                self.counts.setdefault(name, nothing_counted())["skipped"] += 1
+        name, text = document.domain, document.text
+        if name is None:
+            self.nameless += 1
             return
-        counts, content = self.counts.setdefault(name, nothing_counted()), text.encode()
-        digest = hashlib.sha256(content).digest()
-        noted = self._of_source
-        noted["documents"] += 1
-        noted["bytes"] += len(content)
-        noted["sha256"] = hashlib.sha256(bytes.fromhex(noted["sha256"]) + digest).hexdigest()
-        before = self._seen(digest[:HASH], document.split)
+        counts = self.counts.setdefault(name, nothing_counted())
+        if text is None:
+            counts["skipped"] += 1
+            return
+        content = text.encode()
+        before = self._seen(hashlib.sha256(content).digest()[:HASH], document.split)
         if before is not None:
             held_out = document.split == "train" and before == "validation"
             counts["in_validation_dropped" if held_out else "duplicates_dropped"] += 1
             return
         place = name, document.split
         self._taken[place] = self._taken.get(place, 0) + len(content)
-        witness = number, 0 if source.is_whole else document.row
+        witness = number, 0 if self.sources[number].is_whole else document.row
         begins = self._last.get(place) != witness
         self._batch.append(Text(text, name, document.split, len(content), begins))
         self._characters += len(text)
@@ -212,11 +190,14 @@ class Build:
             return None
         return execute("SELECT split FROM seen WHERE hash = ?", (digest,)).fetchone()[0]
 
-    def _submit(self, encoder: Encoder) -> None:
+    def _submit(self, keep: int) -> None:
+        """Sends the batch off, and writes what is encoded until only `keep` are on their way."""
         if self._batch:
-            batch, self._batch, self._characters = self._batch, [], 0
-            for encoded, ready in encoder.submit([text.text for text in batch], batch):
-                self._write(encoded, ready)
+            self._encoded.append((self._encode([t.text for t in self._batch]), self._batch))
+            self._batch, self._characters = [], 0
+        while len(self._encoded) > keep:
+            future, batch = self._encoded.popleft()
+            self._write(future.result(), batch)
 
     def _write(self, encoded: Encoded, batch: list[Text]) -> None:
         """Appends a batch's tokens, and where documents end, to the arrays of their places."""
@@ -230,59 +211,35 @@ class Build:
             parts = [tokens[ends[i] - lengths[i] : ends[i]] for i in own]
             starts = of_side["tokens"] + np.cumsum(lengths[own]) - lengths[own]
             starts = starts[[batch[i].begins for i in own]]
-            self._append(self.folder / split / f"{name}.bin", np.concatenate(parts))
+            self._append(name, split, "bin", np.concatenate(parts))
             # Each begins where the one before it ends; before the first there is none.
-            self._append(self.folder / split / f"{name}.ends", starts[starts > 0].astype(END))
+            self._append(name, split, "ends", starts[starts > 0].astype(END))
             of_side["tokens"] += int(lengths[own].sum())
             of_side["documents"] += len(own)
             of_side["independent_documents"] += len(starts)
             of_side["bytes"] += sum(batch[i].size for i in own)
 
-    def _append(self, path: Path, array: np.ndarray) -> None:
-        with path.open("ab") as file:
+    def _append(self, name: str, split: Split, ending: str, array: np.ndarray) -> None:
+        with (self.folder / split / f"{name}.{ending}").open("ab") as file:
             file.write(array.tobytes())
-        self._touched.add(path)
 
-    def _end_source(self, source: SourceFile) -> None:
-        if self._of_source["documents"] or self._of_source["skipped"]:
-            drawn = "by piece" if source.by_piece else "by row"
-            split = split_of_file(source, self.plan.corpus) or drawn
-            line = {"file": source.name, "domain": source.domain, "split": split, **self._of_source}
-            self._database.execute("INSERT INTO files VALUES (?)", (json.dumps(line),))
-        self._of_source = _new_source()
-
-    def _record(self, encoder: Encoder, source: int, row: int) -> None:
+    def _record(self, source: int, row: int) -> None:
         """Records that every row of the sources before, and this one's up to `row`, is written."""
-        self._submit(encoder)
-        for encoded, ready in encoder.drain():
-            self._write(encoded, ready)
-        self._sync()
-        record = {
-            "source": source,
-            "row": row,
-            "of_source": self._of_source,
-            "counts": self.counts,
-            "last": [[*place, *witness] for place, witness in self._last.items()],
-        }
+        self._submit(0)
+        for path in (path for split in SPLITS for path in (self.folder / split).iterdir()):
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        last = [[*place, *witness] for place, witness in self._last.items()]
+        record = [source, row, self.nameless, self.counts, last]
         self._database.execute("DELETE FROM record")
         self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))
         self._database.execute("COMMIT")
         self._database.execute("BEGIN")
 
-    def _sync(self) -> None:
-        for path in self._touched:
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        self._touched.clear()
-
-    def _summary(self) -> str:
-        megabytes = sum(self._taken.values()) / 1e6
+    def _told(self) -> str:
         dropped = sum(
             counts["duplicates_dropped"] + counts["in_validation_dropped"]
             for counts in self.counts.values()
         )
+        megabytes = sum(self._taken.values()) / 1e6
         return f"{megabytes:,.0f} MB of {len(self.counts)} domains, {dropped:,} documents dropped"
-
-
-def _new_source() -> dict[str, Any]:
-    return {"documents": 0, "bytes": 0, "skipped": 0, "sha256": ""}

@@ -1,4 +1,7 @@
-"""Sources to documents: order, cuts, caps, and the split into training and validation."""
+"""Sources to documents: order, cuts, caps, and the split into training and validation.
+
+Whoever reads text of another kind makes `SourceFile`s, whose `read` yields rows; the rest follows.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.pieces import cut, in_pieces
-from bydore_pyro.data.rows import Row
-from bydore_pyro.data.unchanged import size_and_time
+from bydore_pyro.data.rows import Row, size_and_time
 from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = [
@@ -79,6 +80,11 @@ class CorpusConfig:
     def cap(self) -> float:
         """Most text of one domain, in bytes."""
         return self.domain_megabytes * 1e6 or math.inf
+
+    @property
+    def piece(self) -> int:
+        """Most characters of a piece of a file: not so few that it is dropped as too short."""
+        return max(SMALL_PIECE, 2 * self.shortest_document)
 
     def most_bytes(self, split: Split) -> float:
         """Returns the most text of one domain on a side of the split, in bytes."""
@@ -144,7 +150,6 @@ class Document(NamedTuple):
     split: Split
     text: str | None
     row: int
-    position: float
 
 
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
@@ -152,8 +157,7 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
 
     Validation files come first, so that a document on both sides is dropped from training. For the
     same reason the domains of few files come next: they are split piece by piece, and their
-    held-out text is known before the training files of other domains are read. Within a file, as
-    among rows, a hash of the text draws the side, so that the same piece never lies on both.
+    held-out text is known before the training files of other domains are read.
     """
     by_domain: dict[str, list[SourceFile]] = {}
     for source in sources:
@@ -198,17 +202,12 @@ def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[st
         if taken[name] < config.most_bytes("validation"):
             held_out[name] += 1
             taken[name] += size
-    length = min(_piece_length(config), LARGEST_VALIDATION_FILE * config.cap)
+    length = min(config.piece, LARGEST_VALIDATION_FILE * config.cap)
     return {
         name
         for name, size in largest.items()
         if size > length and held_out[name] < FEWEST_HELD_OUT and name not in shared
     }
-
-
-def _piece_length(config: CorpusConfig) -> int:
-    """Most characters of a piece of a file: not so few that it is dropped as too short."""
-    return max(SMALL_PIECE, 2 * config.shortest_document)
 
 
 def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
@@ -252,25 +251,23 @@ def documents_of(
 
     if is_done():
         return  # and the file stays shut
-    rows = source.read()
-    if source.by_piece:
-        rows = in_pieces(rows, _piece_length(config), config.shortest_document)
-    for row in rows:
+    for row in _in_pieces(source.read(), config) if source.by_piece else source.read():
         if is_done():
             return
-        domain = source.domain if source.domain is not None else row.domain
+        domain = source.domain or row.domain
         if row.text is None:
-            yield Document(domain, "train", None, row.number, row.position)
+            yield Document(domain, "train", None, row.number)
             continue
         if domain is None:
             raise DataError(
                 f"Expected a domain in every row, found none: {source.name}, row {row.number}"
             )
-        side = of_file or _drawn(row.text, config)
-        for text in cut(row.text, config.longest_document, config.shortest_document):
+        side, shortest = of_file or _drawn(row.text, config), config.shortest_document
+        for text in _cut(row.text, config.longest_document, shortest, 1):
             if is_full(domain, side):
                 break
-            yield Document(domain, side, text, row.number, row.position)
+            if len(text) >= shortest:
+                yield Document(domain, side, text, row.number)
 
 
 def _drawn(text: str, config: CorpusConfig) -> Split:
@@ -278,3 +275,32 @@ def _drawn(text: str, config: CorpusConfig) -> Split:
     digest = hashlib.sha256(f"{config.data_seed}:".encode() + text.encode()).digest()
     held_out = int.from_bytes(digest[:8], "big") < config.validation_fraction * 2**64
     return "validation" if held_out else "train"
+
+
+def _in_pieces(rows: Iterable[Row], config: CorpusConfig) -> Iterator[Row]:
+    """Cuts rows into pieces, numbered from 1, in their second half where a line ends there."""
+    number, length = 0, config.piece
+    for row in rows:
+        pieces: Iterable[str | None] = [None]
+        if row.text is not None:
+            pieces = _cut(row.text.strip(), length, length // 2, config.shortest_document)
+        for text in pieces:
+            number += 1
+            yield Row(number, text, row.domain)
+
+
+def _cut(text: str, longest: int, earliest: int, least: int) -> Iterator[str]:
+    """Cuts a text at the last line break between `earliest` and `longest` characters, if any.
+
+    Parts are stripped, so that the same part has the same hash wherever it stands. An end of fewer
+    than `least` characters stays with the part before it.
+    """
+    start = 0
+    while start < len(text):
+        end = start + longest
+        if len(text) - end < least:
+            end = len(text)
+        else:
+            end = text.rfind("\n", start + earliest, end) + 1 or end
+        yield text[start:end].strip()
+        start = end

@@ -10,16 +10,58 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.data.permutation import Permutation
 from bydore_pyro.data.store import TokenStore, check_needed
 from bydore_pyro.utils import DataError
 
-__all__ = ["Domains", "SequenceStream"]
+__all__ = ["Domains", "Permutation", "SequenceStream"]
 
+ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
 #: Reads tokens by calling what it is given, and checks them.
 Taken = Callable[[Callable[[], np.ndarray]], np.ndarray]
 KINDS = ("train", "signal", "measure")  # of streams
+
+
+class Permutation:
+    """A permutation of ``0 ... size - 1``, drawn by a seed, nothing of which is kept in memory.
+
+    A Feistel network permutes the numbers below the next power of four, position by position; a
+    result that is not below `size` is permuted again until it is (cycle walking), fewer than four
+    times on average.
+
+    Args:
+        size: How many numbers, in [1, 2^60].
+        seed: Integers >= 0 that name the order.
+
+    References:
+        Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, section 5.
+    """
+
+    def __init__(self, size: int, seed: Sequence[int]) -> None:
+        self.size = size
+        self._half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))  # bits
+        self._mask = np.uint64((1 << int(self._half)) - 1)
+        self._keys = np.random.SeedSequence(list(seed)).generate_state(ROUNDS, np.uint64)
+
+    def __call__(self, positions: np.ndarray) -> np.ndarray:
+        """Returns the numbers at `positions`, integers of the same shape below `size`."""
+        numbers = self._network(np.asarray(positions, np.uint64))
+        while (outside := numbers >= self.size).any():
+            numbers[outside] = self._network(numbers[outside])
+        return numbers.astype(np.int64)
+
+    def _network(self, numbers: np.ndarray) -> np.ndarray:
+        left, right = numbers >> self._half, numbers & self._mask
+        for key in self._keys:
+            left, right = right, left ^ (_mix(right + key) & self._mask)
+        return (left << self._half) | right
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); wraps around at 2^64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 class SequenceStream:
@@ -63,8 +105,7 @@ class SequenceStream:
 
     def rows(self, position: int, count: int) -> np.ndarray:
         """Returns the numbers of these sequences in the token array, ``(count,)``."""
-        end = position + count
-        blocks = range(position // BLOCK, -(-end // BLOCK))
+        blocks = range(position // BLOCK, -(-(position + count) // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK
         return rows[start : start + count]
@@ -76,12 +117,11 @@ class SequenceStream:
         rows = np.empty_like(positions)
         for epoch in range(epochs[0], epochs[-1] + 1):
             own = epochs == epoch
-            order = Permutation(self.count, [*self._seed, epoch])
-            rows[own] = order(positions[own] % self.count)
+            rows[own] = Permutation(self.count, [*self._seed, epoch])(positions[own] % self.count)
         if self._choice is None:
             return rows
-        base, part = self._choice
-        return base(rows + part.start)
+        order, part = self._choice
+        return order(rows + part.start)
 
 
 class Domains:
@@ -99,6 +139,12 @@ class Domains:
             more than a third of the domain's.
         seed: Of every order.
         device: Where batches go.
+
+    Attributes:
+        trainable: The domains that training batches can be drawn from: `names`, and the
+            validation's.
+        validation: Held-out sequences, each domain's number proportional to its share.
+        validation_documents: The number of the document that each of them lies in.
 
     Raises:
         DataError: Fewer than two domains, an unknown domain, one shorter than one sequence, or a
@@ -123,24 +169,21 @@ class Domains:
             raise ValueError(f"Expected sequence_length >= 2, actual {sequence_length}")
         trained = (name for name, tokens in corpus.train.items() if len(tokens))
         self.names = tuple(trained if names is None else names)
-        self.sequence_length = sequence_length
-        self.device = torch.device(device)
-        self.corpus = corpus
-        self._seed = seed
+        self.sequence_length, self.device = sequence_length, torch.device(device)
+        self.corpus, self._seed, self._measured = corpus, seed, measured
         _check(corpus, self.names, validation, sequence_length)
         extra = (n for n in validation if len(corpus.train[n]) >= sequence_length)
-        #: The domains that training batches can be drawn from: `names`, and the validation's.
         self.trainable = tuple(dict.fromkeys((*self.names, *extra)))
         total = sum(validation.values())
         self.validation_shares = {name: share / total for name, share in validation.items()}
-        self._measured = measured
         self._streams = {
             (kind, name): self._stream(kind, number, name)
             for number, kind in enumerate(KINDS if measured else KINDS[:2])
             for name in self.trainable
         }
         self._positions = dict.fromkeys(self._streams, 0)
-        self.validation = self._validation_set(validation_sequences, minimal_validation)
+        found = self._validation_set(validation_sequences, minimal_validation)
+        self.validation, self.validation_documents = found
         self._validation_rng = np.random.default_rng([seed, 2])
 
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
@@ -153,6 +196,42 @@ class Domains:
         part = range(kept) if kind == "measure" else range(kept, count)
         return SequenceStream(tokens, length, seed, (order, part), taken=taken)
 
+    def _validation_set(self, most: int, fewest: int) -> tuple[Tensor, np.ndarray]:
+        shares, length = self.validation_shares, self.sequence_length
+        streams = {
+            name: SequenceStream(
+                self.corpus.validation[name],
+                length,
+                [self._seed, 3, *name.encode()],
+                taken=partial(self.corpus.taken, "validation", name),
+            )
+            for name in shares
+        }
+        limit = int(min(most, *(streams[n].count / share for n, share in shares.items())))
+        counts = {name: round(share * limit) for name, share in shares.items()}
+        if sum(counts.values()) < fewest:
+            held_out = {name: stream.count for name, stream in streams.items()}
+            raise DataError(
+                f"Expected at least {fewest} validation sequences of {length} tokens, found "
+                f"{sum(counts.values())} (held-out sequences: {held_out}; in a domain of many "
+                "files, files larger than a twentieth of --domain_megabytes are never held out)"
+            )
+        parts, documents, before = [], [], 0
+        for name, count in counts.items():
+            if not count:
+                raise DataError(
+                    f"Expected a validation share of at least one in {2 * limit} for '{name}', "
+                    f"found {shares[name]:.2g}"
+                )
+            rows, ends = streams[name].rows(0, count), self.corpus.validation_documents[name]
+            parts.append(streams[name].sequences(rows))
+            documents.append(before + _documents(ends, rows, length))
+            before += len(ends)
+        return self._on_device(np.concatenate(parts)), np.concatenate(documents)
+
+    def _on_device(self, sequences: np.ndarray) -> Tensor:
+        return torch.from_numpy(sequences.astype(np.int64)).to(self.device)
+
     @property
     def num_domains(self) -> int:
         """K."""
@@ -163,13 +242,17 @@ class Domains:
         return self._draw("train", counts)
 
     def signal_batch(self, sequences: int, names: Sequence[str] | None = None) -> Tensor:
-        """Draws `sequences` of each domain, ``(K * sequences, T)``, domain after domain.
-
-        Args:
-            sequences: Of each domain.
-            names: Which domains; all when None.
-        """
+        """Draws `sequences` of each domain, or of `names`, ``(K * sequences, T)``, domain after
+        domain."""
         return self._draw("signal", dict.fromkeys(names or self.names, sequences))
+
+    def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:
+        parts = []
+        for name, count in counts.items():
+            if count:
+                parts.append(self._streams[kind, name].read(self._positions[kind, name], count))
+                self._positions[kind, name] += count
+        return self._on_device(np.concatenate(parts))
 
     def measurable(self) -> np.ndarray:
         """Returns how many sequences of each domain are kept for measuring ``(K,)``.
@@ -190,15 +273,13 @@ class Domains:
         stream = self._streams["measure", name]
         rows = stream.rows(self._positions["measure", name], count)
         self._positions["measure", name] += count
-        batch = torch.from_numpy(stream.sequences(rows).astype(np.int64))
         documents = _documents(self.corpus.train_documents[name], rows, self.sequence_length)
-        return batch.to(self.device), documents
+        return self._on_device(stream.sequences(rows)), documents
 
     def validation_batch(self, size: int) -> Tensor:
         """Draws a validation batch ``(size, T)`` without repetition within it."""
-        rows = self._validation_rng.choice(
-            len(self.validation), min(size, len(self.validation)), replace=False
-        )
+        total = len(self.validation)
+        rows = self._validation_rng.choice(total, min(size, total), replace=False)
         return self.validation[torch.from_numpy(rows).to(self.device)]
 
     def state(self) -> dict[str, Any]:
@@ -215,76 +296,18 @@ class Domains:
 
     def epochs(self) -> dict[str, float]:
         """Returns how many times each domain's training text has been drawn for training."""
-        return {
-            name: self._positions["train", name] / self._streams["train", name].count
-            for name in self.names
-        }
+        place = self._positions
+        return {n: place["train", n] / self._streams["train", n].count for n in self.names}
 
     def sequences(self) -> dict[str, int]:
         """Returns the number of training sequences of each domain, the measured ones included."""
-        length = self.sequence_length
-        return {name: len(self.corpus.train[name]) // length for name in self.names}
+        return {name: len(self.corpus.train[name]) // self.sequence_length for name in self.names}
 
     def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
-        """Returns the largest weight of each domain with which no text of it is read too often.
-
-        Args:
-            max_epochs: How many times a domain's text may be read.
-            tokens: Length of the run.
-        """
-        return {
-            name: max_epochs * count * self.sequence_length / tokens
-            for name, count in self.sequences().items()
-        }
-
-    def _draw(self, kind: str, counts: Mapping[str, int]) -> Tensor:
-        parts = []
-        for name, count in counts.items():
-            if count:
-                key = kind, name
-                parts.append(self._streams[key].read(self._positions[key], count))
-                self._positions[key] += count
-        batch = np.concatenate(parts).astype(np.int64)
-        return torch.from_numpy(batch).to(self.device)
-
-    def _validation_set(self, most: int, fewest: int) -> Tensor:
-        """Sequences of the held-out text, each domain's number proportional to its share."""
-        streams = {
-            name: SequenceStream(
-                self.corpus.validation[name],
-                self.sequence_length,
-                [self._seed, 3, *name.encode()],
-                taken=partial(self.corpus.taken, "validation", name),
-            )
-            for name in self.validation_shares
-        }
-        shares = self.validation_shares
-        limit = int(min(most, *(streams[n].count / share for n, share in shares.items())))
-        counts = {name: round(share * limit) for name, share in shares.items()}
-        if 0 in counts.values() and sum(counts.values()) >= fewest:
-            name = next(name for name, count in counts.items() if count == 0)
-            raise DataError(
-                f"Expected a validation share of at least one in {2 * limit} for '{name}', found "
-                f"{shares[name]:.2g}"
-            )
-        if sum(counts.values()) < fewest:
-            held_out = {name: stream.count for name, stream in streams.items()}
-            raise DataError(
-                f"Expected at least {fewest} validation sequences of {self.sequence_length} tokens,"
-                f" found {sum(counts.values())} (held-out sequences: {held_out}; in a domain of"
-                " many files, files larger than a twentieth of --domain_megabytes are never held"
-                " out)"
-            )
-        parts, documents, before = [], [], 0
-        for name, count in counts.items():
-            if count:
-                rows, ends = streams[name].rows(0, count), self.corpus.validation_documents[name]
-                parts.append(streams[name].sequences(rows))
-                documents.append(before + _documents(ends, rows, self.sequence_length))
-                before += len(ends)
-        #: The number of the document that each validation sequence lies in.
-        self.validation_documents = np.concatenate(documents)
-        return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(self.device)
+        """Returns the largest weight of each domain with which a run of so many tokens reads no
+        text more than `max_epochs` times."""
+        length = self.sequence_length
+        return {n: max_epochs * count * length / tokens for n, count in self.sequences().items()}
 
 
 def _documents(ends: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
@@ -296,10 +319,10 @@ def _check(
     corpus: TokenStore, names: Sequence[str], validation: Mapping[str, float], length: int
 ) -> None:
     check_needed((*names, *validation), corpus.names)
-    if len(set(names)) != len(names):
-        raise DataError(f"Expected every domain once, found {', '.join(names)}")
-    if len(names) < 2:
-        raise DataError(f"Expected at least two domains, found {len(names)}: {', '.join(names)}")
+    if len(set(names)) != len(names) or len(names) < 2:
+        raise DataError(
+            f"Expected at least two domains, each once, found {len(names)}: {', '.join(names)}"
+        )
     for name in names:
         if len(corpus.train[name]) < length:
             raise DataError(

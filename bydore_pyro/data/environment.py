@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bydore_pyro.data.documents import SourceFile
-from bydore_pyro.data.rows import Row
-from bydore_pyro.data.unchanged import size_and_time
+from bydore_pyro.data.rows import Row, size_and_time
 
 __all__ = ["DISTRIBUTIONS", "KINDS", "environment_sources"]
 
@@ -32,22 +31,10 @@ DISTRIBUTIONS = (
     "typing-extensions", "xarray", "xarray-einstats", "xxhash",
 )  # fmt: skip
 
-KINDS = {
-    "python": "Python source",
-    "python_tests": "Python tests",
-    "docstrings": "docstrings: English technical prose",
-    "c_headers": "C, C++ and CUDA headers",
-    "c_source": "C, C++ and Cython source",
-    "stubs": "Python type stubs",
-    "readmes": "package descriptions: METADATA, Markdown, reStructuredText",
-    "licences": "licences and notices",
-    "tables": "tabular data: CSV, TSV",
-    "text": "plain text files",
-    "yaml": "YAML",
-    "json": "JSON",
-    "font_metrics": "Adobe font metrics",
-}
-
+KINDS = (
+    "python", "python_tests", "docstrings", "c_headers", "c_source", "stubs", "readmes", "licences",
+    "tables", "text", "yaml", "json", "font_metrics",
+)  # fmt: skip
 SUFFIXES = {
     ".h": "c_headers", ".hpp": "c_headers", ".hh": "c_headers", ".cuh": "c_headers",
     ".c": "c_source", ".cc": "c_source", ".cpp": "c_source", ".cu": "c_source",
@@ -66,7 +53,8 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
     Returns:
         The sources, and the distributions of the fixed list that are missing.
     """
-    sources: list[SourceFile] = []
+    library = Path(sysconfig.get_path("stdlib"))
+    listed = [("stdlib" / path, library / path) for path in _standard_library(library)]
     missing = []
     for distribution in DISTRIBUTIONS:
         try:
@@ -75,35 +63,28 @@ def environment_sources() -> tuple[list[SourceFile], list[str]]:
             missing.append(distribution)
             continue
         folder = Path(str(found.locate_file("")))
-        for file in found.files or []:
-            _add(sources, file, folder, file)
-    library = Path(sysconfig.get_path("stdlib"))
-    for path in _standard_library(library):
-        _add(sources, "stdlib" / path, library, path)
+        listed += [(PurePosixPath(file), folder / file) for file in found.files or []]
+    sources = []
+    for name, path in listed:
+        kind = _kind(name)
+        if kind is None or ".." in name.parts or not path.is_file():
+            continue
+        kinds = {kind: read_whole}
+        if kind == "python":
+            kinds["docstrings"] = read_docstrings
+        size, version = size_and_time(path)
+        for domain, read in kinds.items():
+            rows = partial(_one_row, read, path)
+            sources.append(SourceFile(str(name), domain, rows, size, version, path=path))
     return sources, missing
 
 
 def _standard_library(library: Path) -> Iterator[PurePosixPath]:
     """Files of the standard library, without `test`, which several systems package apart."""
-    for entry in sorted(library.iterdir()):
-        if entry.name in ("site-packages", "dist-packages", "test", "__pycache__"):
-            continue
-        for path in sorted([entry, *entry.rglob("*")]):
-            yield PurePosixPath(path.relative_to(library).as_posix())
-
-
-def _add(sources: list[SourceFile], name: PurePosixPath, folder: Path, file: PurePosixPath) -> None:
-    """Adds the file of a folder under a name; most files are none of the kinds, and not located."""
-    kind = _kind(name)
-    if kind is None or ".." in name.parts or not (path := folder / file).is_file():
-        return
-    size, version = size_and_time(path)
-    kinds = {kind: read_whole}
-    if kind == "python":
-        kinds["docstrings"] = read_docstrings
-    for domain, read in kinds.items():
-        rows = partial(_one_row, read, path)
-        sources.append(SourceFile(str(name), domain, rows, size=size, version=version, path=path))
+    for entry in library.iterdir():
+        if entry.name not in ("site-packages", "dist-packages", "test", "__pycache__"):
+            for path in (entry, *entry.rglob("*")):
+                yield PurePosixPath(path.relative_to(library).as_posix())
 
 
 def _one_row(read: Callable[[Path], str | None], path: Path) -> Iterator[Row]:

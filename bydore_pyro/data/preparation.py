@@ -7,31 +7,130 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import RECORD, Build, is_recorded
-from bydore_pyro.data.encode import encoding
-from bydore_pyro.data.plan import Plan, sample_text
-from bydore_pyro.data.store import FORMAT, INDEX, SPLITS, TokenStore, open_store, sha256_of
-from bydore_pyro.data.tokenizer import save_tokenizer, tokenizer_sha256, train_tokenizer
-from bydore_pyro.data.unchanged import file_sha256
-from bydore_pyro.utils import DataError, FolderLock, appearing_file, appearing_folder
+from bydore_pyro.data.build import RECORD, Bar, Build, is_recorded
+from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.store import (
+    FORMAT,
+    INDEX,
+    SPLITS,
+    TokenStore,
+    check_needed,
+    file_sha256,
+    is_store,
+    nothing_counted,
+    open_store,
+    sha256_of,
+)
+from bydore_pyro.data.tokenizer import (
+    TokenizerConfig,
+    save_tokenizer,
+    tokenizer_sha256,
+    train_tokenizer,
+)
+from bydore_pyro.utils import DataError, FolderLock, appearing_file, appearing_folder, content_hash
 
-__all__ = ["Bar", "building_place", "prepare"]
+__all__ = ["Plan", "building_place", "load_tokens", "make_plan", "prepare", "sample_text"]
 
 log = logging.getLogger(__name__)
 
-REFUSED = "refused.txt"  # in a store that bad text broke off: what was wrong
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
 
-#: Told how many of how many bytes of the sources have been read, and what was taken of them.
-Bar = Callable[[float, float, str], None]
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes into a store: two equal plans give the same store, byte for byte.
+
+    `sources` are in the order in which they are read; `key` tells plans apart.
+    """
+
+    data: str
+    sources: list[SourceFile]
+    corpus: CorpusConfig
+    rows: RowConfig
+    tokenizer: TokenizerConfig
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that make a difference, as plain values."""
+        rows = asdict(self.rows)
+        del rows["on_error"]  # a store that was built without an error is the same either way
+        corpus, tokenizer = asdict(self.corpus), asdict(self.tokenizer)
+        return {"corpus": corpus, "rows": rows, "tokenizer": tokenizer}
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """All that makes a difference, as plain values."""
+        files = sorted(
+            [s.domain or "", s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources
+        )
+        text = {"format": FORMAT, "data": self.data, "files": content_hash(files)}
+        return json.loads(json.dumps({**text, **self.options}))
+
+    @property
+    def key(self) -> str:
+        """A hash of the parts."""
+        return content_hash(self.parts)[:16]
+
+    @property
+    def domains(self) -> list[str]:
+        """The domains that are known before anything is read, sorted."""
+        named = {s.domain for s in self.sources if s.domain is not None}
+        return sorted(named.union(*(s.domains for s in self.sources)))
+
+
+def make_plan(
+    data: str,
+    corpus: CorpusConfig | None = None,
+    rows: RowConfig | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    progress: Callable[[str], None] = log.info,
+) -> Plan:
+    """Lists what goes into a store; opens no source.
+
+    Raises:
+        DataError: See `list_sources`.
+    """
+    corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
+    sources = in_reading_order(list_sources(data, rows, progress), corpus)
+    return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig())
+
+
+def sample_text(plan: Plan) -> Iterator[str]:
+    """Yields training text, the same amount of every domain as far as there is as much."""
+    total = plan.tokenizer.tokenizer_megabytes * 1e6
+    share = total / (len(plan.domains) or 16)
+    taken: dict[str, int] = {}
+    for source in plan.sources:
+        passed = 0
+        if source.domain is not None and taken.get(source.domain, 0) >= share:
+            continue
+        for document in documents_of(source, plan.corpus, {}):
+            name = document.domain
+            if document.text is None or name is None or document.split != "train":
+                continue
+            size = len(document.text.encode())
+            passed += size
+            if taken.get(name, 0) < share:
+                taken[name] = taken.get(name, 0) + size
+                yield document.text
+            # A source of many domains may go on for long without one that is wanted.
+            if passed >= total or (source.domain == name and taken[name] >= share):
+                break
+        if sum(taken.values()) >= total:
+            return
 
 
 def prepare(
@@ -43,7 +142,7 @@ def prepare(
     bar: Bar = lambda done, total, taken: None,
     waiting: Callable[[], None] | None = None,
 ) -> TokenStore:
-    """Builds a token store, or goes on with one whose building was stopped.
+    """Builds a token store at `out`, or goes on with one whose building was stopped.
 
     The same plan gives the same store, byte for byte, with any number of processes and however
     often it was stopped.
@@ -54,12 +153,12 @@ def prepare(
         processes: Worker processes that encode; 0 encodes in this process.
         progress: Told what is going on, line by line.
         bar: Told how far it is.
-        waiting: Called where another process is building the store, before that is waited for;
-            when None it is not.
+        waiting: Called before another process that builds the store is waited for; when None it is
+            not.
 
     Raises:
         DataError: When `out` exists, a source cannot be read, changes or holds nothing usable, or
-            a store of other options or files was begun there.
+            a store of other options was begun there.
         RunFolderError: When another process is building it, or what was built was deleted.
         OSError: When the disk is full or a worker dies; what was built so far stays.
     """
@@ -68,16 +167,15 @@ def prepare(
     try:
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
-        _check_plan(partial, plan, progress)
-        if not (partial / INDEX).exists():
-            try:
-                _make_tokenizer(partial / "tokenizer", plan, progress)
-                index = _build(partial, plan, processes, progress, bar)
-            except DataError as error:
-                _refuse(partial, error)
-                raise
-            with appearing_file(partial / INDEX) as aside:
-                aside.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+        _begin(partial, plan, progress)
+        try:
+            _make_tokenizer(partial / "tokenizer", plan, progress)
+            index = _build(partial, plan, processes, progress, bar)
+        except DataError:
+            if not is_recorded(partial):
+                _clear(partial)  # so that other options are taken
+            raise
+        (partial / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
         for scaffold in (*partial.glob(f"{RECORD}*"), partial / "plan.json"):
             scaffold.unlink(missing_ok=True)
         lock.require()
@@ -95,45 +193,28 @@ def building_place(out: Path) -> Path:
     return out.parent / f".{out.name}.partial"
 
 
-def _refuse(partial: Path, error: DataError) -> None:
-    """Leaves what was built until bad text came: nothing, or what `on_error="skip"` goes on with.
-
-    The next plan begins anew without being asked: text that was mended is other text.
-    """
-    if is_recorded(partial):
-        (partial / REFUSED).write_text(str(error), encoding="utf-8")
-    else:
-        _clear(partial)
-
-
 def _clear(folder: Path) -> None:
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _check_plan(partial: Path, plan: Plan, progress: Callable[[str], None]) -> None:
-    """Writes the plan, or refuses to go on with a store that was begun with another."""
-    path = partial / "plan.json"
-    if not path.exists():
-        if not (partial / INDEX).exists():
-            with appearing_file(path) as aside:
-                aside.write_text(json.dumps(plan.parts), encoding="utf-8")
-        return
-    try:
+def _begin(partial: Path, plan: Plan, progress: Callable[[str], None]) -> None:
+    """Writes the plan, or compares it with the one that was begun; other files are begun anew."""
+    path, begun = partial / "plan.json", {}
+    if path.exists():
         begun = json.loads(path.read_text(encoding="utf-8"))
-        differing = [k for k, v in json.loads(json.dumps(plan.parts)).items() if begun[k] != v]
-    except (ValueError, KeyError, TypeError):
-        differing = ["everything"]
-    if differing and (partial / REFUSED).exists():
-        progress(f"beginning anew, because {partial} had stopped at text that has been mended")
-        _clear(partial)
-        return _check_plan(partial, plan, progress)
-    (partial / REFUSED).unlink(missing_ok=True)
-    if differing:
+    differing = [key for key, value in plan.parts.items() if begun.get(key) != value]
+    if differing and begun and differing != ["files"]:
         raise DataError(
-            f"Expected the options and files with which {partial} was started, found others "
+            f"Expected the options with which {partial} was started, found others "
             f"({', '.join(differing)}); delete that folder to start again"
         )
+    if differing:
+        if begun:
+            progress(f"beginning anew, because the files have changed since {partial} was begun")
+        _clear(partial)
+        with appearing_file(path) as aside:
+            aside.write_text(json.dumps(plan.parts), encoding="utf-8")
 
 
 def _make_tokenizer(folder: Path, plan: Plan, progress: Callable[[str], None]) -> None:
@@ -152,29 +233,27 @@ def _build(
 ) -> dict[str, Any]:
     """Fills the arrays and returns the index."""
     try:
-        with closing(Build(partial, plan)) as build:
+        with closing(Build(partial, plan.sources, plan.corpus)) as build:
             if build.source or build.row:
                 progress(f"going on where {partial} stopped")
-            with encoding(partial / "tokenizer", build.dtype, processes) as encoder:
-                build.run(encoder, bar)
-            build.write_last_ends()
-            build.write_files()
-            domains = dict(sorted(build.counts.items()))
+            build.run(processes, bar)
+            if build.nameless:
+                progress(f"skipped {build.nameless} rows that tell no domain")
     except sqlite3.Error as error:
         raise OSError(f"{error}; what was built so far is in {partial}") from None
     except BrokenProcessPool:
         raise OSError(
             "A worker process died, most often from lack of memory; the same command continues"
         ) from None
+    domains = dict(sorted(build.counts.items()))
     small = _leave_out(partial, plan, domains, progress)
     for name, counts in domains.items():
         for split in SPLITS:
-            path = partial / split / f"{name}.bin"
-            path.touch()
-            counts[split]["sha256"] = file_sha256(path)
-            counts[split]["ends_sha256"] = file_sha256(path.with_name(f"{name}.ends"))
+            for ending, key in (("bin", "sha256"), ("ends", "ends_sha256")):
+                path = partial / split / f"{name}.{ending}"
+                path.touch()
+                counts[split][key] = file_sha256(path)
     tokenizer = tokenizer_sha256(partial / "tokenizer")
-    options = {key: plan.parts[key] for key in ("corpus", "rows", "tokenizer")}
     return {
         "format": FORMAT,
         "origin": plan.data,
@@ -184,7 +263,7 @@ def _build(
         "dtype": build.dtype.str,
         "domains": domains,
         "left_out_as_too_small": small,
-        **options,
+        **plan.options,
     }
 
 
@@ -197,28 +276,83 @@ def _leave_out(
         least = min(SMALLEST_ENVIRONMENT_DOMAIN, plan.corpus.cap / 2)
     small = {}
     for name in sorted({*plan.domains, *domains}):
-        size = sum(domains[name][s]["bytes"] for s in SPLITS) if name in domains else 0
+        counts = domains.get(name, nothing_counted())
+        size = sum(counts[split]["bytes"] for split in SPLITS)
         if size >= least:
             continue
         if plan.data.split(":")[0] not in ("environment", "pile") and name in plan.domains:
+            dropped = counts["duplicates_dropped"] + counts["in_validation_dropped"]
             raise DataError(
                 f"Expected text in every domain of {plan.data}, found none usable in '{name}' "
-                f"({_dropped(domains.get(name))})"
+                f"({dropped} duplicates, {counts['skipped']} rows skipped, others too short)"
             )
         progress(f"left out because it has only {size / 1e6:.2f} MB: {name}")
         small[name] = size
         domains.pop(name, None)
-        for split in SPLITS:
-            for ending in ("bin", "ends"):
-                (partial / split / f"{name}.{ending}").unlink(missing_ok=True)
+        for split, ending in product(SPLITS, ("bin", "ends")):
+            (partial / split / f"{name}.{ending}").unlink(missing_ok=True)
     if not domains:
         raise DataError(f"Expected text in a domain of {plan.data}, found none")
     return small
 
 
-def _dropped(counts: dict[str, Any] | None) -> str:
-    """Tells in words why a domain is empty."""
-    if counts is None:
-        return "no document of it is long enough, or no row names it"
-    dropped = counts["duplicates_dropped"] + counts["in_validation_dropped"]
-    return f"{dropped} duplicates, {counts['skipped']} rows skipped"
+def load_tokens(
+    data: str,
+    corpus: CorpusConfig | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    rows: RowConfig | None = None,
+    *,
+    needed: Iterable[str] = (),
+    cache: Path | None = None,
+    progress: Callable[[str], None] = log.info,
+    bar: Bar = lambda done, total, taken: None,
+) -> TokenStore:
+    """Opens a token store, or reads, tokenizes and caches the named data.
+
+    Args:
+        data: The folder of a store, or what `bydore_pyro.data.sources.list_sources` takes.
+        corpus: How documents are made; without effect on a store, as the next two.
+        tokenizer: Which tokenizer.
+        rows: The columns of rows.
+        needed: Domains that must be among the data's; checked before anything is read, where the
+            domains are known by then.
+        cache: Where stores are kept; ``$XDG_CACHE_HOME/bydore_pyro`` when None.
+        progress: As for `prepare`, like `bar`.
+        bar: Told how far it is.
+
+    Raises:
+        DataError: When the data does not exist, lacks a needed domain, or a domain has no usable
+            text; when a store is damaged.
+    """
+    if is_store(Path(data)):
+        store = open_store(Path(data))
+        check_needed(needed, store.names)
+        for given in (corpus, tokenizer, rows):
+            for field in fields(given) if given is not None else ():
+                if (value := getattr(given, field.name)) != field.default:
+                    progress(f"without effect on the token store {data}: {field.name} {value}")
+        return store
+    plan = make_plan(data, corpus, rows, tokenizer, progress)
+    if all(source.domain is not None or source.domains for source in plan.sources):
+        check_needed(needed, plan.domains)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bydore_pyro"
+    folder = (cache or base) / plan.key
+    if folder.is_dir():
+        try:
+            return open_store(folder)
+        except DataError as error:
+            progress(f"cached tokens in {folder} are damaged ({error}): building them again")
+            shutil.rmtree(folder, ignore_errors=True)
+    progress(f"reading text: {data}")
+
+    def waiting() -> None:
+        progress(f"waiting for another process, which builds {folder}")
+
+    try:
+        store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
+    except DataError:
+        if not is_store(folder):
+            raise
+        store = open_store(folder)  # another process built it while this one waited
+    check_needed(needed, store.names)
+    return store

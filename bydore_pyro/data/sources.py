@@ -7,26 +7,37 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
-from bydore_pyro.data.pieces import SMALLEST_FILE_OF_PIECES, read_text
-from bydore_pyro.data.rows import Row, RowConfig, is_row_file, read_hub, read_rows
-from bydore_pyro.data.unchanged import size_and_time
+from bydore_pyro.data.rows import (
+    LARGE_TEXT,
+    Row,
+    RowConfig,
+    check_name,
+    is_row_file,
+    read_hub,
+    read_rows,
+    read_text,
+    size_and_time,
+)
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, one_line, readable, yaml_or_json
 
-__all__ = ["check_name", "list_sources"]
+__all__ = ["list_sources"]
 
 LISTS = (".json", ".yaml", ".yml")
-# Names by which `datasets` knows the sides of a split.
-VALIDATION = {"validation", "valid", "val", "dev"}
-TEST = {"test", "testing"}
 PILE, HUB = "pile:", "hub:"
-DATASETS = "dataset_dict.json"  # what `datasets.DatasetDict.save_to_disk` leaves in its folder
-KEYS = ("train", "validation", "text_column", "domain_column", "domain")
+KEYS = ("train", "validation", "text_column")
+# Names of files or folders by which `datasets` knows the sides of a split:
+# ``validation.jsonl.gz`` and ``validation-00000-of-00001.parquet``, but not ``dev notes.md``.
+VALIDATION, TEST = (
+    re.compile(rf"({words})([-_]?\d[-\w]*)?(\..*)?", re.IGNORECASE)
+    for words in ("validation|valid|val|dev", "test|testing")
+)
 
 
 def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) -> list[SourceFile]:
@@ -42,6 +53,7 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     Raises:
         DataError: When there is no such data, or a domain has no files.
     """
+    path = Path(data)
     if data == "environment":
         sources, missing = environment_sources()
         if missing:
@@ -49,22 +61,14 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
         return sources
     if data.startswith(PILE):
         return _pile(data.removeprefix(PILE), rows)
-    if data.startswith(HUB):
-        if rows.domain_column is None:
-            raise DataError(
-                f"Expected a domain_column that names each row's domain in {data}, found none "
-                "(datasets of one domain each: name them in a list of domains)"
-            )
-        return _hub(data.removeprefix(HUB), rows, None, None)
-    path = Path(data)
     if path.is_file() and path.suffix in LISTS:
         return _listed(path, rows)
     if rows.domain_column is not None:
-        return _of_rows(path, rows)
-    if is_row_file(path) or (path / DATASETS).is_file():
+        return [_hub(data, rows)] if data.startswith(HUB) else _of_rows(path, rows)
+    if is_row_file(path) or data.startswith(HUB):
         raise DataError(
-            f"Expected a folder of domains, found one file or dataset {path}: --domain_column "
-            "names the column with each row's domain; a list of domains names whole files"
+            f"Expected --domain_column, the column with each row's domain in {data}, found none (a "
+            "list of domains names whole files and datasets)"
         )
     return _folder(path, rows)
 
@@ -76,48 +80,54 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
             "Expected --data 'environment', a folder, a list of domains (.json, .yaml), a token "
             f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
-    entries = sorted(
-        p
-        for p in folder.iterdir()
-        if not p.name.startswith(".") and (p.is_dir() or is_row_file(p) or p.suffix == ".txt")
-    )
     domains: dict[str, list[SourceFile]] = {}
-    for entry in entries:
+    for entry in sorted(folder.iterdir()):
+        is_domain = entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
+        if entry.name.startswith(".") or not is_domain:
+            continue
         name = entry.name if entry.is_dir() else entry.name.split(".")[0]
         check_name(name)
         if name in domains:
             raise DataError(f"Expected every domain once, found '{name}' twice in {folder}")
-        files = _walk(entry)
-        if not files:
+        domains[name] = _sources(entry, rows, folder, name)
+        if not domains[name]:
             raise DataError(f"Expected text files, found none in {entry}")
-        domains[name] = [
-            _source(p, rows, folder, name, split) for p, split in _with_splits(files, entry)
-        ]
     if not domains:
         raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
-    return [source for name in domains for source in domains[name]]
+    return [source for sources in domains.values() for source in sources]
 
 
-def _with_splits(files: list[Path], entry: Path) -> list[tuple[Path, Split | None]]:
-    """Pairs files with the side that their names tell.
+def _sources(
+    path: Path, rows: RowConfig, root: Path, domain: str | None, split: Split | None = None
+) -> list[SourceFile]:
+    """A file, or the files below a folder; with no `domain`, those of rows, which name theirs.
 
-    Without a validation file none is told; where there is one, test files are left out.
+    Where no side is told, the files' names tell it: beside a validation file all others are
+    training files, and test files are left out.
     """
-    held_out = {p for p in files if _named(p, entry, VALIDATION)}
+    files = [f for f in _walk(path) if domain is not None or is_row_file(f)]
+
+    def is_named(file: Path, words: re.Pattern[str]) -> bool:
+        return any(words.fullmatch(part) for part in file.relative_to(path).parts)
+
+    held_out = {f for f in files if split is None and is_named(f, VALIDATION)}
     if not held_out:
-        return [(p, None) for p in files]
-    files = [p for p in files if not _named(p, entry, TEST)]
-    return [(p, "validation" if p in held_out else "train") for p in files]
+        return [_source(f, rows, root, domain, split) for f in files]
+    return [
+        _source(f, rows, root, domain, "validation" if f in held_out else "train")
+        for f in files
+        if not is_named(f, TEST)
+    ]
 
 
 def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
-    """Lists the files below a path, itself where it is one; a saved dataset counts as a file.
+    """Lists the files below a path, itself where it is one.
 
     A link to a folder that it lies in is passed over. What cannot be read, as a link that leads
     nowhere or a pipe, counts as a file: `_source` refuses or skips it.
     """
-    if not path.is_dir() or is_row_file(path):
-        return [path] if path.name != DATASETS else []
+    if not path.is_dir():
+        return [path]
     real = os.path.realpath(path)  # `Path.resolve` raises where links lead in a circle
     if real in above:
         return []
@@ -125,31 +135,13 @@ def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
     return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
 
 
-def _named(path: Path, entry: Path, names: set[str]) -> bool:
-    """Whether a file below `entry`, or a folder on the way to it, is named like a split.
-
-    ``validation.jsonl.gz`` and ``validation-00000-of-00001.parquet`` are, ``dev notes.md`` is not.
-    """
-    parts = path.relative_to(entry).parts
-    words = "|".join(sorted(names))
-    return any(re.fullmatch(rf"({words})([-_]?\d[-\w]*)?(\..*)?", p.lower()) for p in parts)
-
-
 def _source(
-    path: Path,
-    rows: RowConfig,
-    root: Path,
-    domain: str | None,
-    split: Split | None = None,
-    names: Mapping[str, str] | None = None,
+    path: Path, rows: RowConfig, root: Path, domain: str | None, split: Split | None
 ) -> SourceFile:
-    """One file; `domain` is None where its rows name theirs, `names` as for `read_rows`."""
-    if domain is None and not is_row_file(path):
-        raise DataError(f"Expected rows that name their domain, found a text file {path}")
     size, version, unusable = 0, 0, None
     try:
         size, version = size_and_time(path)
-        if not (path.is_file() or path.is_dir()):
+        if not path.is_file():
             unusable = "a pipe, socket or device"
         elif not size:
             unusable = "an empty file"
@@ -161,52 +153,35 @@ def _source(
             raise DataError(f"Expected text, found {unusable}: {path}")
         size, read = 0, partial(iter, [Row(1, None)])
     elif is_row_file(path):
-        read = partial(read_rows, path, rows, names)
+        read = partial(read_rows, path, rows)
     else:
         read = partial(read_text, path, rows.on_error)
     inside = path != root and path.is_relative_to(root)
     name = path.relative_to(root).as_posix() if inside else path.as_posix()
-    return SourceFile(
-        name=readable(name),
-        domain=domain,
-        read=read,
-        size=size,
-        version=version,
-        split=split,
-        by_row=is_row_file(path) or size > SMALLEST_FILE_OF_PIECES,
-        domains=tuple((names or {}).values()),
-        path=path,
-    )
+    by_row = is_row_file(path) or size > LARGE_TEXT
+    return SourceFile(readable(name), domain, read, size, version, split, by_row, path=path)
 
 
 def _hub(
-    name: str,
-    rows: RowConfig,
-    domain: str | None,
-    split: Split | None,
-    names: Mapping[str, str] | None = None,
-) -> list[SourceFile]:
-    """A dataset of the hub: ``owner/name``, ``owner/name:subset``, with ``@split`` at the end."""
-    name, _, part = name.partition("@")
-    dataset, _, subset = name.partition(":")
+    name: str, rows: RowConfig, domain: str | None = None, split: Split | None = None
+) -> SourceFile:
+    """A dataset: ``hub:owner/name`` or ``hub:owner/name:subset``, with ``@split`` at the end."""
+    named, _, part = name.removeprefix(HUB).partition("@")
+    dataset, _, subset = named.partition(":")
     if not dataset:
         raise DataError("Expected the name of a dataset after 'hub:', found none")
-    read = partial(read_hub, dataset, rows, names, subset=subset or None, split=part or "train")
-    domains = tuple((names or {}).values())
-    place = f"hub:{name}@{part}" if part else f"hub:{name}"
-    return [SourceFile(place, domain, read, split=split, by_row=True, domains=domains)]
+    read = partial(read_hub, dataset, rows, subset or None, part or "train")
+    return SourceFile(name, domain, read, split=split, by_row=True)
 
 
-def _of_rows(
-    path: Path, rows: RowConfig, names: Mapping[str, str] | None = None
-) -> list[SourceFile]:
-    """Files of rows that name their domains, with the sides that the files' names tell."""
-    files = [p for p in _walk(path) if is_row_file(p)]
-    if not files:
+def _of_rows(path: Path, rows: RowConfig) -> list[SourceFile]:
+    """Files of rows that name their domains."""
+    sources = _sources(path, rows, path, None)
+    if not sources:
         raise DataError(
-            f"Expected .jsonl, .jsonl.gz, .jsonl.zst, .parquet or .arrow files, found none: {path}"
+            f"Expected .jsonl, .jsonl.gz, .jsonl.zst or .parquet files, found none: {path}"
         )
-    return [_source(f, rows, path, None, side, names) for f, side in _with_splits(files, path)]
+    return sources
 
 
 def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
@@ -215,13 +190,28 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
     if not data:
         raise DataError("Expected a folder or a hub name after 'pile:', found none")
     path = Path(data)
-    if not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", data):
-        return _hub(data, config, None, None, PILE_DOMAINS)
-    return _of_rows(path, config, PILE_DOMAINS)
+    on_hub = not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", data)
+
+    def published(read: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+        for row in read():
+            if row.domain in PILE_DOMAINS:
+                yield row._replace(domain=PILE_DOMAINS[row.domain])
+            elif row.domain is None:
+                yield row  # one that was skipped
+
+    names = tuple(PILE_DOMAINS.values())
+    return [
+        dataclasses.replace(source, read=partial(published, source.read), domains=names)
+        for source in ([_hub(HUB + data, config)] if on_hub else _of_rows(path, config))
+    ]
 
 
 def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     """A JSON or YAML file: domains by name, each a path, paths, or a mapping (see the README)."""
+    if rows.domain_column is not None:
+        raise DataError(
+            f"Expected no --domain_column beside a list of domains, found it for {path}"
+        )
     try:
         content = yaml_or_json(path.read_text("utf-8"))
     except DataError as error:
@@ -233,93 +223,42 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     domains = content.get("domains") if isinstance(content, Mapping) else None
     if not isinstance(domains, Mapping) or not domains:
         raise DataError(f"Expected 'domains:' with names and their sources, found none in {path}")
-    for name in domains:
-        if not isinstance(name, str):
-            raise DataError(f"Expected the names of domains in quotes, found {name!r} in {path}")
     return [s for name, entry in domains.items() for s in _entry(name, entry, rows, path)]
 
 
-def _entry(name: str, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:
-    """The files of one domain of a list."""
+def _entry(name: Any, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:
+    """The sources of one domain of a list."""
+    if not isinstance(name, str):
+        raise DataError(f"Expected the names of domains in quotes, found {name!r} in {listing}")
     check_name(name)
     where = f"domain '{name}' in {listing}"
     if not isinstance(entry, Mapping):
         entry = {"train": entry}
-    unknown = set(entry) - set(KEYS)
-    if unknown or not {"train", "validation"} & set(entry):
+    if set(entry) - set(KEYS) or not {"train", "validation"} & set(entry):
         raise DataError(f"Expected {', '.join(KEYS)} with at least train or validation, found "
                         f"{', '.join(map(str, entry)) or 'nothing'} for {where}")  # fmt: skip
-    for option in ("text_column", "domain_column", "domain"):
-        if option in entry and not isinstance(entry[option], str):
-            raise DataError(f"Expected text for {option}, found {entry[option]!r} for {where}")
-    config = RowConfig(
-        text_column=entry.get("text_column", rows.text_column),
-        domain_column=entry.get("domain_column", rows.domain_column),
-        on_error=rows.on_error,
-    )
-    if "domain" in entry and config.domain_column is None:
-        raise DataError(f"Expected a domain_column beside domain, found none for {where}")
-    names = {str(entry.get("domain", name)): name} if config.domain_column else None
-    fixed = name if names is None else None
+    column = entry.get("text_column", rows.text_column)
+    if not isinstance(column, str):
+        raise DataError(f"Expected text for text_column, found {column!r} for {where}")
+    config = dataclasses.replace(rows, text_column=column)
     sources = []
-    for key in ("train", "validation"):
-        split: Split | None = None if "validation" not in entry else key
-        named = entry.get(key, [])
-        if not isinstance(named, (str, list)):
-            raise DataError(f"Expected a path or paths for {key}, found {named!r} for {where}")
-        for pattern in [named] if isinstance(named, str) else named:
-            if not isinstance(pattern, str):
-                raise DataError(f"Expected a path, found {pattern!r} for {where}")
-            if pattern.startswith(HUB):
-                sources += _hub(pattern.removeprefix(HUB), config, fixed, split, names)
+    for side in ("train", "validation"):
+        split: Split | None = None if "validation" not in entry else side
+        named = entry.get(side, [])
+        for place in named if isinstance(named, list) else [named]:
+            if not isinstance(place, str):
+                raise DataError(f"Expected a path, found {place!r} for {where}")
+            if place.startswith(HUB):
+                sources.append(_hub(place, config, name, split))
                 continue
-            try:
-                found = _glob(listing.parent, pattern)
-            except ValueError as error:
-                told = f"Expected a path, found '{pattern}' for {where}: {error}"
-                raise DataError(told) from None
+            path = listing.parent / place
+            # Stars stand in the last part of a path alone; a folder is all files below it.
+            found = [path]
+            if not path.exists():
+                found = [path.parent / n for n in sorted(glob(path.name, root_dir=path.parent))]
             if not found:
-                raise DataError(f"Expected a file, found none for '{pattern}' of {where}")
-            folder = listing.parent / pattern
-            sides: list[tuple[Path, Split | None]] = [(p, split) for p in found]
-            if split is None and folder.is_dir():
-                sides = _with_splits(found, folder)
-            sources += [_source(p, config, listing.parent, fixed, side, names) for p, side in sides]
+                raise DataError(f"Expected a file, found none for '{place}' of {where}")
+            sources += [s for p in found for s in _sources(p, config, listing.parent, name, split)]
     if not sources:
         raise DataError(f"Expected at least one file, found none for {where}")
     return sources
-
-
-def _glob(folder: Path, pattern: str) -> list[Path]:
-    path = folder / pattern
-    if path.exists():
-        return _walk(path)
-    if Path(pattern).is_absolute():
-        folder, pattern = Path(path.anchor), str(path.relative_to(path.anchor))
-    if Path(pattern).name == "**":
-        pattern = f"{pattern}/*"  # alone it finds folders, and files in newer Pythons only
-    named = Path(pattern).parts
-    # Unlike `glob`, `Path.glob` follows no links into folders for "**", nor in circles.
-    return sorted(
-        found
-        for found in folder.glob(pattern)
-        if not found.is_dir()
-        and all(p in named or not p.startswith(".") for p in found.relative_to(folder).parts)
-    )
-
-
-def check_name(name: str) -> None:
-    """Refuses names that files, options or JSON could not carry.
-
-    Raises:
-        DataError: When a name is no UTF-8, is empty, is longer than 200 bytes, or holds '=', '/' or
-            a null byte.
-    """
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
-        raise DataError(f"Expected a UTF-8 name of a domain, found {name!r}") from None
-    if not 0 < length <= 200 or any(c in name for c in "=/\0"):
-        raise DataError(
-            f"Expected a domain's name of at most 200 bytes without '=' and '/', found {name!r}"
-        )

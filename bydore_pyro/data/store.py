@@ -3,7 +3,6 @@
 A folder with
 
     index.json               format, tokenizer, counts and hashes (what `TokenStore.index` holds)
-    files.jsonl              a line for each source that was read: name, domain, bytes, hash
     tokenizer/               the tokenizer, for `AutoTokenizer.from_pretrained`
     train/NAME.bin           tokens of a domain, little-endian uint16 or uint32, documents joined,
     validation/NAME.bin      each with the end-of-text token behind it
@@ -13,22 +12,25 @@ A folder with
 A document is independent of the others as far as the split knows: a whole file where files are held
 out, a row where rows are, a piece where pieces are. Cut because it is long, it is several documents
 of ``NAME.bin`` and still one of ``NAME.ends``.
+
+Whoever reads tokens from elsewhere makes a `TokenStore` of its arrays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from bydore_pyro.data.rows import size_and_time
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.data.unchanged import WatchedFile, file_sha256
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, one_line
 
 __all__ = [
     "END",
@@ -36,11 +38,13 @@ __all__ = [
     "INDEX",
     "SPLITS",
     "TokenStore",
+    "WatchedFile",
     "check_needed",
+    "file_sha256",
     "is_store",
-    "joined_stores",
     "nothing_counted",
     "open_store",
+    "sha256_of",
 ]
 
 FORMAT = "bydore_pyro.tokens/2"
@@ -48,6 +52,46 @@ INDEX = "index.json"
 SPLITS: tuple[Literal["train", "validation"], ...] = ("train", "validation")
 END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other integers
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
+
+
+class WatchedFile:
+    """A file that is held open for long, as it was when it was opened.
+
+    Args:
+        path: The file.
+        sha256: Of its content. A file that was touched or copied is the same by it.
+
+    Raises:
+        OSError: When it is not there.
+    """
+
+    def __init__(self, path: Path, sha256: str) -> None:
+        self.path, self.sha256 = path, sha256
+        self._seen = size_and_time(path)
+
+    def require_unchanged(self) -> None:
+        """Checks that the file is what it was; a mapped one that was cut ends the process.
+
+        Raises:
+            DataError: When it is gone or holds something else.
+        """
+        told = "other content"
+        try:
+            found = size_and_time(self.path)
+            if found == self._seen:
+                return
+            if found[0] == self._seen[0] and file_sha256(self.path) == self.sha256:
+                self._seen = found
+                return
+        except OSError as error:
+            told = str(error.strerror)
+        raise DataError(f"Expected {self.path} not to change while it is read, found {told}")
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the hash of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -99,12 +143,8 @@ class TokenStore:
         return self.index["tokenizer_sha256"]
 
     def taken(self, split: str, name: str, take: Callable[[], np.ndarray]) -> np.ndarray:
-        """Returns tokens that `take` reads out of an array of the store, held against the store.
-
-        Args:
-            split: The side.
-            name: The domain.
-            take: Reads; it is not called where the file has changed since the store was opened.
+        """Returns tokens that `take` reads out of the array of a side and domain, once it is known
+        that the file has not changed since the store was opened.
 
         Raises:
             DataError: When the file has changed, or holds tokens beyond the vocabulary.
@@ -120,10 +160,8 @@ class TokenStore:
         return found
 
     def require_unchanged(self, place: tuple[str, str] | None = None) -> None:
-        """Checks that the files are what they were when the store was opened.
-
-        Args:
-            place: A side and a domain; the whole store when None.
+        """Checks that the files, or those of a side and domain, are what they were when the store
+        was opened.
 
         Raises:
             DataError: Names the first that is not.
@@ -131,19 +169,6 @@ class TokenStore:
         for files in self.files.values() if place is None else [self.files.get(place, [])]:
             for file in files:
                 file.require_unchanged()
-
-    def manifest(self) -> dict[str, Any]:
-        """Returns the index and what was read of every source.
-
-        Raises:
-            DataError: When the list of sources is missing or damaged.
-        """
-        path = self.folder / "files.jsonl"
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            return {**self.index, "files": [json.loads(line) for line in lines]}
-        except (OSError, ValueError) as error:
-            raise DataError(f"Expected a line for each source, found {path}: {error}") from None
 
 
 def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
@@ -166,10 +191,8 @@ def is_store(folder: Path) -> bool:
 def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     """Opens a token store.
 
-    Args:
-        folder: The store.
-        verify: Whether the arrays are held against their hashes. When None, those of a store of up
-            to a gigabyte are. Lengths, and the tokenizer's hash, always are.
+    Lengths and the tokenizer's hash are always checked; the arrays' hashes with `verify`, and when
+    it is None in a store of up to a gigabyte.
 
     Raises:
         DataError: When it is not a store, of another version (one of an earlier version must be
@@ -177,42 +200,26 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     """
     index = _read_index(folder)
     dtype = np.dtype(index["dtype"])
-    arrays: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
-    ends: dict[str, dict[str, np.ndarray]] = {split: {} for split in SPLITS}
-    files: dict[tuple[str, str], list[WatchedFile]] = {}
-    for split in SPLITS:
-        for name in sorted(index["domains"]):
-            entry, path = index["domains"][name][split], folder / split / name
-            tokens, documents = entry["tokens"], entry["independent_documents"]
-            of_ends = Path(f"{path}.ends")
-            arrays[split][name] = _mapped(Path(f"{path}.bin"), tokens, dtype, "tokens")
-            ends[split][name] = _mapped(of_ends, documents, END, "ends of documents")
-            last = int(ends[split][name][-1]) if documents else 0
-            if last != tokens:
-                raise DataError(
-                    f"Expected the last end of a document at {tokens}, found {last}: {of_ends}"
-                )
-            files[split, name] = [
-                WatchedFile(Path(f"{path}.bin"), entry["sha256"]),
-                WatchedFile(of_ends, entry["ends_sha256"]),
-            ]
-    size = sum(array.nbytes for side in arrays.values() for array in side.values())
+    store = TokenStore(folder, {}, {}, index)
+    for name, split in product(sorted(index["domains"]), SPLITS):
+        entry, place = index["domains"][name][split], folder / split
+        bins, ends = place / f"{name}.bin", place / f"{name}.ends"
+        documents = _mapped(ends, entry["independent_documents"], END)
+        last = int(documents[-1]) if len(documents) else 0
+        if last != entry["tokens"]:
+            raise DataError(
+                f"Expected the last end of a document at {entry['tokens']}, found {last}: {ends}"
+            )
+        getattr(store, split)[name] = _mapped(bins, entry["tokens"], dtype)
+        getattr(store, f"{split}_documents")[name] = documents
+        watched = [WatchedFile(bins, entry["sha256"]), WatchedFile(ends, entry["ends_sha256"])]
+        store.files[split, name] = watched
+    size = sum(array.nbytes for side in (store.train, store.validation) for array in side.values())
     if verify or (verify is None and size <= ALWAYS_VERIFIED):
-        for watched in (file for both in files.values() for file in both):
-            if file_sha256(watched.path) != watched.sha256:
-                what = "tokens" if watched.path.suffix == ".bin" else "ends of documents"
-                raise DataError(
-                    f"Expected the {what} that {INDEX} names, found others in {watched.path}"
-                )
-    return TokenStore(
-        folder,
-        arrays["train"],
-        arrays["validation"],
-        index,
-        ends["train"],
-        ends["validation"],
-        files,
-    )
+        for file in (file for files in store.files.values() for file in files):
+            if file_sha256(file.path) != file.sha256:
+                raise DataError(f"Expected what {INDEX} names, found other content in {file.path}")
+    return store
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
@@ -220,46 +227,36 @@ def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"Expected the index of a token store, found {path}: {error}") from None
-    found = index.get("format") if isinstance(index, dict) else None
-    if found != FORMAT:
-        raise DataError(
-            f"Expected a token store of format '{FORMAT}', found {found!r} in {path}: prepare it "
-            "again"
-        )
-    try:
-        expected, rest = index["tokenizer_sha256"], (index["vocabulary"], index["dtype"])
-        own = index["sha256"] == sha256_of(index["domains"], expected, *rest)
-    except KeyError as error:
-        raise DataError(
-            f"Expected the index of a token store, found {path} without {error}"
-        ) from None
-    if not own:
+        if index["format"] != FORMAT:
+            told = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
+            raise DataError(f"{told} {path}: prepare it again")
+        of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
+        found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
+        found_tokenizer = tokenizer_sha256(folder / "tokenizer")
+    except DataError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        told = one_line(f"{type(error).__name__}: {error}")
+        raise DataError(f"Expected the index of a token store, found {path}: {told}") from None
+    if found != of_index:
         raise DataError(f"Expected {path} to match the hash in it, found another")
-    try:
-        found = tokenizer_sha256(folder / "tokenizer")
-    except OSError as error:
+    if found_tokenizer != of_tokenizer:
         raise DataError(
-            f"Expected the store's tokenizer, found none: {folder}: {error.strerror}"
-        ) from None
-    if found != expected:
-        raise DataError(
-            f"Expected the tokenizer that {folder} was built with ({expected[:12]}), found another "
-            f"({found[:12]})"
+            f"Expected the tokenizer that {folder} was built with ({of_tokenizer[:12]}), found "
+            f"another ({found_tokenizer[:12]})"
         )
     return index
 
 
-def _mapped(path: Path, count: int, dtype: np.dtype, what: str) -> np.ndarray:
+def _mapped(path: Path, count: int, dtype: np.dtype) -> np.ndarray:
     """Maps an array of so many numbers from a file."""
     try:
-        size = path.stat().st_size
-        if size != count * dtype.itemsize:
-            raise DataError(f"Expected {count} {what}, found {size // dtype.itemsize}: {path}")
+        found = path.stat().st_size
+        if found != count * dtype.itemsize:
+            raise DataError(f"Expected {count * dtype.itemsize} bytes, found {found}: {path}")
         return np.asarray(np.memmap(path, dtype, mode="r")) if count else np.empty(0, dtype)
     except OSError as error:
-        raise DataError(f"Expected an array of {what}, found {path}: {error.strerror}") from None
+        raise DataError(f"Expected an array, found {path}: {error.strerror}") from None
 
 
 def nothing_counted() -> dict[str, Any]:
@@ -274,32 +271,7 @@ def nothing_counted() -> dict[str, Any]:
     }
 
 
-def sha256_of(domains: dict[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:
+def sha256_of(domains: Mapping[str, Any], tokenizer: str, vocabulary: int, dtype: str) -> str:
     """Returns the hash that names a store: of its domains' entries and of its tokenizer."""
     content = json.dumps([domains, tokenizer, vocabulary, dtype], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
-    """Returns a store with the domains of another too, which replace those of the same name.
-
-    Raises:
-        DataError: When the other was built with another tokenizer.
-    """
-    if added.tokenizer_sha256 != store.tokenizer_sha256:
-        raise DataError(
-            f"Expected tokens of the tokenizer in {store.folder} "
-            f"({store.tokenizer_sha256[:12]}), found others in {added.folder} "
-            f"({added.tokenizer_sha256[:12]}): bydore prepare --tokenizer {store.tokenizer}"
-        )
-    domains = dict(sorted({**store.index["domains"], **added.index["domains"]}.items()))
-    sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, store.index["dtype"])
-    return replace(
-        store,
-        train=dict(sorted({**store.train, **added.train}.items())),
-        validation=dict(sorted({**store.validation, **added.validation}.items())),
-        train_documents={**store.train_documents, **added.train_documents},
-        validation_documents={**store.validation_documents, **added.validation_documents},
-        index={**store.index, "domains": domains, "sha256": sha256},
-        files={**store.files, **added.files},
-    )

@@ -1,12 +1,25 @@
-"""The tokenizer: any of Hugging Face's, or a byte-level BPE trained on the corpus."""
+"""The tokenizer, any of Hugging Face's or a byte-level BPE trained on the corpus, and texts to
+tokens, in this process or in several.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bydore_pyro.utils import DataError, one_line, option, require_fields
 
@@ -16,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "END_OF_TEXT",
     "TokenizerConfig",
+    "encode",
+    "encoding",
     "load_encoder",
     "save_tokenizer",
     "tokenizer_sha256",
@@ -24,6 +39,8 @@ __all__ = [
 
 END_OF_TEXT = "<|endoftext|>"
 FILE = "tokenizer.json"
+Encoded = tuple[np.ndarray, np.ndarray]  # the texts' tokens, joined; the length of each
+_of_worker: tuple[Any, int, np.dtype]  # a worker's tokenizer, end-of-text token and type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +114,6 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
     Raises:
         DataError: When the folder holds no tokenizer that can be read.
     """
-    import json
-
     from tokenizers import Tokenizer
 
     try:
@@ -119,3 +134,58 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
 def tokenizer_sha256(folder: Path) -> str:
     """Returns the hash of the tokenizer's file: two with the same hash give the same tokens."""
     return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
+
+
+def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encoded:
+    """Returns the tokens of the texts, each with the end-of-text token behind it, and the length of
+    each in tokens."""
+    ids = [e.ids for e in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    lengths = np.array([len(i) + 1 for i in ids])
+    tokens = np.empty(lengths.sum(), dtype)
+    ends = np.cumsum(lengths) - 1
+    inside = np.ones(len(tokens), bool)
+    inside[ends] = False
+    tokens[inside] = np.fromiter(chain.from_iterable(ids), dtype, count=len(tokens) - len(ends))
+    tokens[ends] = end
+    return tokens, lengths
+
+
+@contextmanager
+def encoding(
+    folder: Path, dtype: np.dtype, processes: int
+) -> Iterator[Callable[[list[str]], Future[Encoded]]]:
+    """Gives the block a function that encodes texts in the background.
+
+    Args:
+        folder: The tokenizer's.
+        dtype: Of the tokens.
+        processes: Worker processes; 0 encodes in this process, in the tokenizer's own threads.
+    """
+    executor: Executor
+    if processes == 0:
+        executor, function = ThreadPoolExecutor(1), partial(encode, *load_encoder(folder), dtype)
+    else:
+        given = processes, get_context("spawn"), _start, (folder, dtype)
+        executor, function = ProcessPoolExecutor(*given), partial(_encode_in_worker)
+    try:
+        yield lambda texts: executor.submit(function, texts)
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _start(folder: Path, dtype: np.dtype) -> None:
+    global _of_worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads decides
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread a process
+    _of_worker = (*load_encoder(folder), dtype)
+
+
+def _end_with(parent: Any) -> None:
+    """Ends a worker whose parent was killed; nothing else would."""
+    parent.join()
+    os._exit(1)
+
+
+def _encode_in_worker(texts: list[str]) -> Encoded:
+    return encode(*_of_worker, texts)

@@ -79,7 +79,7 @@ class RunConfig:
     validation: list[str] = option(
         [],
         "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
-        "rows (.jsonl, .parquet, .arrow) can be given instead of a domain; its text is never "
+        "rows (.jsonl, .parquet) can be given instead of a domain; its text is never "
         "trained on. Default with --data environment: docstrings.",
     )
     proxy: str = option(

@@ -97,7 +97,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
         return
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
-    folder.write_json("manifest.json", corpus.manifest())
+    folder.write_json("manifest.json", corpus.index)
     folder.write_config(name, options.as_dict(), tell)
 
 

@@ -30,7 +30,7 @@ def run(corpus: TokenStore, tmp_path: Path) -> Path:
         names=tuple(WEIGHTS), weights=tuple(WEIGHTS.values()), tokenizer=corpus.tokenizer_sha256
     )
     (folder / "mixture.json").write_text(mixture.to_json())
-    (folder / "manifest.json").write_text(json.dumps(corpus.manifest()))
+    (folder / "manifest.json").write_text(json.dumps(corpus.index))
     return folder
 
 

@@ -8,24 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import (
-    documents_in,
-    ends_in,
-    folder_content,
-    row,
-    small_plan,
-    write_corpus,
-    write_lines,
-)
+from tiny import documents_in, ends_in, folder_content, small_plan, write_corpus, write_lines
 
-from bydore_pyro.data.build import Build
+from bydore_pyro.data.build import RECORD, Build, is_recorded
 from bydore_pyro.data.documents import CorpusConfig, SourceFile
-from bydore_pyro.data.plan import Plan
-from bydore_pyro.data.preparation import prepare
+from bydore_pyro.data.preparation import Plan, prepare
 from bydore_pyro.data.rows import Row, RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
-from bydore_pyro.utils.errors import DataError
+
+LONG = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
 
 
 def long_row(word: str, number: int, parts: int) -> str:
@@ -47,12 +39,10 @@ def write_long(folder: Path, count: int = 100) -> Path:
     return folder
 
 
-LONG = CorpusConfig(validation_fraction=0.4, longest_document=2000, domain_megabytes=0)
-
-
-@pytest.fixture
-def _pieces_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bydore_pyro.data.documents.SMALL_PIECE", 4000)
+def records(patch: pytest.MonkeyPatch, batch: int, seconds: float = 0.0) -> None:
+    """Batches of so many characters, and records so many seconds apart."""
+    patch.setattr("bydore_pyro.data.build.BATCH", batch)
+    patch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", seconds)
 
 
 def check_ends(store: TokenStore) -> None:
@@ -75,23 +65,19 @@ def check_ends(store: TokenStore) -> None:
     assert len(store.train_documents["pieces"]) + len(store.validation_documents["pieces"]) == 60
 
 
-@pytest.mark.usefixtures("_pieces_of_two_lines")
 def test_ends_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against brute force, however small the batches: the parts of a row lie in several."""
+    monkeypatch.setattr("bydore_pyro.data.documents.SMALL_PIECE", 4000)
     text = write_long(tmp_path / "text")
     check_ends(prepare(small_plan(text, LONG), tmp_path / "whole"))
-    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
-    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
+    records(monkeypatch, batch=1)
     prepare(small_plan(text, LONG), tmp_path / "small")
     assert folder_content(tmp_path / "small") == folder_content(tmp_path / "whole")
-    manifest = prepare(small_plan(text, LONG), tmp_path / "again").manifest()
-    assert {f["split"] for f in manifest["files"] if f["domain"] == "pieces"} == {"by piece"}
-    assert {f["split"] for f in manifest["files"] if f["domain"] == "rows"} == {"by row"}
 
 
 def test_a_duplicate_does_not_move_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first or last part of a row may be dropped; what is left of it is a document still."""
-    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
+    records(monkeypatch, batch=1)
     a, b, c, d = (f"{word} " * 380 + "end" for word in ("aa", "bb", "cc", "dd"))
     config = CorpusConfig(longest_document=2000, domain_megabytes=0)
     texts = [f"{a}\n{b}", f"{b}\n{c}", f"{d}\n{a}", f"{a}\n{b}"]
@@ -118,10 +104,8 @@ def test_a_whole_source_of_many_rows_is_one_document(
         return SourceFile(name, name[0], lambda: iter(rows), size=1, split=split)  # type: ignore
 
     sources = [source("a1"), source("a2"), source("b1", "train")]
-    options = (LONG, RowConfig(), TokenizerConfig(vocabulary=280))
-    plan = Plan("here", sources, *options)
-    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 1)
-    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", seconds)
+    plan = Plan("here", sources, LONG, RowConfig(), TokenizerConfig(vocabulary=280))
+    records(monkeypatch, 1, seconds)
     store = prepare(plan, tmp_path / "whole")
     of_a = [len(ends["a"]) for ends in (store.train_documents, store.validation_documents)]
     assert sum(of_a) == 2, "a file each"
@@ -130,7 +114,7 @@ def test_a_whole_source_of_many_rows_is_one_document(
 
     def write(self: Build, *batch: object) -> None:
         nonlocal writes
-        sound(self, *batch)
+        sound(self, *batch)  # type: ignore[arg-type]
         writes += 1
         # Where nothing is recorded it begins anew, and would break off for ever.
         if writes % 3 == 0 and not (seconds and stops):
@@ -155,14 +139,13 @@ def test_a_build_that_broke_off_goes_on(
     text = write_long(write_corpus(tmp_path / "text"), count=9)
     prepare(small_plan(text, LONG), tmp_path / "whole")
     rng = random.Random(seed)
-    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 3_000)
-    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", rng.choice([0.0, 0.01]))
+    records(monkeypatch, 3_000, rng.choice([0.0, 0.01]))
     sound, starts = Build._write, []
 
     def write(self: Build, *batch: object) -> None:
         if rng.random() < 0.03:
             raise KeyboardInterrupt
-        sound(self, *batch)
+        sound(self, *batch)  # type: ignore[arg-type]
         if rng.random() < 0.03:
             raise OSError(28, "No space left on device")
 
@@ -175,6 +158,8 @@ def test_a_build_that_broke_off_goes_on(
             assert not (tmp_path / "out").exists()
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert any("going on" in line for line in starts)
+    assert RECORD not in folder_content(tmp_path / "out")
+    assert not is_recorded(tmp_path / "out")
 
 
 # Forked, so that the imports are paid once.
@@ -183,8 +168,7 @@ import os, signal, sys
 from pathlib import Path
 from bydore_pyro.data import build
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.plan import make_plan
-from bydore_pyro.data.preparation import prepare
+from bydore_pyro.data.preparation import make_plan, prepare
 from bydore_pyro.data.tokenizer import TokenizerConfig
 
 def build_until(batches):
@@ -222,13 +206,3 @@ def test_killed_and_continued(tmp_path: Path) -> None:
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.stdout.split() == ["-9", "-9", "-9", "0"], done.stderr[-2000:]
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
-
-
-def test_a_rows_domain_must_be_a_name(tmp_path: Path) -> None:
-    rows = [row("x", i, kind="a/b" if i == 30 else "ab"[i % 2]) for i in range(60)]
-    path = write_lines(tmp_path / "all.jsonl", rows)
-    with pytest.raises(DataError, match=r"found 'a/b', .*all.jsonl, row 31"):
-        prepare(small_plan(path, domain_column="kind"), tmp_path / "out")
-    store = prepare(small_plan(path, domain_column="kind", on_error="skip"), tmp_path / "out")
-    assert store.names == ("a", "b")
-    assert store.manifest()["files"][0]["skipped"] == 1

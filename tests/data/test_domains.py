@@ -7,11 +7,45 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from tiny import random_store
 
-from bydore_pyro.data.domains import Domains, SequenceStream
+from bydore_pyro.data.domains import Domains, Permutation, SequenceStream
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.utils.errors import DataError
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 63, 64, 65, 1000, 4097])
+def test_it_is_a_permutation(size: int) -> None:
+    order = Permutation(size, [0, 7])(np.arange(size))
+    assert sorted(order.tolist()) == list(range(size))
+
+
+def test_positions_need_no_others_and_the_seed_decides() -> None:
+    order = Permutation(1000, [1, 2])
+    whole = order(np.arange(1000))
+    np.testing.assert_array_equal(order(np.array([[17, 3], [999, 0]])), whole[[[17, 3], [999, 0]]])
+    assert (Permutation(1000, [1, 3])(np.arange(1000)) != whole).mean() > 0.99
+    huge = Permutation(2**60, [0])(np.arange(1000))
+    assert huge.min() >= 0
+    assert huge.max() < 2**60
+    assert len(set(huge.tolist())) == 1000
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_every_order_is_equally_likely(size: int) -> None:
+    orders = [tuple(Permutation(size, [seed])(np.arange(size)).tolist()) for seed in range(6000)]
+    _, counts = np.unique(np.array(orders), axis=0, return_counts=True)
+    assert len(counts) == {3: 6, 4: 24, 5: 120}[size]
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_neighbours_are_not_related() -> None:
+    """Differences of neighbours, and where each position goes, are as for numpy's shuffle."""
+    order = Permutation(997, [3])(np.arange(997))
+    assert abs(stats.spearmanr(np.arange(997), order).statistic) < 0.1
+    assert abs(stats.spearmanr(order[:-1], order[1:]).statistic) < 0.1
+    fixed = [(Permutation(50, [s])(np.arange(50)) == np.arange(50)).sum() for s in range(2000)]
+    assert np.mean(fixed) == pytest.approx(1, abs=0.1), "one fixed point on average"
 
 
 def test_a_stream_repeats_nothing_within_an_epoch_and_can_be_entered_anywhere() -> None:
@@ -35,54 +69,38 @@ def test_training_batches_have_the_counts_asked_for(domains: Domains) -> None:
     }
     for row, name in zip(batch.tolist(), ["birds"] * 2 + ["greek"] * 3 + ["upper"], strict=True):
         assert tuple(row) in own[name]
-    assert domains.epochs()["greek"] == pytest.approx(3 / domains.sequences()["greek"])
-
-
-def test_signal_batches_go_domain_after_domain(domains: Domains) -> None:
+    sequences = domains.sequences()["greek"]
+    assert domains.epochs()["greek"] == pytest.approx(3 / sequences)
+    assert domains.most_weights(2.0, 64.0)["greek"] == sequences
     first, second = domains.signal_batch(2), domains.signal_batch(2)
     assert first.shape == (8, 32)
     assert not np.array_equal(first, second), "fresh every time"
 
 
 def test_validation_shares(corpus: TokenStore) -> None:
+    """Held-out text alone; a domain of it need not be trained on."""
     shares = {"birds": 2.0, "digits": 1.0}
-    domains = Domains(corpus, shares, sequence_length=16, validation_sequences=60)
+    names = ["digits", "greek"]
+    domains = Domains(corpus, shares, names=names, sequence_length=16, validation_sequences=60)
     assert domains.validation_shares == {"birds": 2 / 3, "digits": 1 / 3}
-    held_out = {
-        name: {
-            tuple(r)
-            for r in corpus.validation[name][: 16 * (len(corpus.validation[name]) // 16)]
-            .reshape(-1, 16)
-            .tolist()
-        }
-        for name in shares
-    }
-    rows = [tuple(r) for r in domains.validation.tolist()]
-    assert sum(r in held_out["birds"] for r in rows) == 2 * len(rows) // 3
-    assert len(set(rows)) == len(rows)
-    batch = domains.validation_batch(10)
-    assert len({tuple(r) for r in batch.tolist()}) == 10
-
-
-def test_validation_text_is_never_trained_on(corpus: TokenStore) -> None:
-    """Documents of one file lie on one side, so no validation sequence stands in training."""
-    for name in corpus.names:
-        train = corpus.train[name].tobytes()
-        length = 64
-        for start in range(0, len(corpus.validation[name]) - length, length):
-            assert corpus.validation[name][start : start + length].tobytes() not in train
-
-
-def test_a_validation_domain_need_not_be_trained_on(corpus: TokenStore) -> None:
-    domains = Domains(corpus, {"birds": 1.0}, names=["digits", "greek"], sequence_length=32)
     assert domains.num_domains == 2
-    assert domains.train_batch({"birds": 4}).shape == (4, 32), "for the comparison alone"
+    assert domains.trainable == ("digits", "greek", "birds")
+    assert domains.train_batch({"birds": 4}).shape == (4, 16), "for the comparison alone"
+    rows = [tuple(r) for r in domains.validation.tolist()]
+    assert len(set(rows)) == len(rows)
+    held_out = corpus.validation["birds"]
+    own = {tuple(r) for r in held_out[: len(held_out) // 16 * 16].reshape(-1, 16).tolist()}
+    assert sum(r in own for r in rows) == 2 * len(rows) // 3
+    assert len({tuple(r) for r in domains.validation_batch(10).tolist()}) == 10
+    train = corpus.train["birds"].tobytes()
+    for start in range(0, len(held_out) - 64, 64):
+        assert held_out[start : start + 64].tobytes() not in train
 
 
-def measuring(corpus: TokenStore, measured: int) -> Domains:
+def measuring(corpus: TokenStore, measured: int, **validation: float) -> Domains:
     return Domains(
         corpus,
-        {"birds": 2.0, "greek": 1.0},
+        validation or {"birds": 2.0, "greek": 1.0},
         sequence_length=32,
         validation_sequences=64,
         measured=measured,
@@ -108,12 +126,8 @@ def test_what_is_kept_for_measuring_is_never_trained_on(corpus: TokenStore, meas
         assert len(own) == kept[name] == min(measured, total // 3)
         assert domains.sequences()[name] == total, "a run reads all of it"
         assert every_row(domains, "signal", name) == set(range(total))
-
-
-def test_nothing_is_kept_where_nothing_is_measured(corpus: TokenStore) -> None:
-    plain = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
-    assert not any(kind == "measure" for kind, _ in plain._streams)
-    assert plain.sequences()["birds"] == len(corpus.train["birds"]) // 32
+    with pytest.raises(ValueError, match="Expected domains with measured > 0"):
+        measuring(corpus, 0).measurable()
 
 
 def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> None:
@@ -152,15 +166,11 @@ def test_validation_documents_are_told_apart(corpus: TokenStore) -> None:
 def test_a_domain_of_few_sequences_can_be_measured(sequences: int) -> None:
     corpus = random_store(tokens=6400)
     train = {**corpus.train, "c": corpus.train["c"][: 32 * sequences]}
-    domains = measuring_random(dataclasses.replace(corpus, train=train))
+    domains = measuring(dataclasses.replace(corpus, train=train), 20, a=1.0)
     batch, documents = domains.measure_batch("c", 2)
     assert batch.shape == (2, 32)
     assert documents.shape == (2,)
     assert domains.train_batch({"c": 2}).shape == (2, 32)
-
-
-def measuring_random(corpus: TokenStore) -> Domains:
-    return Domains(corpus, {"a": 1.0}, sequence_length=32, validation_sequences=64, measured=20)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +178,16 @@ def measuring_random(corpus: TokenStore) -> Domains:
     [
         ({"names": ["birds"]}, "at least two domains"),
         ({"names": ["birds", "cats"]}, "found 'cats'"),
-        ({"names": ["birds", "birds"]}, "every domain once"),
+        ({"names": ["birds", "birds"]}, "each once"),
         ({"validation": {"cats": 1.0}}, "found 'cats'"),
         ({"validation": {"birds": 0.0}}, "shares > 0"),
         ({"validation": {}}, "shares > 0"),
         ({"validation": {"birds": 1.0, "greek": 1e-3}}, "share of at least one in"),
         ({"sequence_length": 10**6}, "one sequence of 1000000 tokens in domain 'birds'"),
         ({"sequence_length": 600}, "at least 16 validation sequences"),
+        ({"sequence_length": 1}, "sequence_length >= 2"),
     ],
 )
 def test_bad_domains_are_refused(corpus: TokenStore, options: dict, message: str) -> None:
-    validation = options.pop("validation", {"birds": 1.0})
-    with pytest.raises(DataError, match=message):
-        Domains(corpus, validation, **options)
+    with pytest.raises(ValueError, match=message):
+        Domains(corpus, **{"validation": {"birds": 1.0}, **options})

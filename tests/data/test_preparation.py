@@ -12,6 +12,7 @@ import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny import (
     ALPHABETS,
@@ -25,17 +26,63 @@ from tiny import (
 )
 
 from bydore_pyro.cli.main import main
-from bydore_pyro.data.build import RECORD, Build, is_recorded
+from bydore_pyro.data.build import Build, is_recorded
 from bydore_pyro.data.documents import CorpusConfig, Document
-from bydore_pyro.data.plan import Plan
-from bydore_pyro.data.preparation import building_place, prepare
+from bydore_pyro.data.preparation import (
+    Plan,
+    building_place,
+    load_tokens,
+    make_plan,
+    prepare,
+    sample_text,
+)
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.store import FORMAT, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.folder_lock import FolderLock
 
 
-def test_everything_is_there_once(tmp_path: Path) -> None:
-    text = write_corpus(tmp_path / "text")
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "text")
+
+
+def test_the_key_follows_files_and_options(tmp_path: Path) -> None:
+    for name in "ab":
+        write_lines(tmp_path / f"{name}.jsonl", [row(name, i) for i in range(30)])
+
+    def plan(corpus: CorpusConfig | None = None, **rows: str) -> Plan:
+        return make_plan(str(tmp_path), corpus, RowConfig(**rows))  # type: ignore[arg-type]
+
+    first = plan()
+    assert first.domains == ["a", "b"]
+    assert plan().key == plan(on_error="skip").key == first.key, "the same store comes out"
+    others = {plan(CorpusConfig(data_seed=1)).key, plan(text_column="body").key}
+    write_lines(tmp_path / "b.jsonl", [row("b", i) for i in range(31)])
+    assert len({first.key, *others, plan().key}) == 4
+
+
+def test_the_tokenizer_sees_as_much_of_every_domain_and_no_validation_text(tmp_path: Path) -> None:
+    def sampled(data: Path, megabytes: float, **rows: str) -> list[str]:
+        plan = small_plan(data, **rows)
+        config = TokenizerConfig(tokenizer_megabytes=megabytes)
+        return list(sample_text(dataclasses.replace(plan, tokenizer=config)))
+
+    write_lines(tmp_path / "text/small.jsonl", [row("small", i) for i in range(100)])
+    write_lines(tmp_path / "text/large.jsonl", [row("large", i) for i in range(2000)])
+    texts = sampled(tmp_path / "text", 0.1)
+    sizes = {name: sum(len(t) for t in texts if t.startswith(name)) for name in ("small", "large")}
+    assert 30_000 < sizes["small"] < 55_000
+    assert 50_000 <= sizes["large"] < 51_000
+    assert 1500 < len(sampled(tmp_path / "text", 32.0)) < 1800, "a fifth is held out"
+    rows = [row("x", i, kind="ab"[i % 2]) for i in range(3000)]
+    path = write_lines(tmp_path / "all.jsonl", rows)
+    of_both = sampled(path, 0.1, domain_column="kind")
+    assert 0 < sum(map(len, of_both)) <= 100_000, "it is not read to its end"
+
+
+def test_everything_is_there_once(text: Path, tmp_path: Path) -> None:
     store = prepare(small_plan(text), tmp_path / "out")
     found = documents_in(store)
     for name in ALPHABETS:
@@ -54,28 +101,25 @@ def test_everything_is_there_once(tmp_path: Path) -> None:
             assert entry["independent_documents"] == entry["documents"], "none is cut"
             assert entry["bytes"] == sum(len(d.encode()) for d in found[side][name])
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+    prepare(small_plan(text), tmp_path / "two", processes=2)
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "two")
 
 
 def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:
     rows = [row("x", i, meta={"set": ("law", "web", "mail")[i % 3]}) for i in range(90)]
-    path = write_lines(tmp_path / "all.jsonl", rows)
-    store = prepare(small_plan(path, domain_column="meta.set"), tmp_path / "out")
-    found = documents_in(store)
+    path = write_lines(tmp_path / "all.jsonl", [*rows, {"text": "nobody's"}])
+    lines: list[str] = []
+    plan = small_plan(path, domain_column="meta.set", on_error="skip")
+    found = documents_in(prepare(plan, tmp_path / "out", progress=lines.append))
     for number, name in enumerate(("law", "web", "mail")):
         both = found["train"][name] + found["validation"][name]
         assert sorted(both) == sorted(r["text"].strip() for r in rows[number::3])
+    assert lines[-1] == "skipped 1 rows that tell no domain"
 
 
-def test_processes_do_not_matter(tmp_path: Path) -> None:
-    text = write_corpus(tmp_path / "text")
-    prepare(small_plan(text), tmp_path / "one")
-    prepare(small_plan(text), tmp_path / "two", processes=2)
-    assert folder_content(tmp_path / "one") == folder_content(tmp_path / "two")
-
-
-def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = write_corpus(tmp_path / "text")
-
+def test_another_plan_does_not_go_on(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -86,10 +130,7 @@ def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     other = CorpusConfig(data_seed=1, domain_megabytes=0)
     with pytest.raises(DataError, match=r"\.out\.partial was started, found others \(corpus\)"):
         prepare(small_plan(text, other), tmp_path / "out")
-    (text / "law.jsonl").write_text('{"text": "another"}')
-    with pytest.raises(DataError, match=r"found others \(files\)"):
-        prepare(small_plan(text), tmp_path / "out")
-    assert (tmp_path / ".out.partial").is_dir(), "nothing is deleted"
+    assert (tmp_path / ".out.partial/tokenizer").is_dir(), "nothing is deleted"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +141,14 @@ def test_another_plan_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_what_breaks_a_build_off_says_how_it_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
     def broken(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(Build, "_write", broken)
     with pytest.raises(OSError, match=message):
-        prepare(small_plan(write_corpus(tmp_path / "text")), tmp_path / "out")
+        prepare(small_plan(text), tmp_path / "out")
     assert (tmp_path / ".out.partial").is_dir()
 
 
@@ -144,7 +185,6 @@ def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
     with pytest.raises(DataError, match=r"line 51"):
         prepare(plan(), tmp_path / "out")
     assert is_recorded(tmp_path / ".out.partial")
-    assert not is_recorded(tmp_path), "nothing was begun there"
     told: list[str] = []
     if mends:
         write_lines(path, lines)
@@ -154,34 +194,36 @@ def test_long_work_before_a_bad_row_is_kept_for_skipping_and_never_blocks(
     prepare(second, tmp_path / "whole")
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert not list(tmp_path.glob(".*"))
-    assert not list((tmp_path / "out").glob(RECORD))
 
 
-def test_a_domain_without_usable_text_is_named(tmp_path: Path) -> None:
+def test_domains_without_text(tmp_path: Path) -> None:
+    """One that only rows name may be left out, and the Pile's; one that is named may not."""
     text = write_domains(tmp_path / "text", ALPHABETS, files=2)
     (text / "tiny").mkdir()
     (text / "tiny" / "a.txt").write_text("too short")
     with pytest.raises(DataError, match="found none usable in 'tiny'"):
         prepare(small_plan(text), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    rows = [row("x", i, kind="a") for i in range(40)]
+    path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
+    lines: list[str] = []
+    store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o", progress=lines.append)
+    assert store.names == ("a",)
+    assert any("left out" in line and "rare" in line for line in lines)
+    withdrawn = [row("x", i, meta={"pile_set_name": "Books3"}) for i in range(9)]
+    write_lines(tmp_path / "pile/0.jsonl", withdrawn)
+    with pytest.raises(DataError, match="Expected text in a domain of pile:"):
+        prepare(small_plan(f"pile:{tmp_path / 'pile'}"), tmp_path / "p")
+    # A domain that is never trained on.
+    listing = tmp_path / "list.yaml"
+    listing.write_text("domains: {birds: text/birds, greek: {validation: text/greek}}")
+    store = prepare(small_plan(listing), tmp_path / "s")
+    assert store.train_documents["greek"].tolist() == []
+    assert (tmp_path / "s/train/greek.ends").read_bytes() == b""
+    assert len(store.validation_documents["greek"]) == 2
 
 
-def test_a_store_as_large_as_the_cap(tmp_path: Path) -> None:
-    write_lines(tmp_path / "text/law.jsonl", [row("law", i) for i in range(900)])
-    write_lines(tmp_path / "text/web.jsonl", [row("web", i) for i in range(900)])
-    small = CorpusConfig(domain_megabytes=0.05, validation_fraction=0.2)
-    store = prepare(small_plan(tmp_path / "text", small), tmp_path / "out")
-    for name in store.names:
-        entry = store.index["domains"][name]
-        assert 40_000 <= entry["train"]["bytes"] < 41_000
-        assert 10_000 <= entry["validation"]["bytes"] < 11_000
-
-
-def test_a_file_that_is_too_large_for_the_disk(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_too_large_for_the_disk(text: Path, tmp_path: Path) -> None:
     """A limit on the size of files fails a write as a full disk does, in the system itself."""
-    text = write_corpus(tmp_path / "text")
     program = (
         "import resource, sys; from bydore_pyro.cli.main import main;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); main(sys.argv[1:])"
@@ -194,27 +236,11 @@ def test_a_file_that_is_too_large_for_the_disk(
     assert "error: " in done.stderr.splitlines()[-1]
     assert not (tmp_path / "out").exists()
     main(["prepare", *options, "--vocabulary", "280"])
-    assert "law" in capsys.readouterr().out
     assert (tmp_path / "out").is_dir()
 
 
-def test_a_domain_that_only_rows_name_may_be_left_out(tmp_path: Path) -> None:
-    """One that is named beforehand may not; the Pile's may."""
-    rows = [row("x", i, kind="a") for i in range(40)]
-    path = write_lines(tmp_path / "rows.jsonl", [*rows, {**rows[0], "kind": "rare"}])
-    lines: list[str] = []
-    store = prepare(small_plan(path, domain_column="kind"), tmp_path / "o", progress=lines.append)
-    assert store.names == ("a",)
-    assert any("left out" in line and "rare" in line for line in lines)
-    write_lines(tmp_path / "pile/0.jsonl", [row("x", i, meta={"pile_set_name": "Books3"})
-                                            for i in range(9)])  # fmt: skip
-    with pytest.raises(DataError, match="Expected text in a domain of pile:"):
-        prepare(small_plan(f"pile:{tmp_path / 'pile'}"), tmp_path / "p")
-    assert not (tmp_path / "p").exists()
-
-
-def test_one_process_builds_a_store_and_a_second_says_so(tmp_path: Path) -> None:
-    text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+def test_one_process_builds_a_store_and_a_second_says_so(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
     with FolderLock(building_place(out)):
         options = ["--data", str(text), "--out", str(out), "--processes", "0"]
         run = [sys.executable, "-m", "bydore_pyro", "prepare", *options]
@@ -238,8 +264,10 @@ prepare(small_plan(text), Path(out), waiting=lambda: print(1, flush=True))
 """
 
 
-def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(tmp_path: Path) -> None:
-    text, out = write_corpus(tmp_path / "text"), tmp_path / "out"
+def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(
+    text: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
     run = [sys.executable, "-c", WAITS, str(text), str(out)]
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with FolderLock(building_place(out)):
@@ -247,26 +275,24 @@ def test_a_process_that_waits_and_is_interrupted_leaves_the_other_alone(tmp_path
             assert waiting.stdout is not None
             assert waiting.stdout.readline() == "1\n"
             with pytest.raises(subprocess.TimeoutExpired):
-                waiting.wait(1)
+                waiting.wait(0.3)
             waiting.send_signal(signal.SIGINT)
             assert waiting.wait(60) != 0
         assert list(building_place(out).iterdir()) == []
     prepare(small_plan(text), out)
-    assert out.is_dir()
     assert not building_place(out).exists()
 
 
 def test_a_store_whose_folder_is_deleted_while_it_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = write_corpus(tmp_path / "text")
-    before = Build.write_files
+    before = Build.close
 
     def deleted(build: Build) -> None:
         shutil.rmtree(build.folder)
         before(build)
 
-    monkeypatch.setattr(Build, "write_files", deleted)
+    monkeypatch.setattr(Build, "close", deleted)
     with pytest.raises(RunFolderError, match="partial to stay in place, found it deleted"):
         prepare(small_plan(text), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -274,9 +300,8 @@ def test_a_store_whose_folder_is_deleted_while_it_is_built(
 
 @pytest.mark.parametrize("change", ["grown", "cut", "gone", "rewritten"])
 def test_a_source_that_changes_while_it_is_read_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    text = write_corpus(tmp_path / "text")
     path, before = text / "law.jsonl", Build._take
 
     def take(build: Build, document: Document, number: int) -> None:
@@ -296,3 +321,69 @@ def test_a_source_that_changes_while_it_is_read_is_noticed(
     ):
         prepare(small_plan(text), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    return write_domains(tmp_path / "pair", {"a": "abcd", "b": "wxyz"}, files=8)
+
+
+def load(data: Path, lines: list[str], cache: str = "cache", vocabulary: int = 280) -> TokenStore:
+    lines.clear()
+    config = CorpusConfig(validation_fraction=0.2), TokenizerConfig(vocabulary=vocabulary)
+    return load_tokens(str(data), *config, cache=data.parent / cache, progress=lines.append)
+
+
+def test_cache_is_used_and_noticed_changes_renew_it(
+    tmp_path: Path, pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    first = load(pair, lines)
+    assert lines
+    again = load(pair, lines)
+    assert not lines, "nothing was read again"
+    assert again.sha256 == first.sha256
+    load(pair, lines, vocabulary=270)
+    assert lines
+    (pair / "a" / "new.txt").write_text("a new file " * 50)
+    assert load(pair, lines).sha256 != first.sha256
+    assert lines
+    assert not [p for p in (tmp_path / "cache").iterdir() if p.name.startswith(".")]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    tokens = load_tokens(str(pair), tokenizer=TokenizerConfig(vocabulary=280))
+    assert tokens.folder.parent == tmp_path / "home" / "bydore_pyro"
+
+
+@pytest.mark.parametrize(
+    "file", ["train/a.bin", "train/b.ends", "tokenizer/tokenizer.json", "index.json", "format"]
+)
+def test_a_damaged_cache_is_built_again(pair: Path, file: str) -> None:
+    """Or one of another format."""
+    lines: list[str] = []
+    whole = load(pair, lines)
+    expected = whole.train["a"].copy()
+    path = whole.folder / ("index.json" if file == "format" else file)
+    if file == "format":
+        path.write_text(path.read_text().replace(FORMAT, "bydore_pyro.tokens/1"))
+        with pytest.raises(DataError, match="prepare it again"):
+            load_tokens(str(path.parent))
+    else:
+        path.write_bytes(path.read_bytes()[:150] if path.suffix != ".ends" else b"")
+    np.testing.assert_array_equal(load(pair, lines).train["a"], expected)
+    assert "damaged" in lines[0]
+
+
+def test_a_store_is_opened_as_it_lies(pair: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    built = load(pair, lines)
+    assert load(built.folder, lines).sha256 == built.sha256
+    assert [line.rpartition(": ")[2] for line in lines] == [
+        "validation_fraction 0.2",
+        "vocabulary 280",
+    ]
+    with pytest.raises(DataError, match=r"Expected a domain of the data \(a, b\), found 'c'"):
+        load_tokens(str(built.folder), needed=["c"])
+    (pair / "a" / "bad.txt").write_bytes(b"\xff")
+    with pytest.raises(DataError, match="found 'c'"):
+        load_tokens(str(pair), needed=["a", "c"], cache=tmp_path / "unread")
+    assert not (tmp_path / "unread").exists(), "nothing is read before"

@@ -3,54 +3,43 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import ALPHABETS, ends_in, write_domains
+from tiny import ends_in
 
-from bydore_pyro.cli.main import main
-from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.plan import make_plan
-from bydore_pyro.data.preparation import prepare
+from bydore_pyro.data.rows import size_and_time
 from bydore_pyro.data.store import (
     END,
     FORMAT,
     INDEX,
     TokenStore,
+    WatchedFile,
+    check_needed,
+    file_sha256,
     is_store,
-    joined_stores,
     nothing_counted,
     open_store,
     sha256_of,
 )
-from bydore_pyro.data.tokenizer import TokenizerConfig, tokenizer_sha256
-from bydore_pyro.data.unchanged import file_sha256
+from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.utils.errors import DataError
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    text = write_domains(folder / "text", {"a": "abcde", "b": "vwxyz"}, files=20)
-    config = CorpusConfig(validation_fraction=0.3)
-    plan = make_plan(str(text), config, tokenizer=TokenizerConfig(vocabulary=280))
-    prepare(plan, folder / "built")
-    return folder / "built"
-
-
 @pytest.fixture
-def folder(built: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(built, tmp_path / "store"))
+def folder(store: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(store, tmp_path / "store"))
 
 
 def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert is_store(folder)
     assert not is_store(folder.parent)
     store: TokenStore = open_store(folder, verify=True)
-    assert store.names == ("a", "b")
+    assert store.names == ("a", "b", "c")
     entry = store.index["domains"]["a"]["train"]
     assert entry["tokens"] == len(store.train["a"])
     assert entry["sha256"] == file_sha256(folder / "train" / "a.bin")
@@ -67,9 +56,9 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert set(entry) == {*nothing_counted()["train"], "sha256", "ends_sha256"}
     assert store.sha256 == sha256_of(store.index["domains"], store.tokenizer_sha256, 280, "<u2")
     assert store.tokenizer_sha256 == tokenizer_sha256(store.tokenizer)
-    files = store.manifest()["files"]
-    assert len(files) == 40
-    assert {f["split"] for f in files} == {"train", "validation"}
+    check_needed(["a"], store.names)
+    with pytest.raises(DataError, match=r"Expected a domain of the data \(a, b, c\), found 'd'"):
+        check_needed(["a", "d"], store.names)
 
 
 def flip(path: Path) -> None:
@@ -90,26 +79,22 @@ def edit(folder: Path, **entries: object) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: flip(f / "train" / "a.bin"), "found others in .*train/a.bin"),
-        (lambda f: (f / "train" / "a.bin").write_bytes(b"ab"), "tokens, found 1: .*a.bin"),
-        (lambda f: (f / "validation" / "b.bin").unlink(), "an array of tokens, found .*b.bin"),
-        (lambda f: flip(f / "train" / "b.ends"), "the ends of documents that .*train/b.ends"),
-        (lambda f: cut(f / "train" / "b.ends"), "ends of documents, found 1: .*train/b.ends"),
-        (
-            lambda f: (f / "train" / "a.ends").unlink(),
-            "an array of ends of documents, found .*train/a.ends: No such file",
-        ),
+        (lambda f: flip(f / "train" / "a.bin"), "other content in .*train/a.bin"),
+        (lambda f: cut(f / "train" / "a.bin"), "bytes, found 8: .*a.bin"),
+        (lambda f: (f / "validation" / "b.bin").unlink(), "an array, found .*b.bin: No such file"),
+        (lambda f: flip(f / "train" / "b.ends"), "other content in .*train/b.ends"),
+        (lambda f: cut(f / "train" / "b.ends"), "bytes, found 8: .*train/b.ends"),
         (
             lambda f: edit(f, format="bydore_pyro.tokens/1"),
             "found 'bydore_pyro.tokens/1' in .*index.json: prepare it again",
         ),
         (lambda f: flip(f / "tokenizer" / "tokenizer.json"), "the tokenizer that .*store was"),
-        (lambda f: shutil.rmtree(f / "tokenizer"), "the store's tokenizer, found none"),
+        (lambda f: shutil.rmtree(f / "tokenizer"), "store/tokenizer/tokenizer.json"),
         (lambda f: (f / INDEX).unlink(), "the index of a token store, found"),
         (lambda f: (f / INDEX).write_text("{"), "the index of a token store, found"),
-        (lambda f: (f / INDEX).write_text("[]"), f"of format '{FORMAT}', found None"),
+        (lambda f: (f / INDEX).write_text("[]"), "the index of a token store, found"),
         (lambda f: edit(f, domains={}), "to match the hash in it"),
-        (lambda f: (f / INDEX).write_text(f'{{"format": "{FORMAT}"}}'), "without 'tokenizer_"),
+        (lambda f: (f / INDEX).write_text(f'{{"format": "{FORMAT}"}}'), "KeyError: 'tokenizer_"),
         (lambda f: edit(f, vocabulary=5), "to match the hash in it"),
     ],
 )
@@ -120,16 +105,6 @@ def test_damage_is_named(folder: Path, damage: Callable[[Path], object], message
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [None, "{"])
-def test_the_list_of_sources_is_read_only_when_asked_for(folder: Path, content: str | None) -> None:
-    path = folder / "files.jsonl"
-    path.unlink()
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(DataError, match=r"a line for each source, found .*files\.jsonl"):
-        open_store(folder).manifest()
-
-
 def test_hashes_of_a_large_store_are_checked_on_demand(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +112,7 @@ def test_hashes_of_a_large_store_are_checked_on_demand(
     for name in ("a.bin", "a.ends"):
         flip(folder / "train" / name)
         open_store(folder)
-        with pytest.raises(DataError, match=f"found others in .*{name}"):
+        with pytest.raises(DataError, match=f"other content in .*{name}"):
             open_store(folder, verify=True)
         flip(folder / "train" / name)
     ends = np.fromfile(folder / "train" / "a.ends", "<i8")
@@ -145,20 +120,6 @@ def test_hashes_of_a_large_store_are_checked_on_demand(
     ends.tofile(folder / "train" / "a.ends")
     with pytest.raises(DataError, match=r"last end of a document at .*, found .*a\.ends"):
         open_store(folder)
-
-
-def test_a_side_without_text_has_no_documents(tmp_path: Path) -> None:
-    """A domain that is never trained on."""
-    write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=6)
-    listing = tmp_path / "list.yaml"
-    listing.write_text("domains: {a: text/a, b: {validation: text/b}}")
-    store = prepare(
-        make_plan(str(listing), tokenizer=TokenizerConfig(vocabulary=280)), tmp_path / "s"
-    )
-    assert store.train_documents["b"].tolist() == []
-    assert store.train_documents["b"].dtype == np.int64
-    assert (tmp_path / "s/train/b.ends").read_bytes() == b""
-    assert len(store.validation_documents["b"]) == 6
 
 
 def test_tokens_are_taken_from_what_was_opened_alone(folder: Path) -> None:
@@ -180,45 +141,38 @@ def test_tokens_are_taken_from_what_was_opened_alone(folder: Path) -> None:
             call()
 
 
-@pytest.fixture(scope="module")
-def more(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a new domain, and one that is named like one of the first."""
-    folder = tmp_path_factory.mktemp("more")
-    text = write_domains(folder / "text", {"0": ALPHABETS["upper"], "b": ALPHABETS["digits"]}, 20)
-    given = ["--tokenizer", str(store / "tokenizer"), "--processes", "0"]
-    main(["prepare", "--data", str(text), "--out", str(folder / "store"), *given])
-    return folder / "store"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "a").write_bytes(b"12345678")
+    return tmp_path / "a"
 
 
-def test_a_domain_of_the_same_name_is_replaced(store: Path, more: Path) -> None:
-    first, second = open_store(store), open_store(more)
-    both = joined_stores(first, second)
-    assert both.names == ("0", "a", "b", "c")
-    for name, origin in (("0", second), ("a", first), ("b", second), ("c", first)):
-        np.testing.assert_array_equal(both.train[name], origin.train[name])
-        np.testing.assert_array_equal(both.validation[name], origin.validation[name])
-        np.testing.assert_array_equal(both.train_documents[name], origin.train_documents[name])
-        assert both.index["domains"][name] == origin.index["domains"][name]
-    assert both.sha256 not in (first.sha256, second.sha256)
-    assert joined_stores(first, second).sha256 == both.sha256
+def test_a_file_is_the_same_by_its_content(path: Path) -> None:
+    watched = WatchedFile(path, file_sha256(path))
+    watched.require_unchanged()
+    os.utime(path, (1, 1))
+    watched.require_unchanged()
+    path.with_name("copy").write_bytes(b"12345678")
+    path.with_name("copy").replace(path)
+    watched.require_unchanged()
 
 
-def test_a_file_that_changes_is_noticed_in_either(store: Path, more: Path) -> None:
-    both = joined_stores(open_store(store), open_store(more))
-    place = more / "train" / "b.bin"
-    before = place.read_bytes()
-    try:
-        place.write_bytes(before[::-1])
-        with pytest.raises(DataError, match=r"b\.bin"):
-            both.taken("train", "b", lambda: both.train["b"][:4])
-        both.taken("train", "a", lambda: both.train["a"][:4])
-    finally:
-        place.write_bytes(before)
+@pytest.mark.parametrize("content", [b"1234567", b"12345679", b"123456789", None])
+def test_other_content_is_refused(path: Path, content: bytes | None) -> None:
+    os.utime(path, (1, 1))
+    watched = WatchedFile(path, file_sha256(path))
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(DataError, match="a not to change while it is read, found"):
+        watched.require_unchanged()
 
 
-def test_tokens_of_another_tokenizer_are_refused(store: Path, tmp_path: Path) -> None:
-    text = write_domains(tmp_path / "text", {"d": "qrst", "e": "wxyz"}, 20)
-    out = str(tmp_path / "store")
-    main(["prepare", "--data", str(text), "--out", out, "--vocabulary", "270", "--processes", "0"])
-    with pytest.raises(DataError, match=r"Expected tokens of the tokenizer in .* --tokenizer"):
-        joined_stores(open_store(store), open_store(Path(out)))
+def test_a_time_that_is_set_back_hides_no_new_content(path: Path) -> None:
+    """A file of another content, as large and with the old time of modification."""
+    before, status = size_and_time(path), path.stat()
+    watched = WatchedFile(path, file_sha256(path))
+    while size_and_time(path) == before:
+        path.write_bytes(b"12345679")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_mtime_ns == status.st_mtime_ns
+    with pytest.raises(DataError, match="found other content"):
+        watched.require_unchanged()

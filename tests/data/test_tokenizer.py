@@ -1,10 +1,15 @@
-"""Tokenizers: trained, or any of Hugging Face's."""
+"""Tokenizers, trained or any of Hugging Face's, and documents to tokens by them."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -12,6 +17,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from bydore_pyro.data.tokenizer import (
     END_OF_TEXT,
     TokenizerConfig,
+    encode,
+    encoding,
     load_encoder,
     save_tokenizer,
     tokenizer_sha256,
@@ -19,13 +26,14 @@ from bydore_pyro.data.tokenizer import (
 )
 from bydore_pyro.utils.errors import DataError
 
-TEXTS = ["the cat sat on the mat " * 30, "ein Käse für die Katze " * 30]
+TEXTS = [f"the cat {i} sat on the mat, ein Käse für die Katze " * (i % 7) for i in range(60)]
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Path:
-    train_tokenizer(TEXTS, 280, tmp_path / "trained")
-    return tmp_path / "trained"
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer") / "trained"
+    train_tokenizer(TEXTS, 280, folder)
+    return folder
 
 
 def words(folder: Path, **special: str) -> Path:
@@ -46,13 +54,8 @@ def test_a_trained_tokenizer_is_read_by_transformers(trained: Path) -> None:
     assert ids == auto.encode(TEXTS[1])
     assert encoder.decode(ids) == TEXTS[1]
     assert encoder.get_vocab_size() == len(auto) == 280
-    assert tokenizer_sha256(trained) == tokenizer_sha256(trained)
-
-
-def test_words_that_look_like_special_tokens_are_words(trained: Path) -> None:
-    encoder, end = load_encoder(trained)
     ids = encoder.encode(f"before {END_OF_TEXT} after").ids
-    assert end not in ids
+    assert end not in ids, "words that look like special tokens are words"
     assert encoder.decode(ids) == f"before {END_OF_TEXT} after"
 
 
@@ -73,9 +76,60 @@ def test_what_is_refused(tmp_path: Path, trained: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: words_in_python)
     with pytest.raises(DataError, match=r"a tokenizer with a tokenizer\.json, found 'a' without"):
         save_tokenizer("a", tmp_path / "copy")
-    (trained / "tokenizer.json").write_text("{}")
+    train_tokenizer(TEXTS[:1], 257, tmp_path / "broken")
+    assert tokenizer_sha256(tmp_path / "broken") != tokenizer_sha256(trained)
+    (tmp_path / "broken" / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match="Expected a tokenizer in"):
-        load_encoder(trained)
+        load_encoder(tmp_path / "broken")
     for options in ({"vocabulary": 100}, {"tokenizer": ""}, {"tokenizer_megabytes": 0.0}):
         with pytest.raises(ValueError, match="Expected"):
-            TokenizerConfig(**options)
+            TokenizerConfig(**options)  # type: ignore[arg-type]
+
+
+def test_every_text_ends_with_the_end_of_text(trained: Path) -> None:
+    tokenizer, end = load_encoder(trained)
+    tokens, lengths = encode(tokenizer, end, np.dtype("<u2"), TEXTS)
+    parts = np.split(tokens, np.cumsum(lengths)[:-1])
+    assert [p[-1] for p in parts] == [end] * len(TEXTS)
+    assert [tokenizer.decode(p[:-1].tolist()) for p in parts] == TEXTS
+    assert tokens.dtype == np.uint16
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_processes_give_the_same_tokens(trained: Path, processes: int) -> None:
+    tokenizer, end = load_encoder(trained)
+    batches = [TEXTS[i : i + 7] for i in range(0, 60, 7)]
+    with encoding(trained, np.dtype("<u4"), processes) as submit:
+        found: list[Future] = [submit(batch) for batch in batches]
+        for future, batch in zip(found, batches, strict=True):
+            for given, expected in zip(
+                future.result(), encode(tokenizer, end, np.dtype("<u4"), batch), strict=True
+            ):
+                np.testing.assert_array_equal(given, expected)
+
+
+ORPHANS = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from bydore_pyro.data.tokenizer import encoding
+if __name__ == "__main__":
+    with encoding(Path(sys.argv[1]), np.dtype("<u2"), 2) as submit:
+        submit(["text"]).result()
+        import multiprocessing
+        print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_killed_parent(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(ORPHANS)
+    run = [sys.executable, tmp_path / "program.py", trained]
+    done = subprocess.run(run, stdout=subprocess.PIPE, text=True, timeout=60)
+    workers = [Path("/proc", number) for number in done.stdout.split()]
+    assert workers
+    for _ in range(600):
+        if not any(worker.exists() for worker in workers):
+            return
+        time.sleep(0.1)
+    pytest.fail("a worker lives on")

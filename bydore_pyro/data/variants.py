@@ -1,0 +1,143 @@
+"""Stores made of stores: joined with another, with a file of rows to validate on, or cut."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.data.rows import RowConfig, check_name, is_row_file, read_rows
+from bydore_pyro.data.store import END, TokenStore, check_needed, nothing_counted, sha256_of
+from bydore_pyro.data.tokenizer import encode, load_encoder
+from bydore_pyro.utils import DataError
+
+__all__ = ["cut_store", "joined_stores", "name_of_validation_file", "with_validation_file"]
+
+
+def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
+    """Returns a store with the domains of another too, which replace those of the same name.
+
+    Raises:
+        DataError: When the other was built with another tokenizer.
+    """
+    if added.tokenizer_sha256 != store.tokenizer_sha256:
+        raise DataError(
+            f"Expected tokens of the tokenizer in {store.folder} "
+            f"({store.tokenizer_sha256[:12]}), found others in {added.folder} "
+            f"({added.tokenizer_sha256[:12]}): bydore prepare --tokenizer {store.tokenizer}"
+        )
+    domains = dict(sorted((store.index["domains"] | added.index["domains"]).items()))
+    sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, store.index["dtype"])
+
+    def both(part: str) -> dict[Any, Any]:
+        return dict(sorted({**getattr(store, part), **getattr(added, part)}.items()))
+
+    return TokenStore(
+        store.folder,
+        both("train"),
+        both("validation"),
+        {**store.index, "domains": domains, "sha256": sha256},
+        both("train_documents"),
+        both("validation_documents"),
+        both("files"),
+    )
+
+
+def name_of_validation_file(entry: str) -> str | None:
+    """Returns the name that a file of rows has as a domain, None where `entry` names no such file.
+
+    It is the file's own up to the first dot, as for a file in a folder of domains.
+    """
+    path = Path(entry)
+    return path.name.split(".")[0] if is_row_file(path) else None
+
+
+def with_validation_file(
+    store: TokenStore, path: Path, rows: RowConfig | None = None
+) -> TokenStore:
+    """Returns a store with one domain more: held-out text alone, the rows of a file.
+
+    The file names the domain. Each row is a document, whatever its length; nothing is drawn or cut.
+    Of rows of the same text one is kept, because copies tell nothing new. The tokens are held in
+    memory.
+
+    Raises:
+        DataError: When there is no such file, it holds no text or what cannot be read, or its name
+            is that of a domain.
+
+    Warns:
+        UserWarning: When rows are copies of others.
+    """
+    name = path.name.split(".")[0]
+    check_name(name)
+    if name in store.names:
+        raise DataError(
+            f"Expected a validation file that is not named like a domain of the data "
+            f"({', '.join(store.names)}), found {path}"
+        )
+    read = list(read_rows(path, dataclasses.replace(rows or RowConfig(), domain_column=None)))
+    given = [row.text for row in read if row.text]
+    first: dict[str, str] = {}
+    for text in given:
+        first.setdefault(text.strip(), text)
+    texts = list(first.values())
+    if copies := len(given) - len(texts):
+        warnings.warn(
+            f"{path}: {copies} of {len(given)} rows are copies of others and are left out",
+            stacklevel=2,
+        )
+    if not texts:
+        raise DataError(f"Expected text in the validation file, found none in {path}")
+    tokens, lengths = encode(*load_encoder(store.tokenizer), np.dtype(store.index["dtype"]), texts)
+    ends = np.cumsum(lengths).astype(END)
+    entry = nothing_counted()
+    entry |= {"skipped": len(read) - len(given), "duplicates_dropped": copies}
+    entry["validation"] = {
+        "tokens": len(tokens),
+        "documents": len(texts),
+        "independent_documents": len(texts),
+        "bytes": sum(len(text.encode()) for text in texts),
+        "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
+        "ends_sha256": hashlib.sha256(ends.tobytes()).hexdigest(),
+    }
+    index = {**store.index, "domains": {name: entry}}
+    parts = {name: tokens[:0]}, {name: tokens}, index, {name: ends[:0]}, {name: ends}
+    return joined_stores(store, TokenStore(store.folder, *parts))
+
+
+def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = None) -> TokenStore:
+    """Returns a store with no more than so many training tokens of some domains: text that runs
+    out, made on purpose.
+
+    Documents stay whole but for the last one taken, which fills the size up. They are taken in an
+    order of the seed, or the store's own when it is None: of two sizes, the text of the smaller one
+    is the beginning of the larger one's.
+
+    Raises:
+        DataError: When there is no such domain.
+    """
+    check_needed(most, store.names)
+    train, ends = dict(store.train), dict(store.train_documents)
+    for name, size in most.items():
+        if size >= len(train[name]):
+            continue
+        order = np.arange(len(ends[name]))
+        if seed is not None:
+            order = np.random.default_rng([seed, *name.encode()]).permutation(order)
+        starts = np.concatenate([[0], ends[name][:-1]])
+        total = np.cumsum((ends[name] - starts)[order])
+        taken = order[: int(np.searchsorted(total, size)) + 1]
+        if seed is None:
+            train[name] = train[name][:size]  # as it lies on the disk, without a copy
+        else:
+            parts = [train[name][starts[i] : ends[name][i]] for i in taken]
+            train[name] = np.concatenate(parts)[:size]
+        ends[name] = np.minimum(total[: len(taken)], size)
+    identity = f"{store.sha256} {sorted(most.items())}" + (f" {seed}" if seed is not None else "")
+    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
+    return dataclasses.replace(store, train=train, train_documents=ends, index=index)
