@@ -83,6 +83,7 @@ class Build:
         self._taken: dict[tuple[str, Split], int] = {}  # bytes read, ahead of what is written
         # Source and row of each place's last text, row 0 where all of the source is one document.
         self._last: dict[tuple[str, Split], tuple[int, int]] = {}
+        self._touched: set[Path] = set()  # not yet on the disk
         self._batch: list[Text] = []
         self._characters = 0  # of the batch
         self._encode: Callable[[list[str]], Future[Encoded]]
@@ -220,14 +221,16 @@ class Build:
             of_side["bytes"] += sum(batch[i].size for i in own)
 
     def _append(self, name: str, split: Split, ending: str, array: np.ndarray) -> None:
-        with (self.folder / split / f"{name}.{ending}").open("ab") as file:
+        path = self.folder / split / f"{name}.{ending}"
+        with path.open("ab") as file:
             file.write(array.tobytes())
+        self._touched.add(path)
 
     def _record(self, source: int, row: int) -> None:
         """Records that every row of the sources before, and this one's up to `row`, is written."""
         self._submit(0)
-        for path in (path for split in SPLITS for path in (self.folder / split).iterdir()):
-            with path.open("rb") as file:
+        while self._touched:
+            with self._touched.pop().open("rb") as file:
                 os.fsync(file.fileno())
         last = [[*place, *witness] for place, witness in self._last.items()]
         record = [source, row, self.nameless, self.counts, last]

@@ -327,7 +327,8 @@ def load_tokens(
     if is_store(Path(data)):
         store = open_store(Path(data))
         check_needed(needed, store.names)
-        for given in (corpus, tokenizer, rows):
+        named = TokenizerConfig(tokenizer=tokenizer.tokenizer) if tokenizer else None
+        for given in (corpus, rows, named):
             for field in fields(given) if given is not None else ():
                 if (value := getattr(given, field.name)) != field.default:
                     progress(f"without effect on the token store {data}: {field.name} {value}")

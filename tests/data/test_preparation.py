@@ -377,10 +377,7 @@ def test_a_store_is_opened_as_it_lies(pair: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     built = load(pair, lines)
     assert load(built.folder, lines).sha256 == built.sha256
-    assert [line.rpartition(": ")[2] for line in lines] == [
-        "validation_fraction 0.2",
-        "vocabulary 280",
-    ]
+    assert [line.rpartition(": ")[2] for line in lines] == ["validation_fraction 0.2"]
     with pytest.raises(DataError, match=r"Expected a domain of the data \(a, b\), found 'c'"):
         load_tokens(str(built.folder), needed=["c"])
     (pair / "a" / "bad.txt").write_bytes(b"\xff")

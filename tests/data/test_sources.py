@@ -146,11 +146,8 @@ def test_bad_data_is_refused(tmp_path: Path) -> None:
 def test_the_pile_by_name(tmp_path: Path) -> None:
     given = [*PILE_DOMAINS, *PILE_WITHDRAWN]
     for part in range(2):
-        rows = [
-            row(name, 22 * j + part, meta={"pile_set_name": name})
-            for j in range(4)
-            for name in given
-        ]
+        rows = [row(name, 22 * j + part, meta={"pile_set_name": name})
+                for j in range(4) for name in given]  # fmt: skip
         write_lines(tmp_path / f"train/{part:02}.jsonl.gz", rows)
     found = sources(f"pile:{tmp_path}")
     assert counts(found) == dict.fromkeys(PILE_DOMAINS.values(), 8)

@@ -105,11 +105,11 @@ def test_what_is_refused_as_a_validation_file(corpus: TokenStore, tmp_path: Path
     for path, message in (
         (
             write_lines(tmp_path / "birds.jsonl", rows),
-            "not named like a domain of the data .*birds",
+            "not named like a domain of .*birds",
         ),
         (
             write_lines(tmp_path / "none.jsonl", [{"text": ""}]),
-            "the validation file, found none in",
+            "validation file, found none in",
         ),
         (tmp_path / "lost.jsonl", "Expected a file, found none: "),
         (write_lines(tmp_path / "a.jsonl", [{"words": "x"}]), "a column 'text', found words"),
