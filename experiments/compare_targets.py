@@ -102,7 +102,7 @@ def posed(options: T, corpus: TokenStore, target: Target) -> tuple[T, TokenStore
     """
     tokens = options.run.target_tokens
     if target.scarce is not None:
-        tokens = [Tokens(options.search.steps * options.batch_tokens)]
+        tokens = Tokens(options.search.steps * options.batch_tokens)
         most = target.scarce * options.run.sequence_length
         corpus = cut_store(corpus, dict.fromkeys(target.validation, most))
     if target.file is not None and not set(target.validation) <= set(corpus.names):

@@ -177,18 +177,6 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
     }
 
 
-def lengths_of(names: Sequence[str] = NAMES) -> list[dict[str, Any]]:
-    """Two lengths, the longer first, as a run's metrics tell them."""
-    found = []
-    for tokens, times in ((1e10, 8.0), (1e9, 0.5)):
-        weights = weights_of(len(names))[:: 1 if times > 1 else -1]
-        columns = {"weights": weights, "low": weights / 2, "high": weights * 1.5}
-        named = {key: dict(zip(names, w.tolist(), strict=True)) for key, w in columns.items()}
-        epochs = dict.fromkeys(names, times)
-        found.append({"tokens": tokens, **named, "epochs": epochs, "unexplained": 0.25})
-    return found
-
-
 def write_matching(folder: Path, names: Sequence[str] = NAMES, **matching: Any) -> Path:
     """Writes the folder of a search by gradient matching; returns it."""
     fit = {"khat": 0.57, "effective_draws": 908.0, "draws": 8000, "corrected": True}

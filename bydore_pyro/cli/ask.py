@@ -21,8 +21,8 @@ __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 
 # What `--help` lists.
 COMMON = (
-    *("validation", "each", "objective", "drop", "add", "merge", "mixture", "target_tokens"),
-    *("trials", "out"),
+    *("validation", "each", "objective", "drop", "add", "mixture", "target_tokens", "trials"),
+    "out",
 )
 
 
@@ -98,7 +98,7 @@ def _write(
     if shared is not None:
         mixture = Mixture(
             names=names,
-            weights=tuple((shared @ asked.members).tolist()),
+            weights=tuple(shared.tolist()),
             tokenizer=corpus.tokenizer_sha256,
             data_sha256=corpus.sha256,
         )

@@ -23,7 +23,7 @@ __all__ = ["COMMON", "ExportOptions", "FileConfig", "export_command"]
 
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
-    *("to", "prefix", "out", "samples", "target_tokens", "data", "tokenizer"),
+    *("to", "prefix", "out", "samples", "data", "tokenizer"),
     "convert_tokens",
 )
 

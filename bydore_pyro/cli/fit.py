@@ -131,18 +131,9 @@ class FitConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(MethodOptions):
-    """All options of `bydore fit`.
-
-    Raises:
-        ValueError: When several lengths are given.
-    """
+    """All options of `bydore fit`."""
 
     fit: FitConfig
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.run_lengths) > 1:
-            raise ValueError(f"Expected one --target_tokens, found {len(self.run_lengths)}")
 
 
 @one_line_errors("bydore fit")

@@ -21,7 +21,7 @@ MORE = (
     *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds", "train_share"),
     *("round_sequences", "strategy", "learner", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "validation_sequences", "seeds", "domain_megabytes", "text_column"),
-    *("domain_column", "on_error", "tokenizer", "vocabulary", "cache", "checkpoint_every", "log"),
+    *("domain_column", "on_error", "tokenizer", "vocabulary", "cache", "checkpoint_every"),
 )
 
 

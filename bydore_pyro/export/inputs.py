@@ -12,8 +12,8 @@ from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha
 from bydore_pyro.export.formats import ExportConfig
 from bydore_pyro.export.shares import tokens_per_document
 from bydore_pyro.export.units import converted, tokens_per_byte
-from bydore_pyro.mixture import Mixture, mixture_for, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError, Tokens, option, require_fields
+from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.utils import DataError, RunFolderError, option, require_fields
 
 __all__ = ["InputConfig", "Inputs", "read_inputs"]
 
@@ -27,11 +27,6 @@ class InputConfig:
             `tokenizer` or without `data`.
     """
 
-    target_tokens: Tokens | None = option(
-        None,
-        "If the search found weights for several lengths of run, the length to export. Default:"
-        " the first.",
-    )
     data: str | None = option(
         None,
         "Token store, which supplies tokens per document and the text for --convert_tokens. "
@@ -78,7 +73,7 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
     Args:
         source: A run's folder, a file of weights or a published mixture, see `mixture_from`.
         config: The format.
-        wanted: For which length of run and which tokenizer.
+        wanted: For which tokenizer.
 
     Raises:
         DataError: When there is no such mixture, or the store is another's.
@@ -88,8 +83,7 @@ def read_inputs(source: str, config: ExportConfig, wanted: InputConfig) -> Input
         UserWarning: When an option has no effect, or the weights are shares of another tokenizer's
             tokens.
     """
-    length = wanted.target_tokens
-    mixture = mixture_from(source) if length is None else mixture_for(Path(source), length)
+    mixture = mixture_from(source)
     notes = list(mixture.notes)
     store = None if wanted.data is None else open_store(Path(wanted.data))
     lengths = None

@@ -31,9 +31,6 @@ from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN, pile_wei
 from bydore_pyro.utils import DataError, one_line, unique_keys, yaml_or_json
 
 __all__ = [
-    "exactly",
-    "length_file",
-    "mixture_for",
     "mixture_from",
     "normalised",
     "numbers_of",
@@ -68,38 +65,6 @@ def mixture_from(source: str) -> Mixture:
         known = ", ".join(PUBLISHED + column for column in columns)
         raise DataError(f"Expected one of {known}, found {source!r}")
     return normalised(columns[name], source)
-
-
-def length_file(tokens: float) -> str:
-    """Returns the name of a run's file of the weights for a run of so many tokens."""
-    return f"mixture-{exactly(tokens)}.json"
-
-
-def exactly(tokens: float) -> str:
-    """Returns a number of tokens in all its digits: two lengths never look alike."""
-    return str(int(tokens)) if float(tokens).is_integer() else repr(float(tokens))
-
-
-def mixture_for(folder: Path, tokens: float) -> Mixture:
-    """Reads the weights that a search found for a run of so many tokens (`--target_tokens`).
-
-    Args:
-        folder: The search's run.
-        tokens: One of its lengths.
-
-    Raises:
-        DataError: When it has no such length; it names those that it has. When the run was stopped.
-    """
-    _require_finished(folder)
-    path = folder / length_file(tokens)
-    if not path.is_file():
-        names = (p.stem.removeprefix("mixture-") for p in folder.glob("mixture-*.json"))
-        raise DataError(
-            f"Expected one of the lengths that {folder} has weights for "
-            f"({', '.join(sorted(names, key=float)) or 'none'}), found --target_tokens "
-            f"{exactly(tokens)}"
-        )
-    return Mixture.from_json(path)
 
 
 def read_mixture(path: Path) -> Mixture:

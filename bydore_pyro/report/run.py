@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.analysis import agreement
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.runs import LengthRecord, Metrics, as_number, read_as
+from bydore_pyro.runs import Metrics, as_number, read_as
 from bydore_pyro.utils import DataError, RunFolderError
 
 if TYPE_CHECKING:
@@ -66,13 +66,6 @@ class RunRecord:
         """Whether a search found it by gradient matching, not by linear evidence."""
         by_options = self.searched and self.asked("search", "evidence") == "matching"
         return by_options or bool(self.metrics.matching.rounds)
-
-    @property
-    def lengths(self) -> list[LengthRecord]:
-        """The lengths of runs that there are weights for, the shortest first."""
-        return sorted(
-            (one for one in self.metrics.lengths if one.tokens > 0), key=lambda one: one.tokens
-        )
 
     @property
     def average_start(self) -> int:

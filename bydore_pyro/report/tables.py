@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from bydore_pyro.mixture import Mixture, exactly, total_variation
+from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
@@ -19,13 +19,10 @@ __all__ = [
     "comparison_table",
     "cost_table",
     "cost_told",
-    "length_table",
     "loss_table",
     "round_table",
     "weights_table",
 ]
-
-MOST_ROWS = 8  # domains in the table of lengths
 
 
 def weights_table(record: RunRecord) -> Table:
@@ -60,24 +57,6 @@ def loss_table(record: RunRecord) -> Table:
         for label, loss in sorted(losses.items(), key=lambda item: item[1])
     ]
     return Table(header=("fresh model trained on", "nats per token", "than uniform"), rows=rows)
-
-
-def length_table(record: RunRecord) -> Table:
-    """Returns the largest weights by length, with epochs, and what each length leaves unexplained;
-    no rows for fewer than two lengths."""
-    lengths = record.lengths
-    if len(lengths) < 2:
-        return Table()
-    largest = {n: max(one.weights.get(n, 0.0) for one in lengths) for n in lengths[0].weights}
-    rows: list[tuple[str, ...]] = []
-    for name in sorted(largest, key=lambda n: -largest[n])[:MOST_ROWS]:
-        pairs = [(one.weights.get(name), one.epochs.get(name)) for one in lengths]
-        rows.append((name, *(f"{number(w)} ({number(times, '.1f')} x)" for w, times in pairs)))
-    return Table(
-        header=("tokens of the run", *(count(one.tokens) for one in lengths)),
-        rows=[*rows, ("unexplained", *(percent(one.unexplained) for one in lengths))],
-        caption="The largest weights by length, and how often the run reads each",
-    )
 
 
 def round_table(record: RunRecord) -> Table:
@@ -152,10 +131,6 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("A target model trained on exactly these weights", f"{train} --out DIR"),
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
     ]
-    if len(record.lengths) > 1:
-        longest = exactly(record.lengths[-1].tokens)
-        more = export.replace("--prefix", f"--target_tokens {longest} --prefix", 1)
-        pairs.append(("The weights for another of the lengths", more))
     if record.agreement is None and record.method == "search":
         seeds = f"bydore search --seeds 5 --data {store} ..."
         pairs.append(("Whether other seeds find the same", seeds))

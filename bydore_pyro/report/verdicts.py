@@ -272,7 +272,7 @@ def _repeats(record: RunRecord) -> Verdict | None:
         return limits.judge(times, f"{told}.", level="good", answer="No")
     listed = ", ".join(f"{name} {number(times, '.1f')} times" for name, times in often)
     told = f"{run} on these weights reads {listed}; --max_epochs caps it"
-    if record.by_matching and not record.lengths:
+    if record.by_matching and record.asked("run", "target_tokens") is None:
         told += ", and with --target_tokens the weights count how little that teaches"
     answer = f"{len(often)} of {len(epochs)} domains"
     return limits.judge(most[0][1], f"{told}.", answer=answer)

@@ -8,24 +8,62 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_type_hints
+from typing import TYPE_CHECKING, Literal, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import best_for_mean, best_for_worst, central_weights, given_away
+from bydore_pyro.core import (
+    Matching,
+    MeasuredRound,
+    Metric,
+    best_for_mean,
+    best_for_worst,
+    central_weights,
+    given_away,
+    match,
+)
 from bydore_pyro.data import Domains
-from bydore_pyro.runs.inputs import belongs_of, domains_of, load_domains
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost, GradientSketch, Proxy
+from bydore_pyro.runs.answers import (
+    Trials,
+    composition_of,
+    for_run,
+    mixture_for_run,
+    run_of,
+    trial_plan,
+)
+from bydore_pyro.runs.domains import (
+    belongs_of,
+    domains_of,
+    hashes_of,
+    language_model,
+    load_domains,
+)
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.question import Question, TargetAnswer
-from bydore_pyro.search import read_measurements
+from bydore_pyro.search import (
+    Measurement,
+    evidence_of,
+    exact_posterior,
+    measure,
+    read_measurements,
+    sample_of,
+)
 from bydore_pyro.utils import DataError, Tokens, option, options_of, require_fields
 
-__all__ = ["AskConfig", "Asked", "ask", "compromise", "shortfall"]
+if TYPE_CHECKING:
+    import arviz
+
+__all__ = ["AskConfig", "Asked", "TargetAnswer", "ask", "compromise", "shortfall"]
+
+CHAINS = 400  # of a posterior
+APART = 0.1  # share of a flat draw in where a chain begins
+END = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +91,6 @@ class AskConfig:
         [],
         "Token stores (bydore prepare --tokenizer, the run's) whose domains are to be trained on "
         "too. A domain of the same name replaces the run's.",
-    )
-    merge: list[str] = option(
-        [], "Domains that are to share one weight, each in proportion to its text, as A+B."
     )
     mixture: str | None = option(
         None,
@@ -88,11 +123,31 @@ class AskConfig:
             raise ValueError(f"Expected different targets, found {' '.join(self.validation)}")
         if self.max_epochs is not None and self.target_tokens is None:
             raise ValueError("Expected --target_tokens with --max_epochs, found none")
-        for name in ("mixture", "trials"):
-            if self.merge and getattr(self, name):
-                raise ValueError(f"Expected --merge or --{name}, found both")
         if self.each and self.trials:
             raise ValueError("Expected --each or --trials, found both: trials are for one target")
+
+
+@dataclass(frozen=True)
+class TargetAnswer:
+    """What one target is made of.
+
+    Attributes:
+        name: Of the target.
+        matching: The evidence of all rounds.
+        composition: Draws of ``u = s w`` ``(D, K)``.
+        posterior: Draws of the weights to train on.
+        mixture: The weights, with intervals, within the caps that were asked for.
+        settled: Whether the chains stood still.
+        trials: None where none were made.
+    """
+
+    name: str
+    matching: Matching
+    composition: Tensor
+    posterior: arviz.InferenceData
+    mixture: Mixture
+    settled: bool
+    trials: Trials | None = None
 
 
 @dataclass(frozen=True)
@@ -100,18 +155,14 @@ class Asked:
     """The answers of a question.
 
     Attributes:
-        options: Those of the search, with the question's domains and validation set.
         domains: The text.
         targets: One answer each.
         anew: The domains that were measured for this question.
-        members: Share of each group's weight that a domain has ``(G, K)``.
     """
 
-    options: Options
     domains: Domains
     targets: tuple[TargetAnswer, ...]
     anew: tuple[str, ...]
-    members: Tensor
 
 
 def ask(run: Path, config: AskConfig, out: Path) -> Asked:
@@ -133,20 +184,21 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
     entries = options.run.validation
     targets = [[entry] for entry in entries] if config.each else [list(entries)]
     run_options = dataclasses.replace(options.run, domains=names)
-    chosen = dataclasses.replace(options, run=run_options)
+    options = dataclasses.replace(options, run=run_options)
     asked = {
         ", ".join(entry.partition("=")[0] for entry in target): domains_of(
-            dataclasses.replace(chosen, run=dataclasses.replace(run_options, validation=target)),
+            dataclasses.replace(options, run=dataclasses.replace(run_options, validation=target)),
             *(whole.corpus, options.run.seed),
             measured=options.search.measured_sequences(len(names)),
         )
         for target in targets
     }
-    question = Question(chosen, config.merge, asked, out)
-    evidence = question.evidence(kept)
-    answers = [question.answer(name, found) for name, found in evidence.items()]
     domains = next(iter(asked.values()))
-    return Asked(chosen, domains, tuple(answers), tuple(question.anew(kept[0])), question.members)
+    texts = hashes_of(domains)
+    anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
+    evidence = _evidence(options, asked, kept, anew)
+    answers = [_answer(options, n, asked[n], match(evidence[n]), out) for n in asked]
+    return Asked(domains, tuple(answers), anew)
 
 
 def _options_of_run(run: Path, config: AskConfig) -> Options:
@@ -159,11 +211,10 @@ def _options_of_run(run: Path, config: AskConfig) -> Options:
     own = dataclasses.replace(
         options.run,
         validation=list(config.validation or options.run.validation),
-        target_tokens=None if config.target_tokens is None else [config.target_tokens],
+        target_tokens=config.target_tokens,
         max_epochs=config.max_epochs,
         validation_sequences=config.validation_sequences or (128 if config.each else 256),
         data=config.data or options.run.data,
-        log="none",
     )
     search = dataclasses.replace(options.search, trials=config.trials)
     return dataclasses.replace(options, run=own, search=search)
@@ -179,8 +230,71 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
     return left
 
 
+def _evidence(
+    options: Options,
+    asked: Mapping[str, Domains],
+    kept: Sequence[Measurement],
+    anew: Sequence[str],
+) -> dict[str, list[MeasuredRound]]:
+    """Measures every target, and domains that are not known, at every round's proxy."""
+    from tqdm import tqdm
+
+    search, domains = options.search, next(iter(asked.values()))
+    model = language_model(options, domains.corpus.vocabulary, options.run.seed)
+    proxy = Proxy(model, options.proxy)
+    sketch = GradientSketch(proxy, search.sketch_size, options.run.seed)
+    rounds: dict[str, list[MeasuredRound]] = {name: [] for name in asked}
+    each = search.sequences_of_round(domains.num_domains)
+    with tqdm(total=len(kept) * len(asked), unit="target", desc="targets") as bar:
+        for one in kept:
+            _set(proxy, one)
+            samples = dict(zip(one.hashes, one.samples, strict=True))
+            known = {name: sample for name, sample in samples.items() if name not in anew}
+            own = measure(sketch, domains, each, one.step, known).samples
+            metric = Metric(own)
+            for name, target in asked.items():
+                documents = target.validation_documents
+                held_out, _ = sample_of(sketch, target.validation, documents, one.step, name)
+                rounds[name].append(evidence_of(own, held_out, metric))
+                bar.update()
+    return rounds
+
+
+def _set(proxy: Proxy, measured: Measurement) -> None:
+    """Gives a proxy the parameters that it had at a round."""
+    for name, value in proxy.parameters.items():
+        kept = measured.parameters.get(name)
+        if kept is None or kept.shape != value.shape:
+            raise DataError(
+                f"Expected the proxy that was measured, found another: its {name} is "
+                f"{tuple(value.shape)}"
+            )
+        value.copy_(kept)
+
+
+def _answer(
+    options: Options, name: str, domains: Domains, found: Matching, out: Path
+) -> TargetAnswer:
+    """Draws from the posterior, by chains that begin near the optimum, decides, and makes the
+    trials that were asked for."""
+    generator = torch.Generator().manual_seed(0)
+    ones = torch.ones(CHAINS, len(found.optimum)).double()
+    flat = torch._sample_dirichlet(ones, generator)
+    begun = max(found.scale, END) * ((1 - APART) * found.weights + APART * flat) + END
+    posterior = exact_posterior(found, domains.names, begun)
+    settled = bool(posterior["posterior"].attrs["corrected"])
+    w, s = composition_of(posterior)
+    run, trials = run_of(options, domains), None
+    plan = trial_plan(options, domains, out / "trials")
+    if plan is not None:
+        trials = plan.tried(found, posterior, run, Cost())
+    posterior = for_run(posterior, found, run, trials)
+    mixture = mixture_for_run(posterior, options, domains, trials)
+    return TargetAnswer(name, found, w * s[:, None], posterior, mixture, settled, trials)
+
+
 def compromise(asked: Asked, objective: str) -> Tensor:
-    """Returns one mixture of groups ``(G,)`` for several targets: for their mean, or the worst."""
+    """Returns one mixture ``(K,)`` for several targets: for their mean, or the worst."""
     shares = [one.composition / one.composition.sum(1, keepdim=True) for one in asked.targets]
     u = torch.stack([central_weights(draws) for draws in shares])
     found = best_for_mean if objective == "mean" else best_for_worst
@@ -192,7 +306,7 @@ def shortfall(target: TargetAnswer, weights: Tensor) -> np.ndarray:
 
     Args:
         target: The answer.
-        weights: Of the mixture, of groups ``(G,)``.
+        weights: Of the mixture ``(K,)``.
 
     Returns:
         The median, and the ends of a 94 % interval, ``(3,)``, of draws of the posterior.

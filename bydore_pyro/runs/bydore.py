@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.baselines import Fit, Problem
+from bydore_pyro.runs.answers import TrialPlan
+from bydore_pyro.runs.metrics import learning_of, matching_record
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import MethodDetails, TrialRecord
-from bydore_pyro.runs.results import learning_of, matching_record
 from bydore_pyro.runs.run import search_in
-from bydore_pyro.runs.trials import TrialPlan
 
 __all__ = ["bydore_steps", "fit_bydore"]
 

@@ -29,9 +29,9 @@ from bydore_pyro.baselines import (
     fit_unimax,
 )
 from bydore_pyro.data import Domains
+from bydore_pyro.runs.answers import plain_problem
 from bydore_pyro.runs.bydore import fit_bydore
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.trials import plain_problem
 from bydore_pyro.utils import option, require_fields
 
 __all__ = [

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 
@@ -60,12 +60,7 @@ def validation_of(data: str | None, given: Sequence[str]) -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What is run, on what, and where the results go.
-
-    Raises:
-        ValueError: When an option is out of its range, or `target_tokens` is an empty list or has a
-            length twice.
-    """
+    """What is run, on what, and where the results go."""
 
     data: str = option(
         ENVIRONMENT,
@@ -95,12 +90,11 @@ class RunConfig:
         "--target_tokens; weights are capped accordingly. Default: no limit.",
         above=0,
     )
-    target_tokens: list[Tokens] | None = option(
+    target_tokens: Tokens | None = option(
         None,
         "Length in tokens, such as 4e6 or 0.4B, of the run for which the weights are meant. If it "
-        "is given, a search by matching accounts for the lower value of repeated text. For several "
-        "lengths it finds weights for each, from one set of gradients. Default: the length of the "
-        "search.",
+        "is given, a search by matching accounts for the lower value of repeated text. Default: "
+        "the length of the search.",
         above=0,
     )
     repetition_constant: float = option(
@@ -118,23 +112,13 @@ class RunConfig:
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
     out: str | None = option(None, "Folder of the run. Default: runs/<command>-<time>.")
     checkpoint_every: int = option(50, "Steps between two checkpoints; 0 writes none.", least=0)
-    log: Literal["none", "tensorboard"] = option(
-        "none", "'tensorboard' writes event files to the run's folder."
-    )
     cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
-        if isinstance(self.target_tokens, int | float):
-            object.__setattr__(self, "target_tokens", [Tokens(self.target_tokens)])
         require_fields(self)
-        lengths = self.target_tokens
-        if lengths is None:
+        if self.target_tokens is None:
             warn_idle(self, ("repetition_constant",), "no target_tokens")
-        elif not lengths:
-            raise ValueError("Expected a number for --target_tokens, found none")
-        elif len(set(lengths)) < len(lengths):
-            raise ValueError(f"Expected different target_tokens, actual {lengths}")
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.
@@ -172,11 +156,7 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """All options of a run, by the part that they configure.
-
-    Raises:
-        ValueError: When linear evidence is asked for with several `target_tokens`.
-    """
+    """All options of a run, by the part that they configure."""
 
     run: RunConfig
     corpus: CorpusConfig
@@ -186,11 +166,6 @@ class Options:
     network: PriorNetworkConfig
     search: SearchConfig
 
-    def __post_init__(self) -> None:
-        count = len(self.run_lengths)
-        if self.search.evidence == "linear" and count > 1:
-            raise ValueError(f"Expected one --target_tokens with --evidence linear, found {count}")
-
     @property
     def device(self) -> torch.device:
         """The device that `--device` names."""
@@ -198,13 +173,8 @@ class Options:
 
     @property
     def run_tokens(self) -> float:
-        """Length of the run that the weights are for, in tokens; of several the first."""
-        return self.run_lengths[0]
-
-    @property
-    def run_lengths(self) -> list[float]:
-        """Lengths of all runs that weights are asked for, in tokens."""
-        return [*(self.run.target_tokens or ())] or [self.search.steps * self.batch_tokens]
+        """Length of the run that the weights are for, in tokens."""
+        return self.run.target_tokens or self.search.steps * self.batch_tokens
 
     @property
     def batch_tokens(self) -> int:
@@ -242,7 +212,7 @@ def options_or_resumed(
         arguments: Of the command line.
         name: The command, "bydore" before it or not.
         about: The text of `--help`.
-        kind: The class of the options.
+        kind: Of the options.
         smoke: What `--smoke` presets.
         common: Options that `--help` lists, see `parse_options`.
         more: Options that `--help-all` lists too, see `parse_options`.

@@ -18,7 +18,6 @@ __all__ = [
     "GuideRecord",
     "Inferred",
     "Learning",
-    "LengthRecord",
     "MatchingRecord",
     "MethodDetails",
     "Metrics",
@@ -125,20 +124,6 @@ class TrialRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LengthRecord:
-    """The weights for a run of so many tokens, their intervals' ends, and how often it reads the
-    text of each domain."""
-
-    tokens: float = 0.0
-    weights: Shares = dataclasses.field(default_factory=dict)
-    low: Shares = dataclasses.field(default_factory=dict)
-    high: Shares = dataclasses.field(default_factory=dict)
-    epochs: Shares = dataclasses.field(default_factory=dict)
-    unexplained: float | None = None
-    guide_fit: GuideRecord = GuideRecord()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Learning:
     """Whether a proxy has learned: its last loss and that of a uniform prediction, nats per token;
     the warning is "" where it has."""
@@ -176,7 +161,6 @@ class Metrics:
         matching: Of a search by gradient matching.
         trials: Its trial runs.
         guide_fit: Of a posterior.
-        lengths: The answers for runs of given lengths.
         details: Of a method beside others.
         run_tokens: Length of the run that the weights are for.
         run_epochs: How often that run reads each domain.
@@ -201,7 +185,6 @@ class Metrics:
     matching: MatchingRecord = MatchingRecord()
     trials: TrialRecord = TrialRecord()
     guide_fit: GuideRecord = GuideRecord()
-    lengths: tuple[LengthRecord, ...] = ()
     details: MethodDetails = MethodDetails()
     run_tokens: float | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)

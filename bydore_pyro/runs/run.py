@@ -5,29 +5,22 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.analysis import trajectory_of
+from bydore_pyro.analysis import plot_weights, trajectory_of
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs.inputs import belongs_of, language_model, processes, search_domains
+from bydore_pyro.runs.answers import Answer, TrialPlan, answer_of, trial_plan
+from bydore_pyro.runs.domains import belongs_of, language_model, processes, search_domains
+from bydore_pyro.runs.metrics import learning_of, search_metrics, spent
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import Metrics, plain, read_as
-from bydore_pyro.runs.results import (
-    Found,
-    learning_of,
-    search_metrics,
-    spent,
-    write_search,
-)
-from bydore_pyro.runs.trials import TrialPlan, trial_plan
 from bydore_pyro.search import (
     MatchingSearch,
-    Measurement,
     SearchState,
     StepRecord,
     init_search,
@@ -53,7 +46,7 @@ __all__ = ["begin_run", "is_finished", "search", "search_in", "write_inputs"]
 
 CHECKPOINTS, TRIALS = "checkpoints", "trials"
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
-FREE = ("data", "cache", "out", "device", "log", "checkpoint_every")
+FREE = ("data", "cache", "out", "device", "checkpoint_every")
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
@@ -109,7 +102,7 @@ def search(
     plan: TrialPlan | None = None,
     *,
     keep: bool = True,
-) -> Found:
+) -> Answer:
     """Runs the search behind a progress bar, with checkpoints, and writes what it found.
 
     Where it breaks off, the steps until then are written, no mixture, and the run can be continued.
@@ -133,25 +126,25 @@ def search(
     proxy = Proxy(model, options.proxy, parallel=processes(options))
     state = init_search(domains, proxy, options.search, options.network, seed=seed)
     if isinstance(state, MatchingSearch) and keep and folder.writes:
-        belongs = belongs_of(options, domains)
-
-        def kept(number: int, measurement: Measurement) -> None:
-            keep_measurement(folder.path, number, measurement, belongs)
-
-        state.keep = kept
+        state.keep = partial(keep_measurement, folder.path, belongs=belongs_of(options, domains))
     checkpoints = folder.path / CHECKPOINTS
     if folder.resumed:
-        found = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)
+        saved = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)
         if folder.writes:
             remove_half_written(folder.path)
-        if found:
-            tell(f"going on from {found}")
+        if saved:
+            tell(f"going on from {saved}")
         elif checkpoints.is_dir():
             tell("no sound checkpoint: beginning anew")
     try:
         with deferred() as asked:
             _train(state, options, folder, run, asked)
-        result = write_search(state, options, folder, plan)
+        found = answer_of(state, options, plan)
+        folder.write_text("mixture.json", found.mixture.to_json() + "\n")
+        if found.posterior is not None:
+            folder.write_posterior("posterior.nc", found.posterior)
+            folder.write_figure("posterior.png", plot_weights(found.mixture))
+        folder.write_dataset("trajectory.nc", trajectory_of(state))
         return_freed_memory()
     except (Exception, KeyboardInterrupt) as error:
         try:
@@ -162,7 +155,7 @@ def search(
         raise
     if warning := learning_of(state).warning:
         tell(f"warning: {warning}")
-    return result
+    return found
 
 
 def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,6 +172,8 @@ def _train(
     asked: Callable[[], int],
 ) -> None:
     """Takes all steps, and saves: every so often, before a round, at the end and when asked to."""
+    from tqdm import tqdm
+
     checkpoints = folder.path / CHECKPOINTS
     every, parallel = options.run.checkpoint_every, state.proxy.parallel
 
@@ -187,9 +182,10 @@ def _train(
             save_checkpoint(state, checkpoints, run)
 
     try:
-        with _progress(options, state, folder) as show:
+        total, done = state.config.trained_steps, len(state.records)
+        with tqdm(total=total, initial=done, desc="search", unit="step", mininterval=0.5) as bar:
             for record in run_search(state):
-                show(record)
+                _show(bar, record, state, folder)
                 done = len(state.records)
                 if number := parallel.largest(asked()):
                     raise Interrupted(number)
@@ -229,61 +225,24 @@ def _write_broken_off(state: SearchState, folder: RunFolder, error: BaseExceptio
         tell(f"The {done} steps before it are in {folder.path / 'trajectory.nc'}")
 
 
-@contextmanager
-def _progress(
-    options: Options, state: SearchState, folder: RunFolder
-) -> Iterator[Callable[[StepRecord], None]]:
-    """Gives the block a function that shows and logs a step.
-
-    It raises `RunFolderError`, and tells what was found, where the folder is no more the run's.
-    """
-    from tqdm import tqdm
-
-    done, names = len(state.records), state.domains.names
-    writer = None
-    if options.run.log == "tensorboard" and folder.writes:
-        from torch.utils.tensorboard import SummaryWriter
-
-        writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=done + 1)
-
-    def show(record: StepRecord) -> None:
-        if folder.is_lost:
-            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
-            tell(f"The weights after {len(state.records)} steps were: {found}")
-        folder.require()
-        leading = sorted(zip(-record.mean, names, strict=True))[:3]
-        shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
-        told = ""
-        if math.isfinite(record.validation_loss):
-            told = f"validation {record.validation_loss:.3f}, "
-        bar.set_postfix_str(told + shown, refresh=False)
-        bar.update()
-        if writer is not None:
-            step = len(state.records)
-            for loss in ("train_loss", "validation_loss", "loss", "kl_weight"):
-                if math.isfinite(value := getattr(record, loss)):
-                    writer.add_scalar(f"nats_per_token/{loss}", value, step)
-            for k, name in enumerate(names):
-                writer.add_scalar(f"weight/{name}", record.mean[k], step)
-                if math.isfinite(record.g[k]):
-                    writer.add_scalar(f"g/{name}", record.g[k], step)
-            last = state.rounds[-1] if isinstance(state, MatchingSearch) and state.rounds else None
-            if last is not None and last.step == step:
-                writer.add_scalar("round/unexplained", last.unexplained, step)
-                writer.add_scalar("round/scale", last.scale, step)
-
-    steps = options.search.trained_steps
-    with tqdm(total=steps, initial=done, desc="search", unit="step", mininterval=0.5) as bar:
-        try:
-            yield show
-        finally:
-            if writer is not None:
-                writer.close()
+def _show(bar: Any, record: StepRecord, state: SearchState, folder: RunFolder) -> None:
+    """Shows a step; where the folder is no more the run's, tells what was found and raises."""
+    names = state.domains.names
+    if folder.is_lost:
+        found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
+        tell(f"The weights after {len(state.records)} steps were: {found}")
+    folder.require()
+    leading = sorted(zip(-record.mean, names, strict=True))[:3]
+    shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
+    if math.isfinite(record.validation_loss):
+        shown = f"validation {record.validation_loss:.3f}, {shown}"
+    bar.set_postfix_str(shown, refresh=False)
+    bar.update()
 
 
 def search_in(
     options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
-) -> Found:
+) -> Answer:
     """Runs a search in a folder below another run's, or goes on with the one that is there.
 
     Args:

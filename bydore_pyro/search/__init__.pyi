@@ -10,8 +10,6 @@ from .rounds import keep_measurement as keep_measurement
 from .rounds import measure as measure
 from .rounds import read_measurements as read_measurements
 from .rounds import sample_of as sample_of
-from .run_length import RunLength as RunLength
-from .run_length import run_of_length as run_of_length
 from .search import init_search as init_search
 from .search import load_checkpoint as load_checkpoint
 from .search import run_search as run_search

@@ -254,7 +254,7 @@ class MatchingPosterior:
 
 
 def keep_measurement(
-    folder: Path, number: int, measurement: Measurement, run: Mapping[str, Any]
+    folder: Path, number: int, measurement: Measurement, belongs: Mapping[str, Any]
 ) -> None:
     """Writes what a round measured, whole or not at all; what is there stays.
 
@@ -262,7 +262,7 @@ def keep_measurement(
         folder: The run's.
         number: Of the round, from 1.
         measurement: What it measured.
-        run: What it belongs to, plain values; `domains` holds the hashes of their text.
+        belongs: What it belongs to, plain values; `domains` holds the hashes of their text.
     """
     path = folder / f"measured-{number}"
     if path.is_dir():
@@ -280,16 +280,16 @@ def keep_measurement(
         "documents": [sample.documents for sample in measurement.samples],
     }
     with appearing_folder(path) as aside:
-        write_tree(aside, tree, {"format": FORMAT, **run})
+        write_tree(aside, tree, {"format": FORMAT, **belongs})
 
 
-def read_measurements(folder: Path, run: Mapping[str, Any]) -> list[Measurement]:
+def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurement]:
     """Reads what the rounds of a search measured, in their order.
 
     Args:
         folder: The run's.
-        run: What they must belong to, as `keep_measurement` was told. The text of domains may
-            have changed since: whoever reads compares `Measurement.hashes`.
+        belongs: As `keep_measurement` was told. The text of domains may have changed since:
+            whoever reads compares `Measurement.hashes`.
 
     Raises:
         DataError: When there are none, one is damaged, or belongs to another run.
@@ -300,7 +300,7 @@ def read_measurements(folder: Path, run: Mapping[str, Any]) -> list[Measurement]
             header, tree = read_tree(path)
         except ValueError as error:
             raise DataError(f"Expected what a round measured in {path}: {error}") from None
-        for name, value in {"format": FORMAT, **run}.items():
+        for name, value in {"format": FORMAT, **belongs}.items():
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")
         columns = (tree["sketches"], tree["largest"], tree["documents"])

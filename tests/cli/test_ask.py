@@ -93,6 +93,9 @@ def test_mistakes_are_one_line(
         ([run, "--mixture", str(other)], f"found 'zebra' in {other}"),
         ([run, "--validation", "a", "a"], "Expected different targets, found a a"),
         ([run, "--objective", "best"], "objective"),
+        ([run, "--each", "--trials", "1"], "Expected --each or --trials, found both"),
+        ([run, "--max_epochs", "1"], "Expected --target_tokens with --max_epochs, found none"),
+        ([run, "--add", str(tmp_path)], "Expected the index of a token store"),
     ):
         with pytest.raises(SystemExit) as stopped:
             main(["ask", *given, "--out", str(tmp_path / "none")])

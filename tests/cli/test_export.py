@@ -16,7 +16,7 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.export.shares import document_shares, tokens_per_document
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.weights_files import length_file, mixture_for, read_mixture
+from bydore_pyro.mixture.weights_files import read_mixture
 
 WEIGHTS = {"birds": 0.5, "digits": 0.3, "greek": 0.2, "upper": 0.0}
 
@@ -80,22 +80,6 @@ def test_what_is_written_can_be_read(
     }
     again, _ = exported(capsys, out, "--to", to)  # a file of weights is as good as a run
     assert again == out.read_text()
-
-
-def test_the_length_of_the_run_picks_its_weights(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for tokens, first in ((1e9, 0.5), (1e10, 0.25)):
-        mixture = Mixture(names=("birds", "digits"), weights=(first, 1 - first))
-        (run / length_file(tokens)).write_text(mixture.to_json())
-        assert mixture_for(run, tokens) == mixture
-    text, _ = exported(capsys, run, "--to", "doremi", "--target_tokens", "1e10")
-    assert json.loads(text)["train_domain_weights"] == {"birds": 0.25, "digits": 0.75}
-    told = refused(capsys, run, "--to", "doremi", "--target_tokens", "2e9")
-    assert told == (
-        f"Expected one of the lengths that {run} has weights for (1000000000, 10000000000), found "
-        "--target_tokens 2000000000"
-    )
 
 
 @pytest.mark.filterwarnings("always")

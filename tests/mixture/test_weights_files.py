@@ -12,9 +12,6 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
 from bydore_pyro.mixture.weights_files import (
     LARGEST,
-    exactly,
-    length_file,
-    mixture_for,
     mixture_from,
     normalised,
     numbers_of,
@@ -266,21 +263,13 @@ def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
         numbers_of(tmp_path / "none.json")
 
 
-def test_two_lengths_never_share_a_file() -> None:
-    assert length_file(1e12) == "mixture-1000000000000.json"
-    assert length_file(1e12 + 1) == "mixture-1000000000001.json"
-    assert length_file(0.5) == "mixture-0.5.json"
-    assert exactly(2.0**60) == str(2**60)
-
-
 def test_a_run_that_was_stopped_has_no_weights(tmp_path: Path) -> None:
     """Whatever an earlier version left there."""
     (tmp_path / "mixture.json").write_text('{"a": 1}')
     assert read_mixture(tmp_path).names == ("a",)
     (tmp_path / "metrics.json").write_text('{"stopped": "interrupted", "steps": 2}')
-    for read in (read_mixture, lambda path: mixture_for(path, 1e6)):
-        with pytest.raises(DataError, match=r"stopped after 2 steps \(interrupted\): --resume"):
-            read(tmp_path)
+    with pytest.raises(DataError, match=r"stopped after 2 steps \(interrupted\): --resume"):
+        read_mixture(tmp_path)
     (tmp_path / "mixture.json").unlink()
     (tmp_path / "metrics.json").unlink()
     with pytest.raises(DataError, match=r"Expected a finished run in .*, found no mixture"):

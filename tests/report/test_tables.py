@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from report_runs import (
     NAMES,
-    lengths_of,
     matching_of,
     metrics_of,
     mixture_with_intervals,
@@ -28,7 +27,6 @@ from bydore_pyro.report.tables import (
     comparison_table,
     cost_table,
     cost_told,
-    length_table,
     loss_table,
     round_table,
     weights_table,
@@ -86,12 +84,8 @@ def test_commands_are_quoted(record: RunRecord) -> None:
     assert commands(RunRecord(path=record.path, label="")) == []
 
 
-def test_lengths_rounds_and_seeds(tmp_path: Path) -> None:
-    record = record_of(metrics=metrics_of(matching=matching_of(), lengths=lengths_of()))
-    told = cells(length_table(record), "code")
-    assert told == {"1 B": "0.099 (0.5 x)", "10 B": "0.460 (8.0 x)"}
-    assert any("--target_tokens 10000000000" in line for _, line in commands(record))
-    assert not length_table(record_of(metrics={"lengths": lengths_of()[:1]})).rows
+def test_rounds_and_seeds(tmp_path: Path) -> None:
+    record = record_of(metrics=metrics_of(matching=matching_of()))
     assert cells(round_table(record), "2") == {
         "after step": "20", "sequences": "1,002", "validation loss": "4.000",
         "unexplained": "4.0 %", "scale": "1.06",

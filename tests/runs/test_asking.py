@@ -6,17 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import ALPHABETS, write_domains
 
+from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.runs.asking import (
-    AskConfig,
-    Asked,
-    ask,
-    compromise,
-    shortfall,
-)
-from bydore_pyro.runs.question import TargetAnswer
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.runs.asking import AskConfig, Asked, TargetAnswer, ask, compromise, shortfall
+from bydore_pyro.runs.domains import hashes_of
 
 
 @pytest.fixture(autouse=True)
@@ -77,30 +72,37 @@ def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
     assert all(w <= m + 1e-6 for w, m in zip(capped.tolist(), most.values(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"merge": ["a+b"], "trials": 1}, "Expected --merge or --trials, found both"),
-        ({"merge": ["a+b"], "mixture": "x"}, "Expected --merge or --mixture, found both"),
-        ({"each": True, "trials": 1}, "Expected --each or --trials, found both"),
-        ({"max_epochs": 1.0}, "Expected --target_tokens with --max_epochs, found none"),
-    ],
-)
-def test_options_that_exclude_each_other(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AskConfig(**options)
+def test_domains_that_are_added_or_have_changed_are_measured_anew(
+    measured_run: Path, store: Path, tmp_path: Path
+) -> None:
+    """A store of two of the domains under other names, and one whose text has grown."""
+    text = write_domains(tmp_path / "text", {"d": ALPHABETS["upper"], "b": ALPHABETS["digits"]})
+    tokenizer = str(store / "tokenizer")
+    main(["prepare", "--data", str(text), "--tokenizer", tokenizer, "--out", str(tmp_path / "s")])
+    added = AskConfig(validation=["d"], add=[str(tmp_path / "s")])
+    found = ask(measured_run, added, tmp_path)
+    assert found.domains.names == ("a", "b", "c", "d")
+    assert found.anew == ("b", "d")
+    assert float(weights_of(found.targets[0])[3]) > 0.8, "its own kind was added"
 
 
-def test_what_cannot_be_asked_is_refused(measured_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="Expected a search's folder, found"):
-        ask(tmp_path, AskConfig(), tmp_path)
-    for options, message in (
-        ({"drop": ["d"]}, r"Expected a domain of the run \(a, b, c\), found 'd'"),
-        ({"merge": ["a+d"]}, "Expected a domain of a, b, c in --merge, found 'd'"),
-        ({"merge": ["a"]}, r"Expected --merge A\+B, each domain once, found a"),
-        ({"merge": ["a+b", "b+c"]}, r"Expected --merge A\+B, each domain once, found a\+b b\+c"),
-        ({"merge": ["a+b+c"]}, "Expected at least two weights after --merge, found 1"),
-        ({"add": [str(tmp_path)]}, "Expected the index of a token store"),
-    ):
-        with pytest.raises(DataError, match=message):
-            ask(measured_run, AskConfig(**options), tmp_path)
+def test_text_that_is_measured_anew_says_what_the_search_found(
+    measured_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the text of `b` were another: its sequences are those that the search measured."""
+    (before,) = ask(measured_run, AskConfig(validation=["b"]), tmp_path).targets
+    changed = lambda domains: hashes_of(domains) | {"b": "another"}  # noqa: E731
+    monkeypatch.setattr("bydore_pyro.runs.asking.hashes_of", changed)
+    found = ask(measured_run, AskConfig(validation=["b"]), tmp_path)
+    assert found.anew == ("b",)
+    again = found.targets[0].matching
+    torch.testing.assert_close(again.gram, before.matching.gram, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(again.weights, before.matching.weights, atol=1e-3, rtol=0)
+
+
+def test_an_answer_can_have_trials(measured_run: Path, tmp_path: Path) -> None:
+    (one,) = ask(measured_run, AskConfig(validation=["b"], trials=2), tmp_path).targets
+    assert one.trials is not None
+    assert len(one.trials.losses) == 2
+    assert any("Trial runs" in note for note in one.mixture.notes)
+    assert "length" in one.posterior["posterior"]

@@ -14,10 +14,10 @@ from tiny import steps_spent
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.proxy.scheduling import train_on_mixture
+from bydore_pyro.runs.answers import FIRST
 from bydore_pyro.runs.bydore import bydore_steps, fit_bydore
-from bydore_pyro.runs.inputs import load_domains
+from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.methods import fit, problem_of
-from bydore_pyro.runs.trials import FIRST
 from bydore_pyro.utils.errors import DataError
 
 

@@ -9,7 +9,7 @@ from method_options import options_for
 from tiny import steps_spent
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.runs.inputs import domains_of, load_domains
+from bydore_pyro.runs.domains import domains_of, load_domains
 from bydore_pyro.runs.methods import (
     METHODS,
     fit,

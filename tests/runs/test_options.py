@@ -16,10 +16,8 @@ from bydore_pyro.runs.options import (
     options_or_resumed,
     validation_of,
 )
-from bydore_pyro.runs.run import begin_run
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.options import number_of_tokens, resumed_options
+from bydore_pyro.utils.options import resumed_options
 
 
 def parse(*arguments: str) -> Options:
@@ -40,36 +38,9 @@ def test_tokens_decide_the_steps() -> None:
     assert options.resolved().resolved() == options.resolved()
     assert options.resolved().run_tokens == 100_000
     assert parse("--target_tokens", "5e6").run_tokens == 5e6
-    several = parse("--target_tokens", "1e9", "1e10")
-    assert (several.run_tokens, several.run_lengths) == (1e9, [1e9, 1e10])
-    assert RunConfig(target_tokens=2e6).target_tokens == [2e6], "as runs were noted before"
-    assert parse().resolved().search.steps == parse().search.steps
-
-
-@pytest.mark.parametrize(
-    ("text", "number"), [("4e6", 4e6), ("0.4B", 4e8), ("12k", 12e3), ("1T", 1e12), ("7", 7)]
-)
-def test_numbers_of_tokens(text: str, number: float) -> None:
-    assert number_of_tokens(text) == pytest.approx(number)
-
-
-@pytest.mark.parametrize("text", ["", "B", "-1", "0", "many", "1e30", "nan", "1 B B"])
-def test_bad_numbers_of_tokens(text: str) -> None:
-    with pytest.raises(ValueError, match="Expected tokens such as"):
-        number_of_tokens(text)
-
-
-def test_lengths_are_some_and_differ() -> None:
-    for lengths, message in (([], "a number for --target_tokens"), ([1e9, 1e9], "different")):
-        with pytest.raises(ValueError, match=f"Expected {message}"):
-            RunConfig(target_tokens=lengths)
-
-
-def test_lengths_need_gradient_matching_and_a_constant_needs_lengths() -> None:
-    with pytest.raises(ValueError, match="Expected one --target_tokens with --evidence linear"):
-        parse("--evidence", "linear", "--target_tokens", "1e9", "1e10")
     with pytest.warns(UserWarning, match="repetition_constant has no effect with no target_tokens"):
         RunConfig(repetition_constant=3.0)
+    assert parse().resolved().search.steps == parse().search.steps
 
 
 def test_the_environments_text_alone_has_a_default_target() -> None:
@@ -97,15 +68,3 @@ def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None
     named = ["--resume", str(tmp_path / "run")]
     again, resume = options_or_resumed(named, "search", "", SearchOptions)
     assert (again, resume) == (before, tmp_path / "run")
-
-
-def test_a_run_begins_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    options = begun(tmp_path / "run", "search")
-    with pytest.raises(RunFolderError, match="found a run in"):
-        begin_run(options, "search", None)
-    assert begin_run(options, "search", tmp_path / "run").resumed
-    new = parse_options(["--out", str(tmp_path / "new")], "search", "", SearchOptions)
-    folder = begin_run(new, "search", None)
-    assert folder.path == tmp_path / "new"
-    del folder
-    assert not (tmp_path / "new").exists(), "nothing was written to it"

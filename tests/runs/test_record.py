@@ -7,14 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from report_runs import lengths_of, matching_of, metrics_of
+from report_runs import matching_of, metrics_of
 
 from bydore_pyro.runs.record import (
     Check,
     GuideRecord,
     Inferred,
     Learning,
-    LengthRecord,
     MatchingRecord,
     MethodDetails,
     Metrics,
@@ -41,7 +40,6 @@ WHOLE = Metrics(
     ),
     trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
     guide_fit=GuideRecord(khat=math.inf, corrected=True),
-    lengths=(LengthRecord(tokens=1e9, weights=SHARES, guide_fit=GuideRecord(khat=0.5)),),
     details=MethodDetails(runs=3.0, trials=TrialRecord(steps=4.0)),
     versions={"python": "3.11"},
 )
@@ -54,17 +52,16 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_files_of_searches_are_read() -> None:
-    found = read_as(Metrics, metrics_of(matching=matching_of(), lengths=lengths_of(), more=3))
+    found = read_as(Metrics, metrics_of(matching=matching_of(), more=3))
     assert found.search.parts["train"] == Spent(tokens=15_360.0, flops=1e9, seconds=4.0)
     assert found.matching.rounds[2].validation_loss == 3.0
-    assert found.lengths[0].epochs["law"] == 8.0
 
 
 @pytest.mark.parametrize("damage", [None, 3, "x", [3], {"a": 3}, True])
 def test_what_is_of_another_kind_is_empty(damage: object) -> None:
-    names = ("search", "matching", "guide_fit", "lengths", "run_epochs")
+    names = ("search", "matching", "guide_fit", "run_epochs")
     found = read_as(Metrics, dict.fromkeys(names, damage))
-    assert (found.search, found.matching, found.lengths) == (Spent(), MatchingRecord(), ())
+    assert (found.search, found.matching) == (Spent(), MatchingRecord())
     parts = {"details": dict.fromkeys(("regressions", "distance", "predictions"), damage)}
     assert read_as(Metrics, parts).details == MethodDetails()
 

@@ -1,4 +1,4 @@
-"""What a search found, as the files of its run folder."""
+"""What `metrics.json` and results tell: what was found, what it cost, where it comes from."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import math
 import resource
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from bydore_pyro.analysis import jitter, plot_weights, search_guide_fit, trajectory_of
+from bydore_pyro.analysis import jitter, search_guide_fit
 from bydore_pyro.data import Domains
-from bydore_pyro.mixture import Mixture, length_file
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs.answers import Answer, answers_of, guide_record, length_record
+from bydore_pyro.runs.answers import Answer
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import (
     Check,
@@ -32,15 +31,13 @@ from bydore_pyro.runs.record import (
     TrialRecord,
     read_as,
 )
-from bydore_pyro.runs.trials import TrialPlan, Trials
-from bydore_pyro.search import MatchingSearch, RunLength, SearchState
-from bydore_pyro.utils import RunFolder, provenance
+from bydore_pyro.search import MatchingSearch, SearchState
+from bydore_pyro.utils import provenance
 
 if TYPE_CHECKING:
-    import arviz
+    pass
 
 __all__ = [
-    "Found",
     "learning_of",
     "matching_record",
     "peak_memory_megabytes",
@@ -48,7 +45,6 @@ __all__ = [
     "run_epochs",
     "search_metrics",
     "spent",
-    "write_search",
 ]
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
@@ -56,51 +52,6 @@ __all__ = [
 LEARNED_MARGIN = 0.1
 PLACES = ("out", "cache", "tables")  # options that only say where something lies
 LAST = 10  # losses of a search by linear evidence, each of a small batch, are averaged over as many
-
-
-@dataclass(frozen=True)
-class Found:
-    """A finished search and its mixture; the posterior is None where there is none.
-
-    Where `--target_tokens` names lengths of runs there is an answer for each, and the mixture and
-    its posterior are those of the first.
-    """
-
-    state: SearchState
-    answers: tuple[Answer, ...]
-    trials: Trials | None = None
-
-    @property
-    def mixture(self) -> Mixture:
-        """The weights."""
-        return self.answers[0].mixture
-
-    @property
-    def posterior(self) -> arviz.InferenceData | None:
-        """Draws of them."""
-        return self.answers[0].posterior
-
-    @property
-    def lengths(self) -> list[tuple[RunLength, Answer]]:
-        """The answers for runs of given lengths."""
-        return [(one.run, one) for one in self.answers if one.run is not None]
-
-
-def write_search(
-    state: SearchState, options: Options, folder: RunFolder, plan: TrialPlan | None = None
-) -> Found:
-    """Makes the trials that are planned, and writes what a finished search found: mixture,
-    trajectory, and the posterior's draws and picture."""
-    answers, trials = answers_of(state, options, plan)
-    found = Found(state, tuple(answers), trials)
-    for run, one in found.lengths:
-        folder.write_text(length_file(run.tokens), one.mixture.to_json() + "\n")
-    folder.write_text("mixture.json", found.mixture.to_json() + "\n")
-    if found.posterior is not None:
-        folder.write_posterior("posterior.nc", found.posterior)
-        folder.write_figure("posterior.png", plot_weights(found.mixture))
-    folder.write_dataset("trajectory.nc", trajectory_of(state))
-    return found
 
 
 def learning_of(state: SearchState) -> Learning:
@@ -127,20 +78,9 @@ def learning_of(state: SearchState) -> Learning:
 def results_of(
     content: Mapping[str, Any], options: Any, seed: int, cost: Cost, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns results with their origin, which every file of results carries.
-
-    Args:
-        content: The results.
-        options: A dataclass whose fields are dataclasses of options.
-        seed: The first of the seeds, where there are several.
-        cost: What the results took.
-        more: Packages that matter here, as of `bydore_pyro.utils.provenance`.
-
-    Returns:
-        The content, then `seed`, `config` (the options by part, without those that say where
-        something lies), `cost` (tokens, FLOPs and seconds, in all and by part), `versions`,
-        `commit`.
-    """
+    """Returns results with their origin, which every file of results carries: `seed` (the first),
+    `config` (the options by part, without those that say where something lies), `cost` (tokens,
+    FLOPs and seconds, in all and by part), `versions` (of more packages too), `commit`."""
     config = {
         part: {name: value for name, value in values.items() if name not in PLACES}
         for part, values in dataclasses.asdict(options).items()
@@ -154,19 +94,10 @@ def spent(cost: Cost) -> Spent:
     return read_as(Spent, cost.report())
 
 
-def search_metrics(options: Options, found: Found) -> Metrics:
+def search_metrics(options: Options, found: Answer) -> Metrics:
     """Returns what a search cost and what it reached."""
     state = found.state
     means = np.stack([record.mean for record in state.records])
-    guide = GuideRecord()
-    if found.posterior is not None and isinstance(state, MatchingSearch):
-        guide = guide_record(found.posterior)
-    elif found.posterior is not None:
-        guide = GuideRecord(**dataclasses.asdict(search_guide_fit(state)))
-    lengths = [
-        length_record(run, one, state, run_epochs(options, state.domains, one.mixture, run.tokens))
-        for run, one in found.lengths
-    ]
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
@@ -177,14 +108,28 @@ def search_metrics(options: Options, found: Found) -> Metrics:
         learning=learning_of(state),
         matching=matching_record(state),
         trials=TrialRecord() if found.trials is None else found.trials.record(),
-        guide_fit=guide,
-        lengths=tuple(lengths),
+        guide_fit=_guide_record(found),
         run_tokens=options.run_tokens,
         run_epochs=run_epochs(options, state.domains, found.mixture),
         peak_memory_megabytes=peak_memory_megabytes(),
         device=str(options.device),
         threads=torch.get_num_threads(),
         **provenance(),
+    )
+
+
+def _guide_record(found: Answer) -> GuideRecord:
+    """Returns how the draws of the guide fare; nothing of a point."""
+    if found.posterior is None:
+        return GuideRecord()
+    if not isinstance(found.state, MatchingSearch):
+        return GuideRecord(**dataclasses.asdict(search_guide_fit(found.state)))
+    noted = found.posterior["posterior"].attrs
+    return GuideRecord(
+        khat=float(noted["khat"]),
+        effective_draws=float(noted["effective_draws"]),
+        draws=int(noted["weighed_draws"]),
+        corrected=bool(noted["corrected"]),
     )
 
 
@@ -229,12 +174,9 @@ def _by_name(state: SearchState, values: Any) -> dict[str, float]:
     return dict(zip(state.domains.names, (float(v) for v in values), strict=True))
 
 
-def run_epochs(
-    options: Options, domains: Domains, mixture: Mixture, tokens: float | None = None
-) -> dict[str, float]:
-    """Returns how many times a run on a mixture reads the text of each domain; `tokens` is the
-    run's length where it is not the options' first."""
-    once = domains.most_weights(1.0, tokens or options.run_tokens)
+def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
+    """Returns how many times a run on a mixture reads the text of each domain."""
+    once = domains.most_weights(1.0, options.run_tokens)
     return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,10 @@ import torch
 from tiny import row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.runs.inputs import (
+from bydore_pyro.runs.domains import (
+    belongs_of,
     domains_of,
+    hashes_of,
     language_model,
     largest_weights,
     load_corpus,
@@ -74,7 +75,7 @@ def test_options_become_a_model_and_processes(store: Path) -> None:
     assert processes(given).count == 1
 
 
-def test_what_a_run_lacks(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_lacks(store: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Expected sequence_length <= "):
         load_domains(options(store, "--sequence_length", "100000"))
     (tmp_path / "config.json").write_text('{"model_type": "vit"}')
@@ -84,9 +85,6 @@ def test_what_a_run_lacks(store: Path, tmp_path: Path, monkeypatch: pytest.Monke
         load_domains(options(store, "--device", "tpu"))
     with pytest.raises(DataError, match="within the cap"):
         load_domains(options(store, "--max_epochs", "1", "--target_tokens", "1e12"))
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(DataError, match="package tensorboard, found none"):
-        load_domains(options(store, "--log", "tensorboard"))
 
 
 def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_path: Path) -> None:
@@ -101,3 +99,12 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
     assert torch.equal(again.validation, domains.validation)
     with pytest.raises(DataError, match=r"file of rows for --validation, found none: lost\.jsonl"):
         load_domains(options(store, "--validation", "lost.jsonl"))
+
+
+def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
+    given = options(store)
+    domains = load_domains(given)
+    belongs = belongs_of(given, domains)
+    assert belongs["domains"] == hashes_of(domains)
+    assert list(hashes_of(domains)) == list(domains.names)
+    assert belongs_of(options(store, "--seed", "1"), domains) != belongs

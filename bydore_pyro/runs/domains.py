@@ -23,7 +23,7 @@ from bydore_pyro.data import (
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel, build_language_model, model_source, read_model_config
 from bydore_pyro.runs.options import Options
-from bydore_pyro.utils import DataError, device_named, progress_bar, require, tell
+from bydore_pyro.utils import DataError, device_named, progress_bar, tell
 
 __all__ = [
     "belongs_of",
@@ -47,8 +47,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
         added: Token stores whose domains are trained on too, in place of those of the same name.
 
     Raises:
-        DataError: When data, domains, validation set or proxy are not what the run needs, or a
-            package is missing.
+        DataError: When data, domains, validation set or proxy are not what the run needs.
         ValueError: When the shares of the validation set are none, or there is no such device.
     """
     files = options.run.validation_files()
@@ -69,24 +68,17 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     for path in files.values():
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
-    largest_weights(options, domains, max(options.run_lengths))
+    largest_weights(options, domains)
     return domains
 
 
 def load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
-    """Checks the proxy and the device, and loads the text.
-
-    Args:
-        options: Of the run.
-        needed: Domains that the text must have.
+    """Checks the proxy and the device, and loads the text, which must have the domains needed.
 
     Raises:
-        DataError: When data or proxy are not what the run needs, or a package is missing.
-        ValueError: When there is no such device.
+        DataError: When data or proxy are not what the run needs.
     """
     run = options.run
-    if run.log == "tensorboard":
-        require("tensorboard", "target")
     device_named(run.device)
     config = read_model_config(model_source(run.proxy))
     longest = getattr(config, "max_position_embeddings", run.sequence_length)
@@ -130,14 +122,8 @@ def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
 
 
 def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
-    """Returns the options' domains and validation set, in the orders of a seed.
-
-    Args:
-        options: Which, and their lengths.
-        corpus: The tokens.
-        seed: Of all orders.
-        measured: Sequences of each domain that are kept for measuring.
-    """
+    """Returns the options' domains and validation set, in the orders of a seed; so many sequences
+    of each domain are kept for measuring."""
     return Domains(
         corpus,
         options.run.validation_shares(),
@@ -168,15 +154,8 @@ def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
     }
 
 
-def largest_weights(
-    options: Options, domains: Domains, tokens: float | None = None
-) -> dict[str, float] | None:
+def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
     """Returns the largest weights that `max_epochs` allows, None without it.
-
-    Args:
-        options: With the cap, and the length of the run where `tokens` is None.
-        domains: Their sizes.
-        tokens: Length of the run.
 
     Raises:
         DataError: When the domains hold too little text for a run within them.
@@ -184,7 +163,7 @@ def largest_weights(
     epochs = options.run.max_epochs
     if epochs is None:
         return None
-    most = domains.most_weights(epochs, tokens or options.run_tokens)
+    most = domains.most_weights(epochs, options.run_tokens)
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
 

@@ -1,11 +1,10 @@
-"""A finished search as files and figures."""
+"""A finished search in figures."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +13,9 @@ from searches import LINEAR, MATCHING, state_of
 from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.proxy import Cost
-from bydore_pyro.runs.record import Learning, Metrics, plain, read_as
-from bydore_pyro.runs.results import (
-    Found,
+from bydore_pyro.runs.answers import answer_of
+from bydore_pyro.runs.metrics import (
     learning_of,
     matching_record,
     peak_memory_megabytes,
@@ -26,37 +23,29 @@ from bydore_pyro.runs.results import (
     run_epochs,
     search_metrics,
     spent,
-    write_search,
 )
+from bydore_pyro.runs.record import Learning, Metrics, plain, read_as
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.run_folder import RunFolder
 
 
 @pytest.mark.parametrize(
     ("evidence", "learner"),
     [("linear", "bayesian"), ("linear", "point"), ("matching", "bayesian")],
 )
-def test_what_was_found_is_written_and_told(
-    evidence: str, learner: str, corpus: TokenStore, tmp_path: Path
-) -> None:
+def test_what_was_found_is_told(evidence: str, learner: str, corpus: TokenStore) -> None:
     config = LINEAR if evidence == "linear" else MATCHING
     state = state_of(corpus, dataclasses.replace(config, learner=learner))
     list(run_search(state))
     given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
     options = parse_options(given, "test", "", SearchOptions)
-    found = write_search(state, options, RunFolder(tmp_path / "run"))
-    assert isinstance(found, Found)
+    found = answer_of(state, options, None)
     assert (found.posterior is None) == (learner == "point")
-    assert Mixture.from_json(tmp_path / "run" / "mixture.json") == found.mixture
-    assert (tmp_path / "run" / "posterior.nc").exists() == (learner == "bayesian")
-
     metrics = search_metrics(options, found)
     means = np.stack([record.mean for record in state.records])
     assert metrics.steps == config.trained_steps
     assert metrics.jitter_second_half == jitter(means[len(means) // 2 :])
-    assert (tmp_path / "run" / "trajectory.nc").exists()
     told = metrics.matching
     assert told == matching_record(state)
     assert [one.step for one in told.rounds] == ([3, 6] if evidence == "matching" else [])
