@@ -18,7 +18,7 @@ from bydore_pyro.data.preparation import building_place
 from bydore_pyro.data.store import file_sha256, sha256_of
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.folder_lock import FolderLock
+from bydore_pyro.utils.folders import FolderLock
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from bydore_pyro.utils.errors import (
     one_line,
 )
 from bydore_pyro.utils.files import yaml_or_json
-from bydore_pyro.utils.folder_lock import folders_released
+from bydore_pyro.utils.folders import folders_released
 from bydore_pyro.utils.terminal import (
     ending_on_signals,
     quiet_unless_main,

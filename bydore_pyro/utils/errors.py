@@ -6,8 +6,6 @@ import errno
 import importlib
 import os
 import re
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -76,20 +74,9 @@ TORCH = {
 def familiar_errors() -> Iterator[None]:
     """Turns what the block raises for want of disk or memory into an `OSError` that says so.
 
-    A thread of the block that fails so, as TensorBoard's where its folder goes, tells it in a line.
-
     Raises:
         OSError: Instead of a library's own error.
     """
-    before = threading.excepthook
-
-    def told(failed: threading.ExceptHookArgs) -> None:
-        if (found := _familiar(failed.exc_value)) is None:
-            before(failed)
-        else:
-            print(f"a thread ended: {found}", file=sys.stderr)
-
-    threading.excepthook = told
     try:
         yield
     except Exception as error:
@@ -97,11 +84,9 @@ def familiar_errors() -> Iterator[None]:
         if found is None or found is error:
             raise
         raise found from error
-    finally:
-        threading.excepthook = before
 
 
-def _familiar(error: BaseException | None) -> OSError | None:
+def _familiar(error: Exception) -> OSError | None:
     """What an error means, None where it is neither of disk nor of memory."""
     if isinstance(error, OSError):
         return error

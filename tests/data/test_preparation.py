@@ -40,7 +40,7 @@ from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import FORMAT, TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
 from bydore_pyro.utils.errors import DataError, RunFolderError
-from bydore_pyro.utils.folder_lock import FolderLock
+from bydore_pyro.utils.folders import FolderLock
 
 
 @pytest.fixture

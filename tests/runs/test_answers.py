@@ -41,7 +41,7 @@ from bydore_pyro.runs.options import SMOKE, Options
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import load_checkpoint, run_search, save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.tensor_tree import read_tree
+from bydore_pyro.utils.files import read_tree
 
 VALIDATION = {"birds": 0.5, "greek": 0.5}
 

@@ -32,8 +32,8 @@ from bydore_pyro.search.search import save_checkpoint
 from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError, RunFolderError
-from bydore_pyro.utils.run_folder import RunFolder
-from bydore_pyro.utils.tensor_tree import write_tree
+from bydore_pyro.utils.files import write_tree
+from bydore_pyro.utils.folders import RunFolder
 
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:
@@ -80,7 +80,7 @@ KILLED = """
 import json, os, signal, sys, threading, time
 from bydore_pyro.cli.main import main
 from quick import be_quick
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.utils.folders import RunFolder
 import bydore_pyro.runs.run, bydore_pyro.analysis.plots, arviz, transformers, h5netcdf  # noqa
 
 be_quick()  # as in all tests

@@ -39,7 +39,7 @@ from bydore_pyro.training.plan import plan_training
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.training import MixtureTrainer, build_trainer, train_target
 from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
-from bydore_pyro.utils.run_folder import RunFolder
+from bydore_pyro.utils.folders import RunFolder
 from bydore_pyro.utils.terminal import Interrupted
 
 Key = tuple[int, int]

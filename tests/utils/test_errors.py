@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,8 +75,8 @@ def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     `OSError`."""
     program = (
         "import resource, sys, torch; from pathlib import Path;"
-        "from bydore_pyro.utils.files import appearing_folder;"
-        "from bydore_pyro.utils.tensor_tree import write_tree;"
+        "from bydore_pyro.utils.folders import appearing_folder;"
+        "from bydore_pyro.utils.files import write_tree;"
         "from bydore_pyro.utils.command_line import one_line_errors;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n"
         "with one_line_errors('test'), appearing_folder(Path(sys.argv[1])) as aside:\n"
@@ -89,14 +88,3 @@ def test_a_full_disk_amid_a_checkpoint(tmp_path: Path) -> None:
     assert done.stderr.startswith("test: error: File too large (")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_thread_that_cannot_write_tells_it_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> None:
-        raise OSError(28, "No space left on device")
-
-    with familiar_errors():
-        thread = threading.Thread(target=fail)
-        thread.start()
-        thread.join()
-    assert capsys.readouterr().err == "a thread ended: [Errno 28] No space left on device\n"

@@ -1,59 +1,29 @@
-"""Files and folders that appear whole or not at all."""
+"""What stands in files: names once, hashes, tensors bit for bit, and what a run belongs to."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.files import (
-    appearing_file,
-    appearing_folder,
+    check_belongs,
     content_hash,
+    read_tree,
     readable,
-    remove_half_written,
     require_new_file,
     require_writable,
     set_aside,
     unique_keys,
+    versions,
+    write_tree,
     yaml_or_json,
 )
-
-
-@pytest.mark.parametrize("appearing", [appearing_file, appearing_folder])
-def test_it_appears_at_the_end_or_not_at_all(
-    tmp_path: Path, appearing: Callable[[Path], AbstractContextManager[Path]]
-) -> None:
-    path = tmp_path / "new" / "a.json"
-    with pytest.raises(RuntimeError), appearing(path):
-        raise RuntimeError
-    assert list(path.parent.iterdir()) == []
-    with appearing(path) as aside:
-        assert not path.exists()
-        assert aside.suffix == ".json"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_an_old_file_is_replaced_and_an_old_folder_is_not(tmp_path: Path) -> None:
-    file, folder = tmp_path / "a.txt", tmp_path / "folder"
-    for text in ("old", "new"):
-        with appearing_file(file) as aside:
-            aside.write_text(text)
-    assert file.read_text() == "new"
-    folder.mkdir()
-    (folder / "notes").write_text("of the user")
-    with pytest.raises(OSError, match="not empty"), appearing_folder(folder):
-        pass
-    with appearing_folder(folder, first_wins=True) as aside:
-        (aside / "notes").write_text("of a slower process")
-    assert (folder / "notes").read_text() == "of the user"
-    assert {*tmp_path.iterdir()} == {file, folder}
 
 
 def test_new_files_are_new(tmp_path: Path) -> None:
@@ -68,24 +38,6 @@ def test_new_files_are_new(tmp_path: Path) -> None:
     for wrong in (require_new_file, require_writable):
         with pytest.raises(RunFolderError, match="Expected a folder to write to"):
             wrong(tmp_path / "old" / "below")
-
-
-def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:
-    (tmp_path / "kept" / "deep").mkdir(parents=True)
-    (tmp_path / "kept" / ".hidden").write_text("of the user")
-    (tmp_path / "kept" / ".writing-abc").mkdir()
-    (tmp_path / "kept" / ".writing-abc" / "half").write_text("x")
-    (tmp_path / "kept" / "deep" / ".writing-d.png").write_text("x")
-    with appearing_folder(tmp_path / "kept" / "new") as aside:
-        (aside / "a").write_text("of another that is at work")
-        with appearing_file(tmp_path / "kept" / "b") as beside:
-            beside.write_text("b")
-            remove_half_written(tmp_path)
-    assert (tmp_path / "kept" / "new" / "a").exists()
-    assert (tmp_path / "kept" / "b").read_text() == "b"
-    shutil.rmtree(tmp_path / "kept" / "new")
-    (tmp_path / "kept" / "b").unlink()
-    assert [p.name for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [".hidden"]
 
 
 def test_json_and_yaml_name_nothing_twice() -> None:
@@ -113,17 +65,6 @@ def test_aliases_of_yaml_are_read_once() -> None:
     assert yaml_or_json("\n".join(levels))["a0"] == [1, 2]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path):
-        with (
-            pytest.raises(RunFolderError, match="a file to write to, found a folder, device or"),
-            appearing_file(path),
-        ):
-            raise AssertionError
-    assert (tmp_path / "pipe").is_fifo()
-
-
 def test_names_of_other_bytes_become_text() -> None:
     assert readable(os.fsdecode(b"caf\xe9/\xc3\xa9.txt")) == "caf\\xe9/é.txt"
 
@@ -143,3 +84,114 @@ def test_the_hash_of_plain_values() -> None:
     content = {"a": [1, 0.1 + 0.2, None, "ü"], "b": float("nan")}
     assert content_hash(content) == content_hash(json.loads(json.dumps(content)))
     assert content_hash(content) != content_hash({**content, "a": []})
+
+
+SAVED = {"data": "abc", "run": {"seed": 0, "domains": ["a", "b"]}, "versions": {"torch": "2.0"}}
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (
+            {**SAVED, "data": "abd"},
+            "Expected data abc, with which step was saved, found abd: ",
+        ),
+        ({**SAVED, "run": {"seed": 1, "domains": ["a", "b"]}}, r"Expected run\.seed 0, .* found 1"),
+        ({**SAVED, "run": {"seed": 0}}, r"Expected run\.domains \['a', 'b'\], .* found nothing"),
+        ({**SAVED, "more": True}, "Expected more nothing, .* found True"),
+    ],
+)
+def test_another_run_is_refused_by_the_field(own: dict, message: str) -> None:
+    with pytest.raises(RunFolderError, match=message):
+        check_belongs(Path("step"), SAVED, own, print)
+
+
+def test_the_same_run_goes_on_and_other_versions_are_told() -> None:
+    told: list[str] = []
+    own = {**SAVED, "run": {"seed": 0, "domains": ("a", "b")}}  # JSON knows no tuples
+    check_belongs(Path("step"), SAVED, own, told.append)
+    assert not told
+    check_belongs(Path("step"), SAVED, {**SAVED, "versions": {"torch": "2.1"}}, told.append)
+    assert len(told) == 1
+    assert "step was saved with torch 2.0, this is 2.1" in told[0]
+    assert set(versions()) == {"torch", "pyro-ppl", "bydore-pyro"}
+
+
+SHARED = torch.arange(6.0)
+TREE = {
+    "numbers": {0: 1, 1: 0.1 + 0.2, 2: True, 3: None, "big": 2**100},
+    "tensors": [SHARED, SHARED[:2], torch.tensor(3), torch.zeros(0, 4), torch.tensor([True])],
+    "array": np.array([[1.5, float("nan")]]),
+    "tuple": (1, (2, "ü")),
+    "transposed": torch.arange(6).reshape(2, 3).T,
+    "empty": {"list": [], "dict": {}},
+}
+
+
+def same(left: object, right: object) -> bool:
+    if isinstance(left, torch.Tensor):
+        return (
+            isinstance(right, torch.Tensor)
+            and left.dtype == right.dtype
+            and bool(torch.equal(left, right))
+        )
+    if isinstance(left, np.ndarray):
+        return isinstance(right, np.ndarray) and left.tobytes() == right.tobytes()
+    if isinstance(left, dict):
+        return (
+            isinstance(right, dict)
+            and list(left) == list(right)
+            and all(same(left[k], right[k]) for k in left)
+        )
+    if isinstance(left, (list, tuple)):
+        return (
+            type(left) is type(right)
+            and len(left) == len(right)
+            and all(same(a, b) for a, b in zip(left, right, strict=True))
+        )
+    return type(left) is type(right) and left == right
+
+
+def test_what_is_read_lies_where_torch_lays_its_own(tmp_path: Path) -> None:
+    """Matrix-vector products depend on the address modulo 16, and so would a resumed run."""
+    tree = [torch.arange(float(n)) for n in range(1, 100)] + [np.arange(n) for n in range(1, 100)]
+    write_tree(tmp_path, tree, {})
+    for value in map(torch.as_tensor, read_tree(tmp_path)[1]):
+        assert value.data_ptr() % 64 == 0
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    write_tree(tmp_path, TREE, {"format": "test/1"})
+    header, tree = read_tree(tmp_path)
+    assert header == {"format": "test/1"}
+    assert same(TREE, tree)
+    assert {p.suffix for p in tmp_path.iterdir()} == {".json", ".safetensors"}
+
+
+def test_damage_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    write_tree(tmp_path, TREE, {"format": "test/1"})
+    tensors, tree = tmp_path / "tensors.safetensors", tmp_path / "tree.json"
+    whole, plain = tensors.read_bytes(), tree.read_text()
+    for damaged in (whole[:-3], b"", whole[:100] + b"x" + whole[101:]):
+        tensors.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"Expected the tensors that tree\.json names"):
+            read_tree(tmp_path)
+    tensors.write_bytes(whole)
+    for damaged in (plain.replace("test/1", "test/2"), plain.replace("[0, 1]", "[0, 2]")):
+        assert damaged != plain
+        tree.write_text(damaged)
+        with pytest.raises(ValueError, match=r"Expected tree\.json as it was written"):
+            read_tree(tmp_path)
+    for damaged in (plain[:50], "[]", "{}", json.dumps({**json.loads(plain), "tree": [1]})):
+        tree.write_text(damaged)
+        with pytest.raises(ValueError, match=r"Error|Expect|Unterminated|unpack"):
+            read_tree(tmp_path)
+    tensors.unlink()
+    tree.write_text(plain)
+    with pytest.raises(ValueError, match="FileNotFoundError"):
+        read_tree(tmp_path)
+
+
+def test_other_values_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="found set at /a/0"):
+        write_tree(tmp_path, {"a": [{1}]}, {})

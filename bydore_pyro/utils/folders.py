@@ -1,0 +1,360 @@
+"""A folder that one command owns: it is locked, and what is written appears whole or not at all.
+
+The lock is the system's, on the folder itself. It is no file, ends with the process that holds it,
+however that one ends, and goes with the folder where that is renamed. `filelock` does not: it
+leaves a file, which outlives a killed process where the file system knows no locks, and sees no
+folder that is deleted or replaced.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bydore_pyro.utils.errors import RunFolderError, familiar_errors
+from bydore_pyro.utils.files import read_hashed, require_writable, with_hash
+
+if TYPE_CHECKING:
+    import arviz
+    import xarray
+    from matplotlib.figure import Figure
+
+__all__ = [
+    *("FolderLock", "RunFolder", "appearing_file", "appearing_folder", "folders_released"),
+    *("hold_folder", "lock_if_free", "remove_half_written", "unlock"),
+]
+
+WRITING = ".writing-"  # how the names of what is not yet whole begin
+_handles: set[int] = set()  # of all folders that this process holds
+_held: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
+
+
+def _forget() -> None:
+    """In a forked process: closes its copies, which would outlive the process that holds them."""
+    for handle in _handles:
+        os.close(handle)
+    _handles.clear()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class FolderLock:
+    """A folder that this process alone writes to, until it is released, collected or dies.
+
+    One that is missing is made, and goes again with the lock where nothing has been written to it.
+    Where another process holds it, `waiting` is called once and the folder is waited for. A file
+    system without locks is warned of.
+
+    Raises:
+        RunFolderError: When another process holds it, and `waiting` is None.
+    """
+
+    def __init__(self, path: Path, waiting: Callable[[], None] | None = None) -> None:
+        self.path = path
+        made = [p for p in (path, *path.parents) if not p.exists()]
+        handle = lock_if_free(path, make=True)
+        if handle is None and waiting is not None:
+            waiting()
+            while handle is None:
+                time.sleep(0.1)
+                handle = lock_if_free(path, make=True)
+        if handle is None:
+            raise RunFolderError(
+                f"Expected a folder that no other process writes to, found one writing to {path}"
+            )
+        self._handle = handle
+        self._end = weakref.finalize(self, _release, os.getpid(), handle, made)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the folder has been deleted, moved or replaced since."""
+        return self._end.alive and not _is_at(self._handle, self.path)
+
+    def require(self) -> None:
+        """Checks that the folder is still there.
+
+        Raises:
+            RunFolderError: When it has been deleted, moved or replaced.
+        """
+        if self.is_lost:
+            raise RunFolderError(
+                f"Expected the folder {self.path} to stay in place, found it deleted, moved or "
+                "replaced: nothing more is written"
+            )
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Lets others write to it."""
+        self._end()
+
+
+def hold_folder(path: Path) -> FolderLock:
+    """Returns this process's lock on a folder, the one that it has already where it has one.
+
+    Raises:
+        RunFolderError: When another process holds it.
+    """
+    with suppress(OSError, KeyError):
+        return _held[path.stat().st_dev, path.stat().st_ino]
+    lock = FolderLock(path)
+    _held[path.stat().st_dev, path.stat().st_ino] = lock
+    return lock
+
+
+@contextmanager
+def folders_released() -> Iterator[None]:
+    """Releases, when the block ends, every folder that this process got by `hold_folder`.
+
+    Raises:
+        RunFolderError: Instead of an `OSError` of the block, where one of the folders is gone.
+    """
+    try:
+        yield
+    except OSError:
+        for lock in list(_held.values()):
+            lock.require()
+        raise
+    finally:
+        for lock in list(_held.values()):
+            lock.release()
+        _held.clear()
+
+
+def lock_if_free(path: Path, *, make: bool = False) -> int | None:
+    """Locks a folder; returns what `unlock` takes, None where another process holds it.
+
+    With `make` it is made where it is missing, and a file system without locks is warned of.
+
+    Raises:
+        OSError: When it cannot be made or opened.
+    """
+    while True:
+        if make:
+            path.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            if make:
+                continue  # deleted since
+            raise
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except OSError as error:  # such as some network file systems
+            if make:
+                told = f"{path} cannot be locked ({error.strerror}): make sure that one process "
+                warnings.warn(f"{told}writes to it at a time", stacklevel=2)
+        if _is_at(handle, path):
+            _handles.add(handle)
+            return handle
+        os.close(handle)  # of a folder that has been renamed or deleted since
+
+
+def unlock(handle: int) -> None:
+    """Releases what `lock_if_free` returned."""
+    _handles.discard(handle)
+    os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    return False
+
+
+def _release(process: int, handle: int, made: Sequence[Path]) -> None:
+    if os.getpid() != process:  # a fork's copy, closed already
+        return
+    with suppress(OSError):
+        for path in made:  # the innermost first; one that holds something stays
+            path.rmdir()
+    unlock(handle)
+
+
+def remove_half_written(folder: Path) -> None:
+    """Deletes what killed processes were writing into a folder; what is still written stays."""
+    for path in folder.rglob(f"{WRITING}*"):
+        if not path.is_dir():
+            path.unlink(missing_ok=True)
+            continue
+        with suppress(FileNotFoundError):
+            handle = lock_if_free(path)
+            if handle is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                unlock(handle)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Gives the block a place to write `path` at, in a locked folder beside it that goes after."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = None
+    while handle is None:
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=WRITING))
+        with suppress(FileNotFoundError):  # taken for a killed process's before it was locked
+            handle = lock_if_free(folder)
+    try:
+        with familiar_errors():
+            # The suffix stays: writers choose the format by it.
+            yield folder / f"whole{path.suffix}"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        unlock(handle)
+
+
+@contextmanager
+def appearing_file(path: Path) -> Iterator[Path]:
+    """Yields a path to write to; it is renamed to `path` when the block ends without error.
+
+    Raises:
+        RunFolderError: When `path` is a folder, a device or a pipe.
+    """
+    if path.exists() and not path.is_file():
+        raise RunFolderError(f"Expected a file to write to, found a folder, device or pipe: {path}")
+    with _beside(path) as aside:
+        aside.touch()
+        yield aside
+        aside.chmod(0o644)
+        aside.replace(path)
+
+
+@contextmanager
+def appearing_folder(path: Path, *, first_wins: bool = False) -> Iterator[Path]:
+    """Like `appearing_file`, for a folder; where the first wins, one that is there stays.
+
+    Raises:
+        OSError: When there is one already, and the first does not win.
+    """
+    with _beside(path) as aside:
+        aside.mkdir()
+        yield aside
+        aside.chmod(0o755)
+        try:
+            aside.rename(path)
+        except OSError:
+            if not (first_wins and path.is_dir()):
+                raise
+
+
+class RunFolder:
+    """Writes a run's results, and keeps other processes from the folder until the command ends.
+
+    A folder that was made for it goes again where nothing was written.
+
+    Args:
+        path: The folder.
+        resume: Whether it holds a run that is continued.
+        writes: Whether anything is written at all: of several processes one does.
+
+    Raises:
+        RunFolderError: When the folder holds a run already, is a file, cannot be written to, or
+            another process writes to it.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = False, writes: bool = True) -> None:
+        self.path = path
+        self.resumed = resume
+        self.writes = writes
+        self._lock: FolderLock | None = None
+        if not writes:
+            return
+        self._require_new()
+        require_writable(path)
+        self._lock = hold_folder(path)
+        self._require_new()  # a run may have begun and ended in the meantime
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if isinstance(error, OSError):
+                self.require()  # a folder that is gone is the reason
+        finally:
+            self._lock = None  # collected where no other of this process writes there
+
+    def _require_new(self) -> None:
+        if not self.resumed and (self.path / "config.json").exists():
+            raise RunFolderError(f"Expected a new output folder, found a run in {self.path}")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the folder has been deleted, moved or replaced while the run went on."""
+        return self._lock is not None and self._lock.is_lost
+
+    def require(self) -> None:
+        """Checks that the folder is still there.
+
+        Raises:
+            RunFolderError: When it has been deleted, moved or replaced.
+        """
+        if self._lock is not None:
+            self._lock.require()
+
+    def _write(self, name: str, write: Callable[[Path], object]) -> None:
+        if self.writes:
+            self.require()
+            with appearing_file(self.path / name) as aside:
+                write(aside)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Writes a text file."""
+        self._write(name, lambda aside: aside.write_text(text, encoding="utf-8"))
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Writes plain values as JSON; NaN and infinity are refused."""
+        self.write_text(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def write_figure(self, name: str, figure: Figure) -> None:
+        """Writes a matplotlib figure as PNG."""
+        self._write(name, lambda aside: figure.savefig(aside, format="png", dpi=150))
+
+    def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """Returns plain values that are computed, or that an earlier call wrote to that file.
+
+        A file that was changed since is computed again, with a warning.
+        """
+        found = read_hashed(self.path / name)
+        if found is None:
+            found = dict(json.loads(json.dumps(compute())))
+            self.write_text(name, with_hash(found))
+        return found
+
+    def write_config(
+        self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]
+    ) -> None:
+        """Writes `config.json`, which makes the folder a run, and tells where all options stand."""
+        self.write_json("config.json", {"name": name, **parts})
+        tell(f"all options: {self.path / 'config.json'}")
+
+    def write_dataset(self, name: str, data: xarray.Dataset) -> None:
+        """Writes labelled arrays as netCDF."""
+        self._write(name, lambda aside: data.to_netcdf(aside, engine="h5netcdf"))
+
+    def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
+        """Writes an InferenceData as netCDF, to be read by `arviz.from_netcdf`."""
+
+        def write(aside: Path) -> None:
+            aside.unlink()  # ArviZ appends to a file that exists
+            posterior.to_netcdf(str(aside), engine="h5netcdf")
+
+        self._write(name, write)

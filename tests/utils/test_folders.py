@@ -1,0 +1,297 @@
+"""A folder has one writer, by a lock of the system that follows it; files appear whole or not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.files import provenance, read_hashed, with_hash
+from bydore_pyro.utils.folders import (
+    FolderLock,
+    RunFolder,
+    appearing_file,
+    appearing_folder,
+    folders_released,
+    hold_folder,
+    lock_if_free,
+    remove_half_written,
+    unlock,
+)
+
+
+def is_free(path: Path) -> bool:
+    handle = lock_if_free(path)
+    if handle is not None:
+        unlock(handle)
+    return handle is not None
+
+
+def test_a_lock_is_there_until_it_is_released(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "run"
+    with FolderLock(path) as lock:
+        assert not is_free(path)
+        with pytest.raises(RunFolderError, match="no other process writes to, found one writing"):
+            FolderLock(path)
+        assert not lock.is_lost
+    assert list(tmp_path.iterdir()) == [], "what was made for it goes with it"
+    (tmp_path / "empty").mkdir()
+    FolderLock(tmp_path / "empty").release()
+    assert is_free(tmp_path / "empty"), "a folder that was there stays"
+
+
+def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
+    with FolderLock(tmp_path / "a") as lock:
+        (tmp_path / "a").rename(tmp_path / "b")
+        assert lock.is_lost
+        with pytest.raises(RunFolderError, match="a to stay in place, found it deleted, moved"):
+            lock.require()
+        assert not is_free(tmp_path / "b")
+        assert is_free(tmp_path)
+
+
+def test_a_process_shares_its_own_lock(tmp_path: Path) -> None:
+    with folders_released():
+        first = hold_folder(tmp_path)
+        assert hold_folder(tmp_path) is first
+        assert not is_free(tmp_path)
+    assert is_free(tmp_path)
+    assert not first.is_lost, "what was released is no more watched"
+
+
+def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Path) -> None:
+    """The workers that read for a training outlive it by seconds."""
+    program = (
+        "import os, sys, time; from pathlib import Path;"
+        "from bydore_pyro.utils.folders import FolderLock;"
+        "lock = FolderLock(Path(sys.argv[1]));"
+        "child = os.fork();"
+        "print(child, flush=True) if child else time.sleep(60); time.sleep(60)"
+    )
+    run = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        assert not is_free(tmp_path)
+        holder.kill()
+        holder.wait()
+        end = time.monotonic() + 30  # the fork may not have come to drop its copy yet
+        while not is_free(tmp_path) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert is_free(tmp_path)
+        os.kill(child, 9)
+
+
+def _hold(path: Path, begun: multiprocessing.synchronize.Event) -> None:
+    with FolderLock(path):
+        begun.set()
+        time.sleep(0.5)
+
+
+def test_who_waits_is_told_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    begun, told = context.Event(), []
+    process = context.Process(target=_hold, args=(tmp_path / "a", begun))
+    process.start()
+    assert begun.wait(60)
+    with FolderLock(tmp_path / "a", waiting=lambda: told.append(time.monotonic())):
+        assert len(told) == 1
+        assert (tmp_path / "a").is_dir()
+    process.join()
+
+
+def test_a_file_system_without_locks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.warns(UserWarning, match="cannot be locked .*one process writes"):
+        FolderLock(tmp_path).release()
+
+
+def test_a_folder_that_is_gone_is_the_reason_of_what_fails(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="run to stay"), folders_released():
+        lock = hold_folder(tmp_path / "run")
+        lock.path.rmdir()
+        (lock.path / "a").write_text("x")
+    with pytest.raises(FileNotFoundError), folders_released():
+        lock = hold_folder(tmp_path / "run")
+        (lock.path / "b" / "c").write_text("x")
+
+
+@pytest.mark.parametrize("appearing", [appearing_file, appearing_folder])
+def test_it_appears_at_the_end_or_not_at_all(
+    tmp_path: Path, appearing: Callable[[Path], AbstractContextManager[Path]]
+) -> None:
+    path = tmp_path / "new" / "a.json"
+    with pytest.raises(RuntimeError), appearing(path):
+        raise RuntimeError
+    assert list(path.parent.iterdir()) == []
+    with appearing(path) as aside:
+        assert not path.exists()
+        assert aside.suffix == ".json"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_old_file_is_replaced_and_an_old_folder_is_not(tmp_path: Path) -> None:
+    file, folder = tmp_path / "a.txt", tmp_path / "folder"
+    for text in ("old", "new"):
+        with appearing_file(file) as aside:
+            aside.write_text(text)
+    assert file.read_text() == "new"
+    folder.mkdir()
+    (folder / "notes").write_text("of the user")
+    with pytest.raises(OSError, match="not empty"), appearing_folder(folder):
+        pass
+    with appearing_folder(folder, first_wins=True) as aside:
+        (aside / "notes").write_text("of a slower process")
+    assert (folder / "notes").read_text() == "of the user"
+    assert {*tmp_path.iterdir()} == {file, folder}
+
+
+def test_what_a_killed_process_was_writing_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "kept" / "deep").mkdir(parents=True)
+    (tmp_path / "kept" / ".hidden").write_text("of the user")
+    (tmp_path / "kept" / ".writing-abc").mkdir()
+    (tmp_path / "kept" / ".writing-abc" / "half").write_text("x")
+    (tmp_path / "kept" / "deep" / ".writing-d.png").write_text("x")
+    with appearing_folder(tmp_path / "kept" / "new") as aside:
+        (aside / "a").write_text("of another that is at work")
+        with appearing_file(tmp_path / "kept" / "b") as beside:
+            beside.write_text("b")
+            remove_half_written(tmp_path)
+    assert (tmp_path / "kept" / "new" / "a").exists()
+    assert (tmp_path / "kept" / "b").read_text() == "b"
+    shutil.rmtree(tmp_path / "kept" / "new")
+    (tmp_path / "kept" / "b").unlink()
+    assert [p.name for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [".hidden"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with (
+            pytest.raises(RunFolderError, match="a file to write to, found a folder, device or"),
+            appearing_file(path),
+        ):
+            raise AssertionError
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+    del folder
+    assert not (tmp_path / "deep").exists(), "nothing was written to it"
+    (tmp_path / "file").write_text("")
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(RunFolderError, match="folder to write to"):
+            RunFolder(wrong)
+    with RunFolder(tmp_path / "run") as folder:
+        with pytest.raises(ValueError, match="Out of range float"):
+            folder.write_json("config.json", {"x": float("nan")})
+        folder.write_config("case1", {"run": {"seed": 0}}, lambda line: None)
+        with RunFolder(tmp_path / "run", resume=True) as again:  # of the same process
+            again.write_text("a.txt", "x")
+        assert lock_if_free(tmp_path / "run") is None
+    with pytest.raises(RunFolderError, match=r"found a run in .*run"):
+        RunFolder(tmp_path / "run")
+    assert provenance()["versions"]["torch"] == importlib.metadata.version("torch")
+
+
+ANOTHER = """
+import sys
+from pathlib import Path
+from bydore_pyro.utils.command_line import one_line_errors
+from bydore_pyro.utils.folders import lock_if_free, unlock
+from bydore_pyro.utils.folders import RunFolder
+with one_line_errors("bydore test"):
+    folder = RunFolder(Path(sys.argv[1]), resume=len(sys.argv) > 2)
+    print("begun", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def another(*arguments: object) -> subprocess.Popen[str]:
+    """Another process that writes to a run's folder until it is told to stop."""
+    run = [sys.executable, "-c", ANOTHER, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(run, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+@pytest.mark.parametrize("resume", [(), ("resume",)])
+def test_a_run_has_one_writer(tmp_path: Path, resume: tuple[str, ...]) -> None:
+    """Of two starts, and of two that go on, the second is refused; a killed one leaves no lock."""
+    path = tmp_path / "run"
+    if resume:
+        path.mkdir()
+        (path / "config.json").write_text("{}")
+    before = list(tmp_path.rglob("*"))
+    with another(path, *resume) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "begun\n"
+        _, told = another(path, *resume).communicate(timeout=60)
+        assert told.splitlines() == [
+            "bydore test: error: Expected a folder that no other process writes to, found one "
+            f"writing to {path}"
+        ]
+        first.kill()
+        first.wait()
+        second = another(path, *resume)
+        assert second.communicate("\n", timeout=60) == ("begun\n", "")
+    assert list(tmp_path.rglob("*")) == [path, *before[1:]], "a lock is no file"
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_that_is_deleted_amid_a_run_is_not_made_again(
+    tmp_path: Path, replaced: bool
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.write_text("a.txt", "x")
+    folder.require()
+    shutil.rmtree(folder.path)
+    if replaced:
+        folder.path.mkdir()
+    assert folder.is_lost
+    for write in (folder.require, lambda: folder.write_json("metrics.json", {})):
+        with pytest.raises(RunFolderError, match="run to stay in place, found it deleted"):
+            write()
+    assert list(tmp_path.iterdir()) == ([folder.path] if replaced else [])
+    assert list(tmp_path.glob("run/*")) == []
+
+
+def test_what_is_computed_once_is_kept_and_computed_again_where_it_was_changed(
+    tmp_path: Path,
+) -> None:
+    folder, calls = RunFolder(tmp_path / "run"), []
+
+    def compute() -> dict[str, float]:
+        calls.append(1)
+        return {"loss": 0.1 + 0.2}
+
+    found = folder.once("a/b.json", compute)
+    assert found == folder.once("a/b.json", compute) == {"loss": 0.1 + 0.2}
+    assert len(calls) == 1
+    path = tmp_path / "run" / "a" / "b.json"
+    whole = path.read_text()
+    assert read_hashed(path) == found
+    for damage in (whole.replace("0.3", "0.4"), "{", "[]", "{}"):
+        path.write_text(damage)
+        with pytest.warns(UserWarning, match="was changed: it is computed again"):
+            assert folder.once("a/b.json", compute) == found
+        assert path.read_text() == whole == with_hash(found)
+    assert read_hashed(tmp_path / "none.json") is None
+    quiet = RunFolder(tmp_path / "other", writes=False)  # of several processes one writes
+    assert quiet.once("b.json", compute) == compute()
+    assert not (tmp_path / "other").exists()
