@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bydore_pyro.export import FORMATS, ExportConfig, InputConfig, export, read_inputs
+from bydore_pyro.export import FORMATS, ExportConfig, export_from
 from bydore_pyro.utils import (
     appearing_file,
     one_line_errors,
@@ -22,10 +22,7 @@ from bydore_pyro.utils import (
 __all__ = ["COMMON", "ExportOptions", "FileConfig", "export_command"]
 
 # What `--help` lists; `--help-all` adds the others.
-COMMON = (
-    *("to", "prefix", "out", "samples", "data", "tokenizer"),
-    "convert_tokens",
-)
+COMMON = ("to", "prefix", "out", "samples", "data", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +41,6 @@ class ExportOptions:
 
     export: ExportConfig
     file: FileConfig
-    inputs: InputConfig
 
 
 @one_line_errors("bydore export")
@@ -57,13 +53,12 @@ def export_command(arguments: Sequence[str]) -> None:
     config, out = options.export, options.file.out
     if out is not None:
         require_new_file(Path(out))
-    inputs = read_inputs(run, config, options.inputs)
-    found = export(inputs.mixture, config, inputs.lengths)
+    found = export_from(run, config)
     if out is None:
         sys.stdout.write(found.text)
     else:
         with appearing_file(Path(out)) as aside:
             aside.write_text(found.text, encoding="utf-8")
-    for note in (*inputs.notes, *found.notes):
+    for note in found.notes:
         tell(note)
     tell(f"Next: {FORMATS[config.to].use.replace('{file}', out or 'FILE')}")

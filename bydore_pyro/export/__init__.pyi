@@ -1,5 +1,5 @@
 from .formats import FORMATS as FORMATS
 from .formats import ExportConfig as ExportConfig
-from .inputs import InputConfig as InputConfig
-from .inputs import read_inputs as read_inputs
+from .write import Exported as Exported
 from .write import export as export
+from .write import export_from as export_from

@@ -1,31 +1,51 @@
-"""Every trainer's format by name (`trainers.yaml`), and the configuration of an export."""
+"""Every trainer's format by name: what it wants (`trainers.yaml`), and the text of its file.
+
+"Sequences" are cut from packed tokens, all of one length: a share of them is a share of tokens,
+which is what a mixture's weights are. "Documents" have their own lengths: a share of them is not.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from bydore_pyro.export.config_files import (
-    for_datasets,
-    for_doremi,
-    for_levanter,
-    for_litgpt,
-    for_megatron,
-    for_nanotron,
-    for_nemo,
-    for_olmo_core,
-    for_regmix,
-    for_streaming,
-    for_torchtitan,
-)
-from bydore_pyro.export.shares import Samples, Share
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = ["FORMATS", "ExportConfig", "Format"]
+__all__ = ["FORMATS", "ExportConfig", "Format", "Share"]
 
 DOMAIN = "{domain}"
+Samples = Literal["tokens", "sequences", "documents"]
+UNITS: dict[Samples, str] = {"tokens": "tokens", "sequences": "tokens", "documents": "documents"}
+BLOCKS = tuple(2**n for n in range(11, 16))  # levanter's default block of 2048, up to its largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What a trainer's file says of one domain: its share, and where the trainer finds it, empty
+    where that is not told."""
+
+    name: str
+    weight: float
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How one trainer takes weights: an entry of `trainers.yaml`, which tells what each field is,
+    and `write`, which makes the text of a file of shares and of what they are shares of."""
+
+    write: Callable[[Sequence[Share], Samples], str]
+    rules: str
+    draws: tuple[Samples, ...]
+    paths: Literal["needed", "optional", "unused"]
+    keeps_zeros: bool = False
+    smallest: float = 0.0
+    caution: str = ""
+    use: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +72,15 @@ class ExportConfig:
         "What the trainer samples: 'sequences' of packed tokens, all of one length, or "
         "'documents'. Default: the usual choice of that trainer.",
     )
-    digits: int = option(
-        6, "Number of decimals of the weights; the rounded weights sum to 1.", least=1, most=12
+    data: str | None = option(
+        None,
+        "Token store, which supplies tokens per document, and the text for --tokenizer. "
+        "Default: the document counts saved with the run.",
     )
-    max_repetition_ratio: float = option(
-        1.0,
-        "olmo-core: maximum number of times that the tokens of a domain may be repeated.",
-        least=1,
+    tokenizer: str | None = option(
+        None,
+        "Folder of the tokenizer of your training, if it is not that of the search. With --data "
+        "the weights become shares of its tokens, by the tokens per byte measured on that text.",
     )
 
     def __post_init__(self) -> None:
@@ -94,42 +116,150 @@ class ExportConfig:
         return f"{self.prefix.rstrip('/')}/{name}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """How one trainer takes weights: an entry of `trainers.yaml`, which tells what each field is,
-    and `write`, which makes the text of a file of shares and of what they are shares of."""
+def _yaml(content: dict[str, Any], samples: Samples) -> str:
+    import yaml
 
-    write: Callable[[Sequence[Share], Samples], str]
-    rules: str
-    draws: tuple[Samples, ...]
-    paths: Literal["needed", "optional", "unused"]
-    keeps_zeros: bool = False
-    smallest: float = 0.0
-    caution: str = ""
-    use: str
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
+    return f"# bydore export: the weights are shares of {UNITS[samples]}.\n{text}"
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _blend(shares: Sequence[Share]) -> list[str]:
+    """Weights and prefixes in turn; an odd list would be read as prefixes without weights."""
+    return [text for share in shares for text in (f"{share.weight:.12f}".rstrip("0"), share.path)]
+
+
+def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
+    """Hugging Face `datasets`: the arguments of `interleave_datasets`."""
+    probabilities = [share.weight for share in shares]
+    return _json(
+        {
+            "weights_are": f"shares of {UNITS[samples]}",
+            "names": [share.name for share in shares],
+            "paths": [share.path for share in shares if share.path] or None,
+            "interleave_datasets": {
+                "probabilities": probabilities, "seed": 0, "stopping_strategy": "all_exhausted"
+            },
+        }
+    )  # fmt: skip
+
+
+def _for_streaming(shares: Sequence[Share], samples: Samples) -> str:
+    """MosaicML streaming: `streams` by name, for llm-foundry's YAML or `Stream(**stream)`."""
+    kind = {share.name: "remote" if "://" in share.path else "local" for share in shares}
+    streams = {s.name: {kind[s.name]: s.path, "proportion": s.weight} for s in shares}
+    return _yaml({"streams": streams}, samples)
+
+
+def _for_megatron(shares: Sequence[Share], samples: Samples) -> str:
+    """Megatron-LM: the file of `--data-args-path`, which it splits at white space."""
+    for share in shares:
+        if share.path.split() != [share.path]:
+            raise DataError(f"Expected a prefix without white space, found '{share.path}'")
+    blend = _blend(shares)
+    return "".join(f"{w} {p}\n" for w, p in zip(blend[::2], blend[1::2], strict=True))
+
+
+def _for_nemo(shares: Sequence[Share], samples: Samples) -> str:
+    """NeMo: `paths` of `PreTrainingDataModule`, a JSON list of strings that is YAML as well."""
+    return _json(_blend(shares))
+
+
+def _for_nanotron(shares: Sequence[Share], samples: Samples) -> str:
+    """nanotron: the section `dataset` of a data stage, a Nanoset."""
+    folders, weights = [s.path for s in shares], [s.weight for s in shares]
+    return _yaml({"dataset_folder": folders, "dataset_weights": weights}, samples)
+
+
+def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:
+    """OLMo-core: a `SourceMixtureList`, for `SourceMixtureList.from_yaml`."""
+
+    def files(path: str) -> str:
+        return path if path.endswith(".npy") or "*" in path else f"{path}/*.npy"
+
+    sources = [
+        {"source_name": s.name, "target_ratio": s.weight, "paths": [files(s.path)]} for s in shares
+    ]
+    return _yaml({"sources": sources}, samples)
+
+
+def _for_levanter(shares: Sequence[Share], samples: Samples) -> str:
+    """levanter: `train_weights` for the section `data`, by the names in its `configs`."""
+    content: dict[str, Any] = {"train_weights": {share.name: share.weight for share in shares}}
+
+    def fits(block: int) -> bool:
+        return all(int(s.weight * block) >= 0.9 * s.weight * block for s in shares)
+
+    block = next((size for size in BLOCKS if fits(size)), BLOCKS[-1])
+    if block > BLOCKS[0]:
+        content["mixture_block_size"] = block
+    return _yaml(content, samples)
+
+
+def _for_regmix(shares: Sequence[Share], samples: Samples) -> str:
+    """TinyLlama as RegMix trains it: `--data_yaml_file`, weights by the prefixes of files."""
+    keys = [share.path or f"train_{share.name}" for share in shares]
+    for key in keys:
+        longer = [other for other in keys if other != key and other.startswith(key)]
+        if longer:
+            raise DataError(
+                f"Expected a file prefix that matches one domain, found '{key}', which also "
+                f"matches '{longer[0]}'; --prefix 'train_{{domain}}_' avoids this"
+            )
+    train = {key: share.weight for key, share in zip(keys, shares, strict=True)}
+    return _yaml({"train": train, "valid": {}}, samples)
+
+
+def _for_doremi(shares: Sequence[Share], samples: Samples) -> str:
+    """DoReMi: `--domain_config_path`, weights for training and for evaluation by domain."""
+    weights = {share.name: share.weight for share in sorted(shares, key=lambda s: s.name)}
+    return _json({"train_domain_weights": weights, "eval_domain_weights": weights})
+
+
+def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:
+    """A module of Python: a template with the place of what weights are of, and of literals."""
+
+    def literal(values: dict[str, Any]) -> str:
+        return "{\n" + "".join(f"    {name!r}: {v!r},\n" for name, v in values.items()) + "}"
+
+    def write(shares: Sequence[Share], samples: Samples) -> str:
+        told = {
+            "UNITS": UNITS[samples],
+            "WEIGHTS_LITERAL": literal({s.name: s.weight for s in shares}),
+            "PATHS_LITERAL": literal({s.name: s.path for s in shares}),
+            "PACKS_FIRST": repr(samples == "sequences"),
+        }
+        # In one pass: a domain may be called as a place is.
+        return re.sub("|".join(told), lambda place: told[place[0]], template)
+
+    return write
 
 
 WRITERS: dict[str, Callable[[Sequence[Share], Samples], str]] = {
-    "datasets": for_datasets,
-    "streaming": for_streaming,
-    "megatron": for_megatron,
-    "nemo": for_nemo,
-    "nanotron": for_nanotron,
-    "olmo-core": for_olmo_core,
-    "torchtitan": for_torchtitan,
-    "levanter": for_levanter,
-    "litgpt": for_litgpt,
-    "regmix": for_regmix,
-    "doremi": for_doremi,
+    "datasets": _for_datasets,
+    "streaming": _for_streaming,
+    "megatron": _for_megatron,
+    "nemo": _for_nemo,
+    "nanotron": _for_nanotron,
+    "olmo-core": _for_olmo_core,
+    "levanter": _for_levanter,
+    "regmix": _for_regmix,
+    "doremi": _for_doremi,
 }
 
 
 def _read() -> dict[str, Format]:
     import yaml
 
-    entries = yaml.safe_load((Path(__file__).parent / "trainers.yaml").read_text("utf-8"))
-    draws = {name: tuple(entry.pop("draws")) for name, entry in entries.items()}
-    return {n: Format(write=WRITERS[n], draws=draws[n], **entry) for n, entry in entries.items()}
+    found = {}
+    text = (Path(__file__).parent / "trainers.yaml").read_text(encoding="utf-8")
+    for name, entry in yaml.safe_load(text).items():
+        write, draws = _python(entry.pop("python", "")), tuple(entry.pop("draws"))
+        found[name] = Format(write=WRITERS.get(name, write), draws=draws, **entry)
+    return found
 
 
 FORMATS: dict[str, Format] = _read()

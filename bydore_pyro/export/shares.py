@@ -1,38 +1,29 @@
-"""Shares of what a trainer draws: of documents instead of tokens, and rounded to sum to 1."""
+"""Shares of what a trainer draws: of documents, of another tokenizer's tokens, rounded.
+
+A weight is a share of one tokenizer's tokens. The same text is more or fewer tokens to another, by
+a factor that differs between domains. The mixture of text stays when every weight is multiplied by
+its domain's factor:
+
+    w'_k ∝ w_k (tokens per byte of domain k, new) / (tokens per byte of domain k, old)
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from bydore_pyro.data import TokenStore, load_encoder, tokenizer_sha256
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError
 
-__all__ = ["UNITS", "Samples", "Share", "document_shares", "rounded", "tokens_per_document"]
+__all__ = ["converted", "document_shares", "rounded", "tokens_per_byte", "tokens_per_document"]
 
-
-Samples = Literal["tokens", "sequences", "documents"]
-UNITS: dict[Samples, str] = {"tokens": "tokens", "sequences": "tokens", "documents": "documents"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """What a trainer's file says of one domain.
-
-    Attributes:
-        name: The domain.
-        weight: Its share, rounded.
-        path: Where the trainer finds it; empty where that is not told.
-        repetitions: How often its tokens may be trained on, >= 1.
-    """
-
-    name: str
-    weight: float
-    path: str = ""
-    repetitions: float = 1.0
+PIECES, LENGTH = 64, 4096  # of a domain that is longer, so many pieces of so many tokens are read
 
 
 def rounded(weights: Mapping[str, float], digits: int) -> dict[str, float]:
@@ -57,34 +48,23 @@ def rounded(weights: Mapping[str, float], digits: int) -> dict[str, float]:
     return {name: int(count) / units for name, count in zip(weights, given, strict=True)}
 
 
-def tokens_per_document(
-    index: Mapping[str, Any], weights: Mapping[str, float] | None = None
-) -> dict[str, float]:
-    """Returns the mean tokens of each domain's training documents, end-of-text token included.
+def tokens_per_document(index: Mapping[str, Any], names: Collection[str]) -> dict[str, float]:
+    """Returns the mean tokens of domains' training documents, end-of-text token included.
 
     Args:
         index: A token store's index, or a run's manifest.
-        weights: By domain: those with weight are looked up. All domains of the index that
-            have documents when None.
+        names: Of the domains.
 
     Raises:
-        DataError: When a domain with weight is not there or has no training documents.
+        DataError: When a domain is not there or has no training documents.
     """
-    domains = index.get("domains")
-    if not isinstance(domains, Mapping):
-        raise DataError("Expected counts of documents by domain, found an index without them")
-    wanted = domains if weights is None else [name for name in weights if weights[name] > 0]
     found = {}
-    for name in wanted:
+    for name in names:
         try:
-            counts = domains[name]["train"]
-            documents, tokens = counts["documents"], counts["tokens"]
-        except (KeyError, TypeError):
-            raise DataError(f"Expected counts of documents of '{name}', found none") from None
-        if documents > 0:
-            found[name] = tokens / documents
-        elif weights is not None:
-            raise DataError(f"Expected training documents of '{name}', which has weight, found 0")
+            counts = index["domains"][name]["train"]
+            found[name] = counts["tokens"] / counts["documents"]
+        except (KeyError, TypeError, ZeroDivisionError):
+            raise DataError(f"Expected training documents of '{name}', found none") from None
     return found
 
 
@@ -96,19 +76,83 @@ def document_shares(weights: Mapping[str, float], lengths: Mapping[str, float]) 
 
     Args:
         weights: Shares of tokens ``w``, summing to 1.
-        lengths: Mean tokens per document ``t`` > 0 of at least the domains with weight.
-
-    Returns:
-        Shares of documents, summing to 1.
-
-    Raises:
-        DataError: When the length of a domain with weight is missing or not above 0.
+        lengths: Mean tokens per document ``t`` > 0 of the domains with weight.
     """
-    ratios = {}
-    for name, weight in weights.items():
-        length = lengths.get(name, 0.0)
-        if weight > 0 and not 0 < length < math.inf:
-            raise DataError(f"Expected tokens per document > 0 of '{name}', found {length}")
-        ratios[name] = weight / length if weight > 0 else 0.0
+    ratios = {name: w / lengths[name] if w > 0 else 0.0 for name, w in weights.items()}
     total = math.fsum(ratios.values())
     return {name: ratio / total for name, ratio in ratios.items()}
+
+
+def tokens_per_byte(
+    store: TokenStore, folder: Path, names: Collection[str]
+) -> dict[str, tuple[float, float]]:
+    """Measures how many tokens a byte is to a store's tokenizer and to another one, end-of-text
+    tokens included.
+
+    Up to 262,144 training tokens of each domain are decoded and encoded anew: all of a small
+    domain, else 64 pieces at even distances.
+
+    Args:
+        store: Its text, as the tokens of its own tokenizer.
+        folder: The other tokenizer's, as `save_pretrained` writes it.
+        names: Domains of the store.
+
+    Raises:
+        DataError: When the folder holds no tokenizer, or a domain has no training text.
+    """
+    old, end = load_encoder(store.tokenizer)
+    new, _ = load_encoder(folder)
+    found = {}
+    for name in names:
+        texts, ends, count = [], 0, 0
+        for piece in _pieces(store.train.get(name, np.empty(0, np.int64))):
+            store.require_unchanged(("train", name))
+            count += len(piece)
+            stops = np.flatnonzero(piece == end)
+            ends += len(stops)
+            for document in np.split(piece, stops):
+                ids = document[document != end]
+                texts.append(old.decode(ids.tolist(), skip_special_tokens=False))
+        size = sum(len(text.encode()) for text in texts)
+        if size == 0:
+            raise DataError(f"Expected text of '{name}' in {store.folder}, found none")
+        encoded = new.encode_batch_fast(texts, add_special_tokens=False)
+        anew = sum(len(encoding.ids) for encoding in encoded) + ends
+        found[name] = (count / size, anew / size)
+    return found
+
+
+def _pieces(tokens: np.ndarray) -> list[np.ndarray]:
+    """Returns all tokens, or of many so many pieces at even distances."""
+    if len(tokens) <= PIECES * LENGTH:
+        return [tokens]
+    starts = np.linspace(0, len(tokens) - LENGTH, PIECES).astype(np.int64)
+    return [tokens[start : start + LENGTH] for start in starts]
+
+
+def converted(
+    mixture: Mixture, measured: Mapping[str, tuple[float, float]], folder: Path
+) -> Mixture:
+    """Returns the mixture as shares of another tokenizer's tokens: of the same text.
+
+    Args:
+        mixture: Shares of the old tokenizer's tokens.
+        measured: Tokens per byte, old and new, of the domains with weight.
+        folder: The other tokenizer.
+
+    Returns:
+        The mixture for that tokenizer, without the uncertainty, which was that of other shares.
+    """
+    scaled = [
+        weight * measured[name][1] / measured[name][0] if weight > 0 else 0.0
+        for name, weight in mixture.as_dict().items()
+    ]
+    total = math.fsum(scaled)
+    return dataclasses.replace(
+        mixture,
+        weights=tuple(weight / total for weight in scaled),
+        standard_deviation=None,
+        hdi=None,
+        free_weights=None,
+        tokenizer=tokenizer_sha256(folder),
+    )

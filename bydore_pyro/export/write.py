@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
-from bydore_pyro.export.formats import FORMATS, ExportConfig
-from bydore_pyro.export.shares import Samples, Share, document_shares, rounded
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.utils import DataError
+from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha256
+from bydore_pyro.export.formats import FORMATS, ExportConfig, Share
+from bydore_pyro.export.shares import (
+    converted,
+    document_shares,
+    rounded,
+    tokens_per_byte,
+    tokens_per_document,
+)
+from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.utils import DataError, RunFolderError
 
-if TYPE_CHECKING:
-    import datasets
+__all__ = ["Exported", "export", "export_from"]
 
-__all__ = ["Exported", "export", "interleave"]
+DIGITS = 6  # of the weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +33,104 @@ class Exported:
     Attributes:
         text: Of the file.
         shares: What it gives each domain; in decimals they sum to 1.
-        samples: What the trainer draws by them.
-        dropped: Domains that it leaves out.
         notes: What the user must know, a line each.
     """
 
     text: str
     shares: dict[str, float]
-    samples: Samples
-    dropped: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def export_from(source: str, config: ExportConfig) -> Exported:
+    """Reads a mixture and writes it in a trainer's format.
+
+    Args:
+        source: A run's folder, a file of weights or a published mixture, see `mixture_from`.
+        config: Which format, and for which tokenizer.
+
+    Raises:
+        DataError: When there is no such mixture, the store is another's, or see `export`.
+        RunFolderError: When the run's manifest is damaged.
+
+    Warns:
+        UserWarning: When an option has no effect, or the weights are shares of another tokenizer's
+            tokens.
+    """
+    mixture, lengths = mixture_from(source), None
+    notes = list(mixture.notes)
+    store = None if config.data is None else open_store(Path(config.data))
+    if config.drawn == "documents":
+        index = store.index if store else _manifest(Path(source))
+        if index is not None:
+            mixture.check(index["domains"], index["tokenizer_sha256"], source)
+            lengths = tokens_per_document(index, _weighted(mixture))
+        if config.tokenizer is not None:
+            warnings.warn(
+                "tokenizer has no effect where documents are drawn: shares of documents do not "
+                "depend on the tokenizer",
+                stacklevel=2,
+            )
+    elif config.tokenizer is not None:
+        mixture = _carried(mixture, source, Path(config.tokenizer), store, notes)
+    elif store is not None:
+        warnings.warn(
+            f"data has no effect: {config.to} takes shares of tokens as they are", stacklevel=2
+        )
+    found = export(mixture, config, lengths)
+    return Exported(text=found.text, shares=found.shares, notes=(*notes, *found.notes))
+
+
+def _weighted(mixture: Mixture) -> list[str]:
+    return [name for name, weight in mixture.as_dict().items() if weight > 0]
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    """Returns what a run noted of its text, None where there is no run or it noted nothing."""
+    path = folder / "manifest.json"
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {key: content[key] for key in ("domains", "tokenizer_sha256")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(f"Expected a run's manifest, found {path}: {error}") from None
+
+
+def _carried(
+    mixture: Mixture, source: str, folder: Path, store: TokenStore | None, notes: list[str]
+) -> Mixture:
+    """Returns the mixture for another tokenizer: converted where there is text, else as it is."""
+    load_encoder(folder)  # so that a folder without one is told as such
+    sha256 = tokenizer_sha256(folder)
+    if mixture.tokenizer == sha256:
+        notes.append(f"The weights are shares of the tokens of {folder} already.")
+        return mixture
+    if store is None:
+        whose = "a tokenizer that it does not name"
+        if mixture.tokenizer is not None:
+            whose = f"another tokenizer ({mixture.tokenizer[:12]})"
+        warnings.warn(
+            f"{source}: the weights are shares of the tokens of {whose}, not of those of {folder} "
+            f"({sha256[:12]}): for that tokenizer they are another mixture of text; --data STORE "
+            "converts them",
+            stacklevel=3,
+        )
+        return mixture
+    if mixture.tokenizer is None:
+        warnings.warn(f"{source} does not name its tokenizer; the store's is assumed", stacklevel=3)
+    elif mixture.tokenizer != store.tokenizer_sha256:
+        raise DataError(
+            f"Expected a store of the mixture's tokenizer ({mixture.tokenizer[:12]}), found "
+            f"{store.tokenizer_sha256[:12]} in {store.folder}"
+        )
+    measured = tokens_per_byte(store, folder, _weighted(mixture))
+    new = converted(mixture, measured, folder)
+    notes.append(f"Converted to shares of the tokens of {folder}, by tokens per byte:")
+    before, after = mixture.as_dict(), new.as_dict()
+    for name, (old, anew) in measured.items():
+        told = f"  {name}: {old:.4f} -> {anew:.4f}, weight {before[name]:.6f} -> {after[name]:.6f}"
+        notes.append(told)
+    return new
 
 
 def export(
@@ -62,28 +158,12 @@ def export(
         )
     if form.paths == "unused" and config.prefix is not None:
         warnings.warn(f"prefix has no effect in {config.to}, which has no paths", stacklevel=2)
-    if config.max_repetition_ratio != 1 and config.to != "olmo-core":
-        warnings.warn(f"max_repetition_ratio has no effect in {config.to}", stacklevel=2)
     weights, notes = _wanted(mixture.as_dict(), config, lengths)
-    shares = rounded(weights, config.digits)
+    shares = rounded(weights, DIGITS)
     notes += _notes_on_small(weights, shares, config)
     kept = {name: share for name, share in shares.items() if share > 0 or form.keeps_zeros}
-    text = form.write(
-        [
-            Share(
-                name=name,
-                weight=share,
-                path=config.path(name),
-                repetitions=config.max_repetition_ratio,
-            )
-            for name, share in kept.items()
-        ],
-        config.drawn,
-    )
-    dropped = tuple(name for name in shares if name not in kept)
-    return Exported(
-        text=text, shares=kept, samples=config.drawn, dropped=dropped, notes=tuple(notes)
-    )
+    listed = [Share(name=name, weight=w, path=config.path(name)) for name, w in kept.items()]
+    return Exported(text=form.write(listed, config.drawn), shares=kept, notes=tuple(notes))
 
 
 def _wanted(
@@ -100,13 +180,12 @@ def _wanted(
             f"Expected tokens per document, because {config.to} draws documents, found none: give "
             "--data STORE, or --samples sequences if yours are packed to one length"
         )
-    shares = document_shares(weights, lengths)
     known = ", ".join(f"{name} {lengths[name]:.1f}" for name in weights if weights[name] > 0)
     about = (
         f"Per document: {config.to} draws whole documents, so shares of tokens were divided by the "
         f"mean tokens of a document ({known})."
     )
-    return shares, [about, *notes]
+    return document_shares(weights, lengths), [about, *notes]
 
 
 def _notes_on_small(
@@ -114,54 +193,13 @@ def _notes_on_small(
 ) -> list[str]:
     """Returns what happens to domains without weight, or with very little of it, by name."""
     form = FORMATS[config.to]
-    unit = f"{10.0**-config.digits:.{config.digits}f}"
     verb = "Kept at 0" if form.keeps_zeros else "Dropped"
+    none = [n for n in shares if weights[n] == 0]
+    tiny = [n for n in shares if shares[n] == 0 < weights[n]]
+    small = [n for n in shares if 0 < shares[n] < form.smallest]
     reasons = {
-        f"{verb}, having no weight": [n for n in shares if weights[n] == 0],
-        f"{verb}, rounded to 0 in units of {unit}": [
-            n for n in shares if shares[n] == 0 < weights[n]
-        ],
-        f"Below {form.smallest:.2g}, {form.caution}": [
-            n for n in shares if 0 < shares[n] < form.smallest
-        ],
+        f"{verb}, having no weight": none,
+        f"{verb}, rounded to 0 in units of {10.0**-DIGITS:.{DIGITS}f}": tiny,
+        f"Below {form.smallest:.2g}, {form.caution}": small,
     }
     return [f"{reason}: {', '.join(names)}." for reason, names in reasons.items() if names]
-
-
-def interleave(
-    mixture: Mixture,
-    sources: Mapping[str, datasets.Dataset | datasets.IterableDataset],
-    lengths: Mapping[str, float] | None = None,
-    *,
-    seed: int = 0,
-    stopping_strategy: str = "all_exhausted",
-) -> datasets.Dataset | datasets.IterableDataset:
-    """Mixes Hugging Face datasets by a mixture, without a file.
-
-    Args:
-        mixture: Shares of tokens.
-        sources: A dataset for at least each domain with weight.
-        lengths: Mean tokens per example by domain (`tokens_per_document(store.index)` where an
-            example is a document); None where all examples are of one length.
-        seed: Of the draws.
-        stopping_strategy: Of `datasets.interleave_datasets`. "all_exhausted" begins a domain anew
-            where it ends, so that the shares hold to the end.
-
-    Raises:
-        DataError: When a domain with weight has no dataset, or no tokens per example.
-    """
-    from datasets import interleave_datasets
-
-    weights = mixture.as_dict()
-    if lengths is not None:
-        weights = document_shares(weights, lengths)
-    shares = {name: share for name, share in rounded(weights, 9).items() if share > 0}
-    missing = [name for name in shares if name not in sources]
-    if missing:
-        raise DataError(f"Expected a dataset for each domain, found none for {', '.join(missing)}")
-    return interleave_datasets(
-        [sources[name] for name in shares],
-        probabilities=list(shares.values()),
-        seed=seed,
-        stopping_strategy=stopping_strategy,
-    )

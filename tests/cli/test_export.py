@@ -87,7 +87,7 @@ def test_documents_are_counted_by_the_run_or_the_store(
     run: Path, corpus: TokenStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, said = exported(capsys, run, "--to", "datasets")
-    lengths = tokens_per_document(corpus.index)
+    lengths = tokens_per_document(corpus.index, corpus.names)
     wanted = document_shares(WEIGHTS, lengths)
     given = json.loads(own)
     assert given["interleave_datasets"]["probabilities"] == pytest.approx(
@@ -113,8 +113,8 @@ def test_another_tokenizer(
     kept, said = exported(capsys, *to, folder)
     assert kept == plain
     assert f"another tokenizer ({corpus.tokenizer_sha256[:12]}), not of those of {folder}" in said
-    assert "--convert_tokens --data STORE converts them" in said
-    convert = (folder, "--convert_tokens", "--data", corpus.folder)
+    assert "--data STORE converts them" in said
+    convert = (folder, "--data", corpus.folder)
     text, said = exported(capsys, *to, *convert)
     assert "warning" not in said
     found = yaml.safe_load(text)["train_weights"]
@@ -151,12 +151,14 @@ def test_mistakes_are_one_line(
         ((tmp_path, *doremi), "found no mixture.json"),
         ((run, "--to", "datasets", "--data", tmp_path / "none"), "index of a token store"),
         ((run, *doremi, "--tokenizer", tmp_path), "Expected a tokenizer in"),
+        ((run, *doremi, "--data", ""), "a value for --data"),
+        ((run, "--to", "megatron", "--samples", "documents"), "samples (sequences) for megatron"),
         ((run, *doremi, "--out", run / "mixture.json" / "x"), str(run / "mixture.json")),
     ):
         assert message in refused(capsys, *arguments)
     with pytest.raises(ValueError, match="a value for --out"):
         FileConfig(out="")
-    assert set(ExportOptions.__dataclass_fields__) == {"export", "file", "inputs"}
+    assert set(ExportOptions.__dataclass_fields__) == {"export", "file"}
 
 
 def test_nothing_is_overwritten(

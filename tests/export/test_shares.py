@@ -1,22 +1,26 @@
-"""Rounding that keeps the sum, and shares of documents: against decimals and by brute force."""
+"""Rounding that keeps the sum, shares of documents, and of a tokenizer whose tokens are known."""
 
 from __future__ import annotations
 
 import itertools
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny import write_byte_tokenizer
 
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.tokenizer import tokenizer_sha256
+from bydore_pyro.export import shares
 from bydore_pyro.export.shares import (
-    UNITS,
-    Samples,
-    Share,
+    converted,
     document_shares,
     rounded,
+    tokens_per_byte,
     tokens_per_document,
 )
+from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.utils.errors import DataError
 
 
@@ -57,41 +61,72 @@ def test_rounding_in_numbers() -> None:
     assert rounded({"a": 1e-9, "b": 1.0}, 6) == {"a": 0.0, "b": 1.0}
 
 
-def test_documents_of_other_lengths() -> None:
+def test_documents_of_other_lengths(corpus: TokenStore) -> None:
     # Half of the tokens each, documents of 100 and 300 tokens: three to one.
-    shares = document_shares({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 100, "b": 300})
-    assert shares == {"a": pytest.approx(0.75), "b": pytest.approx(0.25), "c": 0.0}
-    for length in (0.0, float("inf"), float("nan")):
-        with pytest.raises(DataError, match="tokens per document > 0 of 'b', found"):
-            document_shares({"a": 0.5, "b": 0.5}, {"a": 1.0, "b": length})
-    with pytest.raises(DataError, match="'b', found 0"):
-        document_shares({"a": 0.5, "b": 0.5}, {"a": 1.0})
-
-
-def test_lengths_are_those_of_the_store(corpus: TokenStore) -> None:
-    lengths = tokens_per_document(corpus.index)
+    found = document_shares({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 100, "b": 300})
+    assert found == {"a": pytest.approx(0.75), "b": pytest.approx(0.25), "c": 0.0}
+    lengths = tokens_per_document(corpus.index, corpus.names)
     end = max(int(tokens[-1]) for tokens in corpus.train.values())
     for name, tokens in corpus.train.items():
         assert lengths[name] == pytest.approx(len(tokens) / (tokens == end).sum())
-    assert tokens_per_document(corpus.index, {"birds": 1.0, "x": 0.0}) == {
-        "birds": lengths["birds"]
-    }
+    for counts in ({"tokens": 0, "documents": 0}, {}, None):
+        with pytest.raises(DataError, match="Expected training documents of 'b', found none"):
+            tokens_per_document({"domains": {"b": {"train": counts}}}, ["b"])
 
 
-def test_domains_without_documents_are_named() -> None:
-    none = {"train": {"tokens": 0, "documents": 0}}
-    some = {"train": {"tokens": 30, "documents": 3}}
-    index = {"domains": {"a": some, "b": none}}
-    assert tokens_per_document(index) == tokens_per_document(index, {"a": 1.0, "b": 0.0})
-    with pytest.raises(DataError, match="documents of 'b', which has weight, found 0"):
-        tokens_per_document(index, {"a": 0.5, "b": 0.5})
-    with pytest.raises(DataError, match="documents of 'c', found none"):
-        tokens_per_document(index, {"c": 1.0})
-    with pytest.raises(DataError, match="found an index without them"):
-        tokens_per_document({"domains": None})
+@pytest.fixture
+def byte_tokenizer(tmp_path: Path) -> Path:
+    return write_byte_tokenizer(tmp_path / "bytes")
 
 
-def test_what_shares_are_of() -> None:
-    samples: Samples = "sequences"
-    assert UNITS[samples] == "tokens"
-    assert Share(name="a", weight=1.0).path == ""
+def test_measured_is_what_is_known(corpus: TokenStore, byte_tokenizer: Path) -> None:
+    measured = tokens_per_byte(corpus, byte_tokenizer, corpus.names)
+    for name in corpus.names:
+        counts = corpus.index["domains"][name]["train"]
+        size, documents = counts["bytes"], counts["documents"]
+        assert measured[name][0] == pytest.approx(counts["tokens"] / size)
+        # One token a byte, and one that ends a document.
+        assert measured[name][1] == pytest.approx((size + documents) / size)
+    own = tokens_per_byte(corpus, corpus.tokenizer, ["birds"])["birds"]
+    assert own[0] == own[1]
+
+
+def test_pieces_of_a_large_domain_tell_the_same(
+    corpus: TokenStore, byte_tokenizer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tokens_per_byte(corpus, byte_tokenizer, ["birds", "greek"])
+    monkeypatch.setattr(shares, "PIECES", 8)
+    monkeypatch.setattr(shares, "LENGTH", 300)
+    assert len(corpus.train["birds"]) > 2 * 8 * 300
+    parts = tokens_per_byte(corpus, byte_tokenizer, ["birds", "greek"])
+    for name, tokens in parts.items():
+        assert tokens[0] == pytest.approx(whole[name][0], rel=0.03)
+        assert tokens[1] == pytest.approx(whole[name][1], rel=0.01)
+
+
+def test_the_mixture_of_text_stays(corpus: TokenStore, byte_tokenizer: Path) -> None:
+    mixture = Mixture(
+        names=corpus.names,
+        weights=(0.1, 0.2, 0.3, 0.4),
+        standard_deviation=(0.1,) * 4,
+        hdi=((0.0, 1.0),) * 4,
+        tokenizer=corpus.tokenizer_sha256,
+    )
+    measured = tokens_per_byte(corpus, byte_tokenizer, corpus.names)
+    new = converted(mixture, measured, byte_tokenizer)
+    assert sum(new.weights) == pytest.approx(1)
+    assert max(abs(w - v) for w, v in zip(new.weights, mixture.weights, strict=True)) > 0.01
+    assert new.tokenizer == tokenizer_sha256(byte_tokenizer) != mixture.tokenizer
+    assert new.hdi is new.standard_deviation is None
+
+    def of_bytes(weights: tuple[float, ...], side: int) -> np.ndarray:
+        pairs = zip(corpus.names, weights, strict=True)
+        sizes = np.array([w / measured[n][side] for n, w in pairs])
+        return sizes / sizes.sum()
+
+    np.testing.assert_allclose(of_bytes(mixture.weights, 0), of_bytes(new.weights, 1))
+
+
+def test_what_cannot_be_measured(corpus: TokenStore, byte_tokenizer: Path) -> None:
+    with pytest.raises(DataError, match="text of 'nothing' in"):
+        tokens_per_byte(corpus, byte_tokenizer, ["nothing"])
