@@ -100,9 +100,7 @@ def drawn_by_levanter(text: str) -> dict[str, int]:
 def test_levanter_draws_the_smallest() -> None:
     def text(**weights: float) -> str:
         shares = [Share(name=n, weight=w) for n, w in weights.items()]
-        return FORMATS["levanter"].write(
-            [Share(name=n, weight=w) for n, w in weights.items()], "sequences"
-        )
+        return FORMATS["levanter"].write(shares, "sequences")
 
     assert "mixture_block_size" not in text(a=0.5, b=0.5)
     assert drawn_by_levanter(text(a=0.5, b=0.5, zero=0.0)) == {"a": 1024, "b": 1024, "zero": 0}
