@@ -19,13 +19,13 @@ The gradient treats the nodes as constants. The derivatives are expectations of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-__all__ = ["batch_first", "log_density"]
+__all__ = ["log_density"]
 
 INNER_NODES = 36
 OUTER_SPACING = 0.85  # in y, where the peak is narrow: a Gaussian
@@ -37,30 +37,17 @@ MOST_STRIDES = 100  # to an end of the window over s: far more than parameters i
 SADDLE_STEPS = 50  # Newton's method for a peak over s, at most
 
 
-def log_density(
-    log_w: Tensor,
-    concentration: Tensor,
-    rate: Tensor,
-    inner_nodes: int | None = None,
-    outer_nodes: int | None = None,
-) -> Tensor:
+def log_density(log_w: Tensor, concentration: Tensor, rate: Tensor) -> Tensor:
     """Returns ``log q(w)``, nats, with first derivatives in all three arguments.
-
-    `torch.func.vmap`, `grad`, `jvp`, `jacrev` and `jacfwd` transform it too.
 
     Args:
         log_w: Logs of the weights ``(..., K)``.
         concentration: Gamma shapes ``a > 0``, broadcastable to ``(..., K)``.
         rate: Gamma rates ``b > 0``, broadcastable to ``(..., K)``.
-        inner_nodes: Nodes over ``log beta``, 36 when None.
-        outer_nodes: Nodes over ``log t``; as many as the widest window needs when None.
 
     Returns:
         The log density with respect to the first ``K - 1`` weights, ``(...)``, in float64; NaN
         where an argument is NaN.
-
-    Raises:
-        NotImplementedError: Where a second derivative is asked for: there is none.
 
     References:
         The density follows from Yuan et al., Bayesian Domain Reweighting, section 2.3, with
@@ -69,110 +56,41 @@ def log_density(
     log_w, a, b = torch.broadcast_tensors(log_w.double(), concentration.double(), rate.double())
     if log_w.numel() == 0:
         return log_w.sum(-1)
-    return _LogDensity.apply(log_w, a, b, inner_nodes or INNER_NODES, outer_nodes)[0]
+    return _LogDensity.apply(log_w, a, b)
 
 
 class _LogDensity(torch.autograd.Function):
-    """The value, and the gradient as expectations under the integrand; for `torch.func` too.
-
-    All three arguments have one shape. Returns the value, and ``E[beta | w]`` and
-    ``E[log beta | w]``, which are for the gradient alone.
-    """
+    """The value, and the gradient as expectations under the integrand; arguments of one shape."""
 
     @staticmethod
-    def forward(
-        log_w: Tensor, a: Tensor, b: Tensor, inner: int, outer: int | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
         shape = log_w.shape
-        rows = max(1, BLOCK // (inner * shape[-1]))
+        rows = max(1, BLOCK // (INNER_NODES * shape[-1]))
         parts = zip(*(x.reshape(-1, shape[-1]).split(rows) for x in (log_w, a, b)), strict=True)
-        blocks = [_integrate(x, y, z, inner, outer) for x, y, z in parts]
+        blocks = [_integrate(*part) for part in parts]
         value, beta, log_beta = (torch.cat(column) for column in zip(*blocks, strict=True))
-        return value.reshape(shape[:-1]), beta.reshape(shape), log_beta.reshape(shape)
+        ctx.save_for_backward(a, b, beta.reshape(shape), log_beta.reshape(shape))
+        return value.reshape(shape[:-1])
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        log_w, a, b, *_ = inputs
-        _, beta, log_beta = output
-        ctx.mark_non_differentiable(beta, log_beta)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(log_w, a, b, beta, log_beta)
-        ctx.save_for_forward(log_w, a, b, beta, log_beta)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        if upstream is None:
-            return (None,) * 5
-        by = _derivatives(*ctx.saved_tensors)
-        return (*(upstream.unsqueeze(-1) * each for each in by), None, None)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        by = _derivatives(*ctx.saved_tensors)
-        parts = [d * t for d, t in zip(by, tangents[:3], strict=True) if t is not None]
-        return sum(parts[1:], parts[0]).sum(-1), None, None
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], *arguments: Any
-    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        first = batch_first(info.batch_size, in_dims[:3], arguments[:3])
-        return _LogDensity.apply(*first, *arguments[3:]), (0, 0, 0)
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, ...]:
+        a, b, beta, log_beta = ctx.saved_tensors
+        by = beta - 1, b.log() - torch.digamma(a) + log_beta, a / b - beta
+        return tuple(upstream.unsqueeze(-1) * each for each in by)
 
 
-class _Once(torch.autograd.Function):
-    """An expectation, which is no constant to a derivative: it has none here, and says so."""
-
-    @staticmethod
-    def forward(expectation: Tensor, *_: Tensor) -> Tensor:
-        return expectation.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> tuple[Tensor | None, ...]:
-        raise NotImplementedError("The density of GammaDirichlet has no second derivative")
-
-    jvp = backward
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> tuple[Tensor, int]:
-        return _Once.apply(*batch_first(info.batch_size, in_dims, arguments)), 0
-
-
-def _derivatives(
-    log_w: Tensor, a: Tensor, b: Tensor, beta: Tensor, log_beta: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the density's derivatives in log weights, shapes and rates, ``(..., K)``."""
-    beta, log_beta = (_Once.apply(x, log_w, a, b) for x in (beta, log_beta))
-    return beta - 1, b.log() - torch.digamma(a) + log_beta, a / b - beta
-
-
-def batch_first(
-    size: int, in_dims: Sequence[int | None], tensors: Sequence[Tensor]
-) -> list[Tensor]:
-    """Returns tensors with the dimension that `torch.func.vmap` maps over in front."""
-    return [
-        x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
-        for x, dim in zip(tensors, in_dims, strict=True)
-    ]
-
-
-def _integrate(
-    log_w: Tensor, a: Tensor, b: Tensor, inner: int, outer: int | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def _integrate(log_w: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Returns ``log q(w) (N,)`` and ``E[beta | w], E[log beta | w] (N, K)`` for rows ``(N, K)``."""
-    s, step = _outer_nodes(log_w, a, b, outer)
+    s, step = _outer_nodes(log_w, a, b)
     constant = (a * b.log() - torch.lgamma(a) - log_w).sum(-1)
     # Sums relative to the largest height so far.
     total, largest = torch.zeros_like(a[:, 0]), torch.full_like(a[:, 0], -math.inf)
     beta_sum, log_beta_sum = torch.zeros_like(a), torch.zeros_like(a)
-    at_a_time = max(1, BLOCK // (inner * a.numel()))
+    at_a_time = max(1, BLOCK // (INNER_NODES * a.numel()))
     for s_part, step_part in zip(s.split(at_a_time, 1), step.split(at_a_time, 1), strict=True):
         c = (b - log_w).unsqueeze(1) - s_part.unsqueeze(-1)  # (N, t, K)
-        log_h, beta, log_beta = _inner_integral(a.unsqueeze(1), c, inner)
+        log_h, beta, log_beta = _inner_integral(a.unsqueeze(1), c)
         height = log_h.sum(-1) - s_part.exp()  # (N, t)
         previous, largest = largest, torch.maximum(largest, height.amax(1))
         rescale = (previous - largest).exp()
@@ -185,7 +103,7 @@ def _integrate(
     return total.log() + largest + constant, beta_sum / by_row, log_beta_sum / by_row
 
 
-def _inner_integral(a: Tensor, c: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+def _inner_integral(a: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Integrates over x; returns the log integral, ``E[beta]`` and ``E[log beta]``, like `c`."""
     mode, precision = _inner_peak(a, c)
     # Where the exponent has fallen by NEGLIGIBLE, at a distance d from the peak. For d > 0 it
@@ -199,8 +117,9 @@ def _inner_integral(a: Tensor, c: Tensor, nodes: int) -> tuple[Tensor, Tensor, T
     for _ in range(3):  # Newton's method for stretch(low) = -below and stretch(high) = above
         low = low - (_stretch(low) + below) / _stretch_slope(low)
         high = high - (_stretch(high) - above) / _stretch_slope(high)
-    step = (high - low) / (nodes - 1)
-    z = low.unsqueeze(-1) + step.unsqueeze(-1) * torch.arange(nodes, dtype=c.dtype, device=c.device)
+    step = (high - low) / (INNER_NODES - 1)
+    places = torch.arange(INNER_NODES, dtype=c.dtype, device=c.device)
+    z = low.unsqueeze(-1) + step.unsqueeze(-1) * places
     decay = torch.exp(-z)
     log_mode = mode.log()
     peak = (a + 1) * log_mode - c * mode - torch.lgamma(1 + mode)
@@ -226,7 +145,7 @@ def _distance(fall: Tensor, sign: float) -> Tensor:
     return d
 
 
-def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor, nodes: int | None) -> tuple[Tensor, Tensor]:
+def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Returns nodes ``s (N, T)`` and their weights ``(N, T)``.
 
     The window is placed by Laplace's approximation of the height.
@@ -255,7 +174,7 @@ def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor, nodes: int | None) -> tupl
     low, high = ends
     needed = (high - low) * (scale / OUTER_SPACING_WIDE).clamp(min=1 / OUTER_SPACING)
     needed = needed.nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
-    count = nodes or math.ceil(float(needed.max())) + 1
+    count = math.ceil(float(needed.max())) + 1
     step = ((high - low) / (count - 1)).unsqueeze(-1)
     y = low.unsqueeze(-1) + step * torch.arange(count, dtype=a.dtype, device=a.device)
     z = scale.unsqueeze(-1) * y

@@ -15,28 +15,31 @@ gradients, those with the target's gradient ``c``, and their noise ``B``, all me
 
 ``mu`` and ``Sigma`` are the exact mean and covariance of ``q_w``. With ``Lambda = 0`` and ``s = 1``
 the second loss equals the first. For a `GammaDirichlet` guide the KL of the weights is estimated
-with the exact density, or by an upper bound. The language model provides the evidence, which is a
-constant here. So the posterior's moments give its exact gradient, without the noise of a sample.
-
-`bydore_pyro.core.model` computes the expectation.
+with the exact density. The language model provides the evidence, which is a constant here. So the
+posterior's moments give its exact gradient, without the noise of a sample.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import torch
+from pyro import poutine
+from pyro.distributions import Unit
 from pyro.infer import ELBO
 from torch import Tensor
-from torch.distributions import Dirichlet, Distribution, kl_divergence
+from torch.distributions import Dirichlet, Distribution, constraints, kl_divergence
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.guide import Pair, Program, paired_sites
-from bydore_pyro.core.model import SparseDirichlet, expected_evidence
+from bydore_pyro.core.model import SCALE, SparseDirichlet, expected_evidence
 
-__all__ = ["HypergradientELBO"]
+__all__ = ["HypergradientELBO", "paired_sites"]
 
-SMALLEST_BETA = 1e-3  # both divergences grow as 1 / beta
+SMALLEST_BETA = 1e-3  # the divergence grows as 1 / beta
+
+Program = Callable[..., Any]  # a model or a guide
+Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
 
 
 class HypergradientELBO(ELBO):
@@ -49,38 +52,21 @@ class HypergradientELBO(ELBO):
     scales the weights within the evidence.
 
     Args:
-        moment: ``"exact"`` for the exact ``E_q[w]``, ``"ratio"`` for the paper's approximation,
-            which is for evidence of the first order.
-        kl: The divergence of a `GammaDirichlet` guide: ``"exact"`` for
-            `GammaDirichlet.kl_to_dirichlet`, ``"bound"`` for
-            `GammaDirichlet.kl_bound_to_dirichlet`, both with drawn concentrations of at least 1e-3,
-            so that they are finite for every shape. Other guides have their own closed form, and no
-            use for `moment` and `kl`.
-        num_samples: Draws for either.
+        num_samples: Draws for the divergence of a `GammaDirichlet` guide (`GammaDirichlet.kl_to`,
+            with drawn concentrations of at least 1e-3, so that it is finite for every shape).
 
     Raises:
-        ValueError: When `moment`, `kl` or `num_samples` is unknown or out of range. What the loss
-            refuses is told by `differentiable_loss`.
+        ValueError: When `num_samples` is below 1. What the loss refuses is told by
+            `differentiable_loss`.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.4: the first order.
     """
 
-    def __init__(
-        self,
-        moment: Literal["exact", "ratio"] = "exact",
-        kl: Literal["exact", "bound"] = "exact",
-        num_samples: int = 16,
-    ) -> None:
+    def __init__(self, num_samples: int = 16) -> None:
         super().__init__()
-        if moment not in ("exact", "ratio"):
-            raise ValueError(f"Expected moment 'exact' or 'ratio', actual {moment!r}")
-        if kl not in ("exact", "bound"):
-            raise ValueError(f"Expected kl 'exact' or 'bound', actual {kl!r}")
         if num_samples < 1:
             raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
-        self.moment = moment
-        self.kl = kl
         self.num_samples = num_samples
 
     def differentiable_loss(
@@ -96,21 +82,17 @@ class HypergradientELBO(ELBO):
         """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant.
 
         Raises:
-            ValueError: When `kl_weight` is not positive; with the moment "ratio" and a precision;
-                of a guide without one simplex, or without a covariance in closed form though there
-                is a precision; of a model whose prior of the weights is no `SparseDirichlet` and no
-                Dirichlet, with a `GammaDirichlet` guide; of a model with observed data; of a guide
-                and a model of which one alone has a scale.
+            ValueError: When `kl_weight` is not positive; of a guide without one simplex, or without
+                a covariance in closed form though there is a precision; of a model whose prior of
+                the weights is no `SparseDirichlet` and no Dirichlet, with a `GammaDirichlet` guide;
+                of a model with observed data; of a guide and a model of which one alone has a
+                scale.
         """
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
-        if self.moment == "ratio" and precision is not None:
-            raise ValueError("Expected moment 'exact' with a precision, actual 'ratio'")
         arguments = (signals, linear, kl_weight, *(() if precision is None else (precision, *more)))
         weights, scale = self._get_trace(model, guide, arguments, {})
-        q, linear = weights[0], linear.detach()
-        mean = q.mean_ratio if self.moment == "ratio" and hasattr(q, "mean_ratio") else None
-        evidence = expected_evidence(q, linear, precision, scale and scale[0], mean)
+        evidence = expected_evidence(weights[0], linear.detach(), precision, scale and scale[0])
         divergence = self._divergence(*weights)
         if scale is not None:
             divergence = divergence + kl_divergence(*scale).sum()
@@ -128,20 +110,70 @@ class HypergradientELBO(ELBO):
         return loss.item()
 
     def _divergence(self, q: Distribution, p: Distribution) -> Tensor:
+        if isinstance(q, GammaDirichlet):
+            if not isinstance(p, Dirichlet | SparseDirichlet):
+                raise ValueError(f"Expected a Dirichlet prior, actual {type(p).__name__}")
+            return q.kl_to(p, self.num_samples, SMALLEST_BETA).sum()
         if isinstance(p, SparseDirichlet):
-            if isinstance(q, GammaDirichlet) and self.kl == "exact":
-                return q.kl_to_sparse_dirichlet(p, self.num_samples, SMALLEST_BETA).sum()
             drawn = q.rsample(torch.Size((self.num_samples,)))
             return (q.log_prob(drawn) - p.log_prob(drawn)).mean(0).sum()
-        if not isinstance(q, GammaDirichlet):
-            return kl_divergence(q, p).sum()
-        if not isinstance(p, Dirichlet):
-            raise ValueError(f"Expected a Dirichlet prior, actual {type(p).__name__}")
-        estimate = q.kl_to_dirichlet if self.kl == "exact" else q.kl_bound_to_dirichlet
-        return estimate(p.concentration, self.num_samples, SMALLEST_BETA).sum()
+        return kl_divergence(q, p).sum()
 
     def _get_trace(
         self, model: Program, guide: Program, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Pair, Pair | None]:
         """Pyro's hook; this objective needs the pairs of the sites alone, not the traces."""
         return paired_sites(model, guide, *args, **kwargs)
+
+
+def paired_sites(
+    model: Program, guide: Program, *args: Any, **kwargs: Any
+) -> tuple[Pair, Pair | None]:
+    """Runs the guide, then the model on its sample; returns the weights' pair and the scale's.
+
+    Args:
+        model: Has the sites of the guide, under the same names.
+        guide: Has one site on the simplex, the weights, or tells their name by its `site`. Its site
+            "scale", where it has one, is the scale.
+        args: What both are called with, as `kwargs`.
+
+    Returns:
+        The guide's distribution of the weights and the model's; the same of the scale, None where
+        neither has one.
+
+    Raises:
+        ValueError: When there is not one simplex, the scale is in one of both alone, or the model
+            has observed data, which the ELBO would pass over.
+    """
+    guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+    replayed = poutine.replay(model, trace=guide_trace)
+    model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
+
+    def pair(site: str) -> Pair:
+        return guide_trace.nodes[site]["fn"], model_trace.nodes[site]["fn"]
+
+    scaled = SCALE in guide_trace.nodes
+    if scaled != (SCALE in model_trace.nodes):
+        raise ValueError(
+            f"Expected a scale in model and guide or in neither, "
+            f"actual in the {'guide' if scaled else 'model'} alone"
+        )
+    observed = model_trace.observation_nodes
+    if data := [n for n in observed if not isinstance(model_trace.nodes[n]["fn"], Unit)]:
+        raise ValueError(
+            f"Expected a model whose evidence is a pyro.factor, actual observed site {data[0]!r}; "
+            "pyro.infer.Trace_ELBO takes such models"
+        )
+    return pair(_simplex_site(guide, guide_trace)), pair(SCALE) if scaled else None
+
+
+def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
+    """Returns the name of the guide's site of the weights: its own `site`, or its one simplex."""
+    named = getattr(guide, "site", None)
+    if isinstance(named, str) and named in trace.nodes:
+        return named
+    simplex = type(constraints.simplex)
+    sites = [n for n in trace.stochastic_nodes if isinstance(trace.nodes[n]["fn"].support, simplex)]
+    if len(sites) != 1:
+        raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
+    return sites[0]

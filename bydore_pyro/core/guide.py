@@ -1,29 +1,24 @@
-"""The Pyro guide over mixture weights, and the sample sites that it shares with a model."""
+"""The Pyro guide over mixture weights, and the networks that give its parameters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import pyro
-import pyro.poutine as poutine
 import torch
-from pyro.distributions import LogNormal, Unit
+from pyro.distributions import LogNormal
 from pyro.nn import PyroModule
 from torch import Tensor, nn
-from torch.distributions import Distribution, constraints
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.model import SCALE, WEIGHTS
-from bydore_pyro.core.prior_net import PriorNetwork
+from bydore_pyro.utils import option, require_fields
 
-__all__ = ["MixtureGuide", "paired_sites"]
+__all__ = ["FreeConcentrations", "MixtureGuide", "PriorNetwork", "PriorNetworkConfig"]
 
 INITIAL_DEVIATION = 0.1  # of the log of the scale, before a guide's first step
-
-Program = Callable[..., Any]  # a model or a guide
-Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
 
 
 class MixtureGuide(PyroModule):
@@ -66,11 +61,6 @@ class MixtureGuide(PyroModule):
             start = like.detach().new_tensor(math.log(INITIAL_DEVIATION))
             self.scale_log_deviation = nn.Parameter(start)
 
-    @classmethod
-    def for_domains(cls, num_domains: int, *, scale: bool = False) -> MixtureGuide:
-        """Builds a guide for `num_domains` domains with a default `PriorNetwork`."""
-        return cls(PriorNetwork(num_domains), scale=scale)
-
     def posterior(self, signals: Tensor) -> GammaDirichlet:
         """Returns ``q(w | s)`` for signals ``(..., K)``."""
         return GammaDirichlet(*self.network(signals))
@@ -106,54 +96,173 @@ class MixtureGuide(PyroModule):
                 del store[name]
 
 
-def paired_sites(
-    model: Program, guide: Program, *args: Any, **kwargs: Any
-) -> tuple[Pair, Pair | None]:
-    """Runs the guide, then the model on its sample; returns the weights' pair and the scale's.
+@dataclass(frozen=True, kw_only=True)
+class PriorNetworkConfig:
+    """The shape of the prior network.
 
-    Args:
-        model: Has the sites of the guide, under the same names.
-        guide: Has one site on the simplex, the weights, or tells their name by its `site`. Its site
-            "scale", where it has one, is the scale.
-        args: What both are called with, as `kwargs`.
-
-    Returns:
-        The guide's distribution of the weights and the model's; the same of the scale, None where
-        neither has one.
+    The embedding must outweigh the signals, or the noise of the signals becomes jitter of the
+    weights.
 
     Raises:
-        ValueError: When there is not one simplex, the scale is in one of both alone, or the model
-            has observed data, which the ELBO would pass over.
+        ValueError: When an option is out of its range, or `width` is no multiple of `heads`.
     """
-    guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
-    replayed = poutine.replay(model, trace=guide_trace)
-    model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
 
-    def pair(site: str) -> Pair:
-        return guide_trace.nodes[site]["fn"], model_trace.nodes[site]["fn"]
+    width: int = option(32, "Width of the prior network.", least=1, most=4096)
+    layers: int = option(2, "Transformer layers of the prior network.", least=1, most=4096)
+    heads: int = option(4, "Attention heads of the prior network.", least=1, most=4096)
+    signal_scale: float = option(
+        0.1,
+        "Scale of the standardised signals at the input of the prior network.",
+        least=0,
+        most=1e6,
+    )
+    initial_shape: float = option(
+        1.0, "Gamma shape and rate of every domain before the first step.", least=1e-3, most=100
+    )
 
-    scaled = SCALE in guide_trace.nodes
-    if scaled != (SCALE in model_trace.nodes):
-        raise ValueError(
-            f"Expected a scale in model and guide or in neither, "
-            f"actual in the {'guide' if scaled else 'model'} alone"
+    def __post_init__(self) -> None:
+        require_fields(self)
+        if self.width % self.heads:
+            raise ValueError(
+                f"Expected width divisible by heads = {self.heads}, actual {self.width}"
+            )
+
+
+class PriorNetwork(nn.Module):
+    """``(a, b) = softplus(Linear(Transformer(LayerNorm(Linear(c s) + embedding))) + bias)``.
+
+    ``s`` are the signals, standardised over the domains, and ``c`` is `signal_scale`.
+
+    A domain embedding gives each domain its identity: without it the network sees K exchangeable
+    numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
+    bias of its own for every domain. The output weights start at zero, so that before the first
+    step every domain has the same shape and rate whatever the signals.
+
+    Softplus is linear above 1: shapes in the hundreds, which a sharp posterior has, are hundreds of
+    steps of a bias away. With the link "exp" the last layer gives the logs of the mean
+    concentrations ``a / b`` and of the rates, as in `FreeConcentrations`.
+
+    Args:
+        num_domains: K, at least 2.
+        config: Sizes and scales.
+        link: What makes shapes and rates positive.
+
+    Raises:
+        ValueError: When `num_domains` is below 2 or `link` is unknown; when called with signals not
+            ``(..., K)``.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).
+    """
+
+    def __init__(
+        self,
+        num_domains: int,
+        config: PriorNetworkConfig | None = None,
+        *,
+        link: Literal["softplus", "exp"] = "softplus",
+    ) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if link not in ("softplus", "exp"):
+            raise ValueError(f"Expected link 'softplus' or 'exp', actual {link!r}")
+        config = config or PriorNetworkConfig()
+        self.num_domains = num_domains
+        self.link = link
+        self.signal_scale = config.signal_scale
+        self.project = nn.Linear(1, config.width)
+        self.embedding = nn.Parameter(torch.randn(num_domains, config.width))
+        self.norm = nn.LayerNorm(config.width)
+        layer = nn.TransformerEncoderLayer(
+            config.width, config.heads, 2 * config.width, dropout=0.0, batch_first=True
         )
-    observed = model_trace.observation_nodes
-    if data := [n for n in observed if not isinstance(model_trace.nodes[n]["fn"], Unit)]:
-        raise ValueError(
-            f"Expected a model whose evidence is a pyro.factor, actual observed site {data[0]!r}; "
-            "pyro.infer.Trace_ELBO takes such models"
-        )
-    return pair(_simplex_site(guide, guide_trace)), pair(SCALE) if scaled else None
+        self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
+        self.output = nn.Linear(config.width, 2, bias=False)
+        nn.init.zeros_(self.output.weight)
+        initial = torch.full((num_domains, 2), config.initial_shape, dtype=torch.float64)
+        start = self._unlinked(initial[:, 0], initial[:, 1])
+        self.domain_bias = nn.Parameter(start.to(self.embedding.dtype))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
+
+        These are of the network's dtype, whatever the signals' is.
+        """
+        raw = self._raw(signals) + self.domain_bias
+        if self.link == "exp":
+            return _from_logs(*raw.unbind(-1))
+        # A floor keeps the parameters positive where softplus underflows.
+        a, b = (nn.functional.softplus(raw) + 1e-6).unbind(-1)
+        return a, b
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets the domains' biases so that these signals, ``(K,)``, give shape and rate, ``(K,)``.
+
+        Those of other signals differ as far as the network has learned to tell signals apart.
+        """
+        bias = self._unlinked(a.double(), b.double()) - self._raw(signals)
+        self.domain_bias.copy_(bias)
+
+    def _unlinked(self, a: Tensor, b: Tensor) -> Tensor:
+        """Returns what the link maps to shape and rate, ``(..., K, 2)``."""
+        if self.link == "exp":
+            return torch.stack([a.log() - b.log(), b.log()], -1)
+        y = torch.stack([a, b], -1)
+        return y + torch.log(-torch.expm1(-y))
+
+    def _raw(self, signals: Tensor) -> Tensor:
+        """Returns the last layer without the domains' biases, ``(..., K, 2)``."""
+        if signals.shape[-1:] != (self.num_domains,):
+            raise ValueError(
+                f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
+            )
+        signals = signals.to(self.embedding.dtype)
+        centred = signals - signals.mean(-1, keepdim=True)
+        # Inside of the root, for its gradient where all signals are equal.
+        deviation = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        standardised = self.signal_scale * centred / deviation
+        tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
+        flat = tokens.reshape(-1, *tokens.shape[-2:])
+        encoded = self.encoder(flat).reshape(tokens.shape)
+        return self.output(encoded)
 
 
-def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
-    """Returns the name of the guide's site of the weights: its own `site`, or its one simplex."""
-    named = getattr(guide, "site", None)
-    if isinstance(named, str) and named in trace.nodes:
-        return named
-    simplex = type(constraints.simplex)
-    sites = [n for n in trace.stochastic_nodes if isinstance(trace.nodes[n]["fn"].support, simplex)]
-    if len(sites) != 1:
-        raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
-    return sites[0]
+class FreeConcentrations(nn.Module):
+    """Gamma shapes and rates that are parameters themselves, the same whatever the signals.
+
+    For one posterior instead of an amortised one. The parameters are the logs of the mean
+    concentrations ``a / b`` and of the rates, so that large ones are reached in few steps.
+
+    Args:
+        num_domains: K, at least 2.
+        initial_shape: Shape and rate of every domain before the first step.
+
+    Raises:
+        ValueError: When `num_domains` or `initial_shape` is out of range.
+    """
+
+    def __init__(self, num_domains: int, initial_shape: float = 1.0) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if not 0 < initial_shape < math.inf:
+            raise ValueError(f"Expected a finite initial_shape > 0, actual {initial_shape}")
+        self.log_mean = nn.Parameter(torch.zeros(num_domains))
+        self.log_rate = nn.Parameter(torch.full((num_domains,), math.log(initial_shape)))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns Gamma shape and rate, ``(K,)``, > 0; the signals are not looked at."""
+        return _from_logs(self.log_mean, self.log_rate)
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets shape and rate, ``(K,)``; the signals are not looked at."""
+        self.log_mean.copy_(a.log() - b.log())
+        self.log_rate.copy_(b.log())
+
+
+def _from_logs(log_mean: Tensor, log_rate: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns shape and rate for the logs of the mean concentrations and of the rates."""
+    return (log_mean + log_rate).exp(), log_rate.exp()

@@ -10,37 +10,13 @@ so `g_k > 0` means that training on domain `k` lowers the validation loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-__all__ = ["Parameters", "balanced_step", "finite_difference", "forward_mode", "step_size"]
+__all__ = ["Parameters", "finite_difference", "forward_mode"]
 
 Parameters = Mapping[str, Tensor]  # a language model's parameters by name
-
-
-def step_size(theta: Parameters, direction: Parameters, rule: Literal["paper", "darts"]) -> float:
-    """Returns the finite difference's `epsilon`, > 0, which multiplies the direction.
-
-    Args:
-        theta: The parameters.
-        direction: ``D``, of the same names and shapes.
-        rule: ``"paper"`` for ``0.01 / ||theta||``, ``"darts"`` for ``0.01 / ||D||``.
-
-    Raises:
-        ValueError: When the rule is unknown or the norm it divides by is not positive and finite.
-
-    References:
-        Yuan et al., Bayesian Domain Reweighting, section 3;
-        Liu et al., DARTS, arXiv 1806.09055, section 2.3.
-    """
-    if rule not in ("paper", "darts"):
-        raise ValueError(f"Expected rule 'paper' or 'darts', actual {rule!r}")
-    norm = _norm(theta if rule == "paper" else direction)
-    if not 0 < norm < float("inf"):
-        raise ValueError(f"Expected a norm > 0 for the step size, actual {norm}")
-    return 0.01 / norm
 
 
 def finite_difference(
@@ -48,7 +24,7 @@ def finite_difference(
     theta: Parameters,
     direction: Parameters,
     eta: float,
-    epsilon: float,
+    epsilon: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """``g_k = eta (ell_k(theta + eps D) - ell_k(theta - eps D)) / (2 eps)``, error ``O(eps^2)``.
 
@@ -59,7 +35,7 @@ def finite_difference(
         theta: The parameters around which the losses are differenced.
         direction: ``D``, the gradient of the validation loss (a negative log-likelihood).
         eta: The step size of the virtual step, > 0.
-        epsilon: The perturbation's scale, > 0.
+        epsilon: The perturbation's scale, > 0; by default DARTS's ``0.01 / ||D||``.
 
     Returns:
         The losses at `theta` ``(K,)``, nats per token, as the mean of both sides (error
@@ -70,47 +46,21 @@ def finite_difference(
         ValueError: When `eta` or `epsilon` is not positive.
 
     References:
-        Yuan et al., Bayesian Domain Reweighting, section 2.4 (the update of Phi) and appendix A.
+        Yuan et al., Bayesian Domain Reweighting, section 2.4 (the update of Phi) and appendix A;
+        Liu et al., DARTS, arXiv 1806.09055, section 2.3.
     """
-    _check_positive(eta=eta, epsilon=epsilon)
+    if epsilon is None:
+        norms = [torch.linalg.vector_norm(t, dtype=torch.float64) for t in direction.values()]
+        norm = torch.stack(norms).norm().item()
+        # Where there is no finite direction g is 0 or NaN, whatever the step.
+        epsilon = 0.01 / norm if 0 < norm < float("inf") else 1.0
+    for name, value in (("eta", eta), ("epsilon", epsilon)):
+        if not value > 0:
+            raise ValueError(f"Expected {name} > 0, actual {value}")
     with torch.no_grad():
         above = losses({name: p + epsilon * direction[name] for name, p in theta.items()})
         below = losses({name: p - epsilon * direction[name] for name, p in theta.items()})
     return (above + below) / 2, eta * (above - below) / (2 * epsilon)
-
-
-def balanced_step(
-    losses: Callable[[Parameters], Tensor],
-    theta: Parameters,
-    direction: Parameters,
-    eta: float,
-    start: float,
-) -> tuple[float, float]:
-    """Finds the `epsilon` at which truncation and round-off balance, and the error there.
-
-    The quotient is computed on a ladder of steps, each four times the one before. Where steps are
-    long, neighbours differ by truncation, where they are short, by round-off; the step whose
-    quotient differs least from both its neighbours' is taken, and the larger difference is an
-    estimate of its relative error. The other arguments are those of `finite_difference`.
-
-    Args:
-        start: The middle of the ladder, > 0.
-
-    Returns:
-        Epsilon, > 0, and the estimate of ``||g - exact|| / ||g||``, >= 0; NaN where g is 0.
-
-    Raises:
-        ValueError: When `eta` or `start` is not positive.
-    """
-    _check_positive(eta=eta, start=start)
-    ladder = [start * 4.0**power for power in range(-3, 4)]
-    quotients = torch.stack(
-        [finite_difference(losses, theta, direction, eta, step)[1] for step in ladder]
-    ).double()
-    differences = (quotients[1:] - quotients[:-1]).norm(dim=1)
-    error = torch.maximum(differences[1:], differences[:-1]) / quotients[1:-1].norm(dim=1)
-    best = int(torch.nan_to_num(error, nan=float("inf")).argmin())
-    return ladder[best + 1], float(error[best])
 
 
 def forward_mode(
@@ -123,24 +73,9 @@ def forward_mode(
 
     Attention runs in torch's plain implementation: the fused ones have no forward-mode rule.
     Arguments and results are those of `finite_difference`.
-
-    Raises:
-        ValueError: When `eta` is not positive.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    _check_positive(eta=eta)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         found, derivative, *_ = torch.func.jvp(losses, (dict(theta),), (dict(direction),))
     return found, eta * derivative
-
-
-def _check_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"Expected {name} > 0, actual {value}")
-
-
-def _norm(tensors: Parameters) -> float:
-    norms = [torch.linalg.vector_norm(t.detach(), dtype=torch.float64) for t in tensors.values()]
-    return torch.stack(norms).norm().item()

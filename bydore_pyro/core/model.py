@@ -119,7 +119,6 @@ def expected_evidence(
     linear: Tensor,
     precision: Tensor | None = None,
     scale: Distribution | None = None,
-    mean: Tensor | None = None,
 ) -> Tensor:
     """Returns ``E[h . u - 1/2 u' Lambda u]``, ``u = s w``, ``batch_shape``; higher is better.
 
@@ -131,12 +130,11 @@ def expected_evidence(
         linear: ``h (K,)``.
         precision: ``Lambda (K, K)``, symmetric; 0 when None.
         scale: Distribution of ``s``, independent of ``w``, with a mean and a variance; 1 when None.
-        mean: What to take for ``E[w] (K,)``; the exact one when None.
 
     Raises:
         ValueError: When there is a precision, but no covariance in closed form.
     """
-    mean = weights.mean if mean is None else mean
+    mean = weights.mean
     evidence = (linear * mean).sum(-1)
     if scale is not None:
         evidence = scale.mean * evidence
