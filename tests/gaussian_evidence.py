@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.model import SparseDirichlet
+from bydore_pyro.core.distribution import SparseDirichlet
 
 
 def gaussian_evidence(

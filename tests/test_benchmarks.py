@@ -46,16 +46,6 @@ def test_benchmarks(
     assert all(part in done.stdout for part in told.split(" & "))
 
 
-@pytest.mark.slow
-def test_hypergradient_benchmark(cache: Path, run_here: Run) -> None:
-    given = ("--smoke", "--cache", str(cache), "--domains", "python", "licences", "text")
-    done = run_here("hypergradient", *given, top="benchmarks")
-    assert done.returncode == 0, done.stderr
-    errors = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if "|" in line}
-    assert float(errors["forward mode"].split("|")[2]) < 1e-4
-    assert float(errors["auto"].split("|")[2]) < 0.05
-
-
 def test_the_benchmark_of_training_counts_flops(monkeypatch: pytest.MonkeyPatch) -> None:
     """66,000 tokens a second of the 1.1 B model at T = 2,048 are 48.8 % of an H200's bf16 rate."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bydore_pyro.core.matching import measured_round
-from bydore_pyro.core.samples import Sample
+from bydore_pyro.core.matching import Sample, measured_round
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import calibration_targets as targets

@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 __all__ = ["log_density"]
 
@@ -49,6 +48,9 @@ def log_density(log_w: Tensor, concentration: Tensor, rate: Tensor) -> Tensor:
         The log density with respect to the first ``K - 1`` weights, ``(...)``, in float64; NaN
         where an argument is NaN.
 
+    Raises:
+        NotImplementedError: Where a second derivative is asked for: there is none.
+
     References:
         The density follows from Yuan et al., Bayesian Domain Reweighting, section 2.3, with
         ``Gamma(B) = int t^(B - 1) e^-t dt`` for the Dirichlet's normaliser.
@@ -73,8 +75,9 @@ class _LogDensity(torch.autograd.Function):
         return value.reshape(shape[:-1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, ...]:
+        if torch.is_grad_enabled():  # what follows is to be differentiated again
+            raise NotImplementedError("The density of GammaDirichlet has no second derivative")
         a, b, beta, log_beta = ctx.saved_tensors
         by = beta - 1, b.log() - torch.digamma(a) + log_beta, a / b - beta
         return tuple(upstream.unsqueeze(-1) * each for each in by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ MOST_WEIGHED, MOST_FOR_THE_FIT, FEWEST_WEIGHED = 8000, 1000, 200
 MOST_NUMBERS = 8000 * 33  # of all these draws: those of 8,000 of 32 domains and a scale
 
 Sites = dict[str, Tensor]  # values by sample site, ``(num_draws, ...)``
+Program = Callable[..., Any]  # a model or a guide
 
 
 @dataclass(frozen=True)
@@ -44,43 +45,6 @@ class GuideFit:
     draws: int
 
 
-def guide_fit(
-    model: Callable[..., Any],
-    guide: Callable[..., Any],
-    *args: Any,
-    num_samples: int | None = None,
-    max_plate_nesting: int = 0,
-    seed: int = 0,
-) -> GuideFit:
-    """Weighs draws of a guide by the model they approximate: Pareto-smoothed importance sampling.
-
-    Args:
-        model: A Pyro model of one posterior.
-        guide: Its guide; called, like the model, with `args`.
-        num_samples: Draws, at least 100; by default 1,000, fewer with more than 264 domains and 200
-            with very many.
-        max_plate_nesting: Depth of the model's nested plates.
-        seed: Of the draws.
-
-    Raises:
-        ValueError: When `num_samples` is below 100: the tail's shape could not be told.
-
-    References:
-        Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
-        1802.02538; Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
-    """
-    if num_samples is not None and num_samples < 100:
-        raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
-    if num_samples is None:
-        with torch.no_grad(), isolated(seed, keep=True):
-            num_samples = _affordable(guide, args, MOST_FOR_THE_FIT)
-    with torch.no_grad(), isolated(seed, keep=True):
-        log_weights, _, _ = vectorized_importance_weights(
-            model, guide, *args, num_samples=num_samples, max_plate_nesting=max_plate_nesting
-        )
-    return _smoothed(log_weights)[1]
-
-
 @dataclass(frozen=True)
 class CorrectedDraws:
     """Draws of a model's posterior, or of its guide.
@@ -96,9 +60,34 @@ class CorrectedDraws:
     corrected: bool
 
 
+def guide_fit(
+    model: Program, guide: Program, *args: Any, num_samples: int | None = None, seed: int = 0
+) -> GuideFit:
+    """Weighs draws of a guide by the model they approximate: Pareto-smoothed importance sampling.
+
+    Args:
+        model: A Pyro model of one posterior, without plates, whose sites can be drawn at once.
+        guide: Its guide; called, like the model, with `args`.
+        num_samples: Draws, at least 100; by default 1,000, fewer with more than 264 domains and 200
+            with very many.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: When `num_samples` is below 100: the tail's shape could not be told.
+
+    References:
+        Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
+        1802.02538; Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
+    """
+    if num_samples is not None and num_samples < 100:
+        raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
+    with torch.no_grad(), isolated(seed, keep=True):
+        return _weighed(model, guide, args, num_samples, MOST_FOR_THE_FIT)[2]
+
+
 def corrected_draws(
-    model: Callable[..., Any],
-    guide: Callable[..., Any],
+    model: Program,
+    guide: Program,
     *args: Any,
     num_samples: int | None = None,
     num_draws: int = 4000,
@@ -106,13 +95,13 @@ def corrected_draws(
 ) -> CorrectedDraws:
     """Draws from a model's posterior by Pareto-smoothed importance sampling from its guide.
 
-    The guide's draws are weighed, the weights smoothed, and `num_draws` of them taken by systematic
-    resampling, in random order. With a k-hat of 0.7 or more the weights are not to be believed: the
-    guide's own draws are returned.
+    The guide's draws are weighed, the weights smoothed, and `num_draws` of them drawn by their
+    weights. With a k-hat of 0.7 or more the weights are not to be believed: the guide's own draws
+    are returned.
 
     Args:
-        model: A Pyro model of one posterior, without plates, whose sites can be drawn at once.
-        guide: Its guide, for all of its sites; called, like the model, with `args`.
+        model: As for `guide_fit`.
+        guide: Its guide, for all of its sites.
         num_samples: Draws of the guide that are weighed, at least 100; by default 8,000, fewer with
             more than 32 domains and 200 with very many.
         num_draws: Draws that are returned.
@@ -129,51 +118,40 @@ def corrected_draws(
     if num_draws < 1:
         raise ValueError(f"Expected num_draws >= 1, actual {num_draws}")
     with torch.no_grad(), isolated(seed, keep=True):
-        if num_samples is None:
-            num_samples = _affordable(guide, args, MOST_WEIGHED)
-        log_weights, model_trace, guide_trace = vectorized_importance_weights(
-            model, guide, *args, num_samples=num_samples, max_plate_nesting=0
-        )
-        nodes = {name: guide_trace.nodes[name] for name in guide_trace.stochastic_nodes}
-        nodes = {name: node for name, node in nodes.items() if name in model_trace.nodes}
-        drawn = {name: node["value"].detach() for name, node in nodes.items()}
-        smoothed, fit = _smoothed(log_weights)
+        drawn, smoothed, fit = _weighed(model, guide, args, num_samples, MOST_WEIGHED)
         reliable = fit.khat < RELIABLE
         if reliable:
-            chosen = _systematic(smoothed, num_draws)
+            weights = torch.from_numpy(np.exp(smoothed))
+            chosen = torch.multinomial(weights, num_draws, replacement=True)
+            sites = {name: value[chosen.to(value.device)] for name, value in drawn.items()}
         else:
-            if num_samples < num_draws:  # to draw costs little beside weighing
-                drawn = _drawn(guide, args, num_draws, drawn)
-            chosen = torch.randperm(max(num_samples, num_draws))[:num_draws]
-        sites = {name: value[chosen.to(value.device)] for name, value in drawn.items()}
-        return CorrectedDraws(sites, fit, reliable)
+            with pyro.plate("_draws", num_draws, dim=-1):
+                trace = poutine.trace(guide).get_trace(*args)
+            sites = {name: trace.nodes[name]["value"].detach() for name in drawn}
+    return CorrectedDraws(sites, fit, reliable)
 
 
-def _affordable(guide: Callable[..., Any], args: tuple[Any, ...], most: int) -> int:
-    """Returns `most`, or as many draws as have `MOST_NUMBERS` numbers."""
-    trace = poutine.trace(guide).get_trace(*args)
-    size = sum(trace.nodes[name]["value"].numel() for name in trace.stochastic_nodes)
-    return max(FEWEST_WEIGHED, min(most, MOST_NUMBERS // max(1, size)))
+def _weighed(
+    model: Program, guide: Program, args: tuple[Any, ...], count: int | None, most: int
+) -> tuple[Sites, np.ndarray, GuideFit]:
+    """Returns draws of a guide, their smoothed log weights that sum to 1, and what these say.
 
-
-def _drawn(
-    guide: Callable[..., Any], args: tuple[Any, ...], count: int, names: Collection[str]
-) -> Sites:
-    """Returns `count` draws of the guide by the sites that are named."""
-    with pyro.plate("_draws", count, dim=-1):
+    There are `count` draws, or `most`, or as many as have `MOST_NUMBERS` numbers.
+    """
+    if count is None:
         trace = poutine.trace(guide).get_trace(*args)
-    return {name: trace.nodes[name]["value"].detach() for name in names}
-
-
-def _smoothed(log_weights: Tensor) -> tuple[np.ndarray, GuideFit]:
-    """Returns log weights, smoothed and summing to 1, and what they say about the guide."""
+        size = sum(trace.nodes[name]["value"].numel() for name in trace.stochastic_nodes)
+        count = max(FEWEST_WEIGHED, min(most, MOST_NUMBERS // max(1, size)))
+    log_weights, model_trace, guide_trace = vectorized_importance_weights(
+        model, guide, *args, num_samples=count, max_plate_nesting=0
+    )
+    names = [name for name in guide_trace.stochastic_nodes if name in model_trace.nodes]
+    drawn = {name: guide_trace.nodes[name]["value"].detach() for name in names}
     values = log_weights.double().cpu().numpy()
     if np.ptp(values) < 1e-9:  # no tail to smooth
-        even = np.full(len(values), -math.log(len(values)))
-        return even, GuideFit(0.0, float(len(values)), len(values))
+        return drawn, np.full(count, -math.log(count)), GuideFit(0.0, float(count), count)
     smoothed, khat = smooth_log_weights(values)
-    effective = 1 / np.exp(2 * smoothed).sum()  # the smoothed weights sum to 1
-    return smoothed, GuideFit(khat, float(effective), len(values))
+    return drawn, smoothed, GuideFit(khat, float(1 / np.exp(2 * smoothed).sum()), count)
 
 
 def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -224,11 +202,3 @@ def _pareto_fit(excess: np.ndarray) -> tuple[float, float]:
     at = float(b @ likely / likely.sum())
     shape = float(np.log1p(-at * excess).mean())
     return (size * shape + 5) / (size + 10), -shape / at
-
-
-def _systematic(log_weights: np.ndarray, count: int) -> Tensor:
-    """Returns `count` indices, each as often as its weight says to within one, in random order."""
-    ends = torch.from_numpy(np.exp(log_weights)).cumsum(0)
-    points = (torch.arange(count, dtype=ends.dtype) + torch.rand((), dtype=ends.dtype)) / count
-    indices = torch.searchsorted(ends / ends[-1], points).clamp(max=len(ends) - 1)
-    return indices[torch.randperm(count)]

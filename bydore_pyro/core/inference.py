@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,17 @@ from pyro.infer import SVI
 from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
+from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.model import CONCENTRATIONS, SparseDirichlet, expected_evidence, mixture_model
+from bydore_pyro.core.model import expected_evidence, mixture_model
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]
 
 FREE = ("domain_bias", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
+FREE_RATE, NETWORK_RATE = 0.1, 3e-3  # step sizes of the parameters of each domain, and of others
+DECAYS, DECAY = 2, 0.3  # how often step sizes are made smaller, and by which factor
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
 START_DRAWS = 64  # of the KL, where two starts are compared
 DRAWS_TIMES_DOMAINS = 512
@@ -29,7 +32,7 @@ DRAWS_TIMES_DOMAINS = 512
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceConfig:
-    """How `infer` steps, and when it stops.
+    """When `infer` stops, and its draws.
 
     SVI goes on at one step size until the loss has settled by `has_settled`, then at a smaller one;
     when the loss has settled at the last it stops.
@@ -38,12 +41,6 @@ class InferenceConfig:
     steps: int = option(1500, "Maximum number of steps.", least=1)
     window: int = option(50, "In steps.", least=2)
     tolerance: float = option(0.1, "In nats.", above=0)
-    learning_rate: float = option(
-        0.1, "Step size of the parameters of each domain and of the scale.", above=0
-    )
-    network_learning_rate: float = option(3e-3, above=0)
-    decays: int = option(2, least=0)
-    decay: float = option(0.3, above=0, below=1)
     draws: int = option(8, "Draws for the KL per step; fewer with more than 64 domains.", least=1)
     seed: int = option(0)
 
@@ -58,83 +55,70 @@ class Inference:
     Attributes:
         settled: Whether the loss settled at the last step size before the steps ran out.
         steps: Steps that were taken.
-        losses: The loss at each, in the unit of the linear evidence; noisy.
-        loss: Their mean over the last window.
-        standard_error: Of that mean.
-        fresh_start: Whether it began at a Dirichlet's fit, not where the guide was.
+        losses: The loss at each, nats; noisy.
     """
 
     settled: bool
     steps: int
     losses: tuple[float, ...]
-    loss: float
-    standard_error: float
-    fresh_start: bool
 
 
 def infer(
     guide: MixtureGuide,
     signals: Tensor,
     linear: Tensor,
-    precision: Tensor | None = None,
+    precision: Tensor,
     *,
-    kl_weight: float = 1.0,
     concentrations: tuple[float, ...] = CONCENTRATIONS,
     config: InferenceConfig | None = None,
+    decays: int = DECAYS,
 ) -> Inference:
     """Fits a guide to `mixture_model` by SVI with `HypergradientELBO`, until the loss has settled.
 
     It begins where the loss is less: at the guide as it is (fitted to earlier evidence, say), or at
-    the Dirichlet of the least loss, whose moments and divergence have closed forms. The guide's
-    network must then have a method `start_at`, as `PriorNetwork` and `FreeConcentrations` do.
+    the Dirichlet of the least loss, whose moments and divergence have closed forms.
 
     The caller's random numbers and Pyro parameter store are left alone. The optimiser is a new one,
     so that the result depends on the guide, the evidence and the seed alone. Prefer float64: near
     its maximum the evidence is a difference of numbers thousands of times as large.
 
     Args:
-        guide: With a scale if and only if there is a `precision`; its parameters are changed.
+        guide: With a scale, and a network that has a method `start_at`, as `PriorNetwork` and
+            `FreeConcentrations` do; its parameters are changed.
         signals: ``(K,)``, nats per token.
-        linear: First order of the evidence ``(K,)``.
+        linear: First order of the evidence ``(K,)``, nats.
         precision: Second order ``(K, K)``; see `mixture_model`.
-        kl_weight: ``lam > 0``, in the unit of `linear`.
         concentrations: Of the prior; see `mixture_model`.
         config: Steps, and when to stop.
+        decays: How often the step size is made smaller before it stops.
 
     Raises:
-        ValueError: When guide and evidence do not agree on the scale; when the evidence is not
-            finite.
+        ValueError: When the guide has no scale; when the evidence is not finite.
     """
     config = config or InferenceConfig()
-    if not all(x.isfinite().all() for x in (linear, precision) if x is not None):
+    if not all(x.isfinite().all() for x in (linear, precision)):
         raise ValueError("Expected finite evidence, found NaN or infinity")
-    arguments: tuple[Any, ...] = (signals, linear, kl_weight, precision, concentrations)
-    arguments = arguments[: 3 if precision is None else 5]
+    arguments: tuple[Any, ...] = (signals, linear, 1.0, precision, concentrations)
     draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
+
+    def rates(name: str) -> dict[str, Any]:
+        free = name.rpartition(".")[2] in FREE
+        return {"lr": FREE_RATE if free else NETWORK_RATE, "betas": (0.9, 0.99)}
+
     with isolated(config.seed):
-        fresh = _start(guide, arguments, config)
-        # The free parameters take larger steps than the network's.
-        optimizer = pyro.optim.ClippedAdam(
-            lambda name: {
-                "lr": config.learning_rate
-                if name.rpartition(".")[2] in FREE
-                else config.network_learning_rate,
-                "betas": (0.9, 0.99),
-            }
-        )
+        _start(guide, arguments)
+        optimizer = pyro.optim.ClippedAdam(rates)
         svi = SVI(mixture_model, guide, optimizer, HypergradientELBO(num_samples=draws))
         losses: list[float] = []
         settled = False
-        for _ in range(config.decays + 1):
-            settled = _step_until_settled(svi, arguments, config, kl_weight, losses)
+        for _ in range(decays + 1):
+            settled = _step_until_settled(svi, arguments, config, losses)
             if not settled:
                 break
             for one in optimizer.optim_objs.values():
                 for group in one.param_groups:
-                    group["lr"] *= config.decay
-    last = torch.tensor(losses[-config.window :], dtype=torch.float64)
-    error = float(last.std() / math.sqrt(len(last))) if len(last) > 1 else math.inf
-    return Inference(settled, len(losses), tuple(losses), float(last.mean()), error, fresh)
+                    group["lr"] *= DECAY
+    return Inference(settled, len(losses), tuple(losses))
 
 
 def has_settled(losses: list[float], window: int, tolerance: float) -> bool:
@@ -159,11 +143,7 @@ def has_settled(losses: list[float], window: int, tolerance: float) -> bool:
 
 
 def _step_until_settled(
-    svi: SVI,
-    arguments: tuple[Any, ...],
-    config: InferenceConfig,
-    kl_weight: float,
-    losses: list[float],
+    svi: SVI, arguments: tuple[Any, ...], config: InferenceConfig, losses: list[float]
 ) -> bool:
     """Steps at one step size and adds to `losses`; returns whether they have settled."""
     begun = len(losses)
@@ -172,82 +152,60 @@ def _step_until_settled(
         if not math.isfinite(losses[-1]):
             return False
         here = losses[begun:]
-        if len(here) % config.window == 0 and has_settled(
-            here, config.window, config.tolerance * kl_weight
-        ):
+        if len(here) % config.window == 0 and has_settled(here, config.window, config.tolerance):
             return True
     return False
 
 
-def _start(guide: MixtureGuide, arguments: tuple[Any, ...], config: InferenceConfig) -> bool:
-    """Sets the guide to the Dirichlet of the least loss where that is better; returns whether."""
-    signals = arguments[0]
-    start_at: Callable[..., None] | None = getattr(guide.network, "start_at", None)
-    if start_at is None:
-        return False
+def _start(guide: MixtureGuide, arguments: tuple[Any, ...]) -> None:
+    """Sets the guide to the Dirichlet of the least loss where that is better."""
+    signals, linear, _, precision, concentrations = arguments
+    start_at: Any = guide.network.start_at
     elbo = HypergradientELBO(num_samples=START_DRAWS)
     before = {name: value.clone() for name, value in guide.state_dict().items()}
     loss_before = elbo.loss(mixture_model, guide, *arguments)
-    alpha, loc, log_deviation = _dirichlet_fit(*arguments[1:])
+    alpha, loc, log_deviation = _dirichlet_fit(linear, precision, concentrations)
     shape = torch.full_like(alpha, 20.0)  # sharp enough that draws stay near the start
     start_at(signals, shape, shape / alpha)
-    if guide.has_scale:
-        with torch.no_grad():
-            guide.scale_loc.copy_(loc)
-            guide.scale_log_deviation.copy_(log_deviation)
-    if elbo.loss(mixture_model, guide, *arguments) < loss_before:
-        return True
-    guide.load_state_dict(before)
-    return False
+    with torch.no_grad():
+        guide.scale_loc.copy_(loc)
+        guide.scale_log_deviation.copy_(log_deviation)
+    if not elbo.loss(mixture_model, guide, *arguments) < loss_before:
+        guide.load_state_dict(before)
 
 
 def _dirichlet_fit(
-    linear: Tensor,
-    kl_weight: float,
-    precision: Tensor | None = None,
-    concentrations: tuple[float, ...] = CONCENTRATIONS,
+    linear: Tensor, precision: Tensor, concentrations: tuple[float, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the Dirichlet's concentrations ``(K,)`` and the scale's two parameters, in float64.
 
-    All is in closed form; plain Adam suffices.
+    All is in closed form but for the divergence, for which an upper bound stands:
+    ``- log sum_j pi_j exp(-KL(q || p_j))``; plain Adam suffices.
+
+    References:
+        Hershey and Olsen (2007), Approximating the Kullback Leibler divergence between Gaussian
+        mixture models, ICASSP, equation 20: the bound.
     """
-    linear = linear.detach().double()
-    precision = None if precision is None else precision.detach().double()
+    linear, precision = linear.detach().double(), precision.detach().double()
     log_alpha = torch.zeros_like(linear, requires_grad=True)
     loc, log_deviation = (linear.new_tensor(x, requires_grad=True) for x in (0.0, math.log(0.1)))
-    prior = Dirichlet(torch.ones_like(linear))
-    if precision is not None:
-        prior = SparseDirichlet.like(linear, concentrations)
+    prior = SparseDirichlet.like(linear, concentrations)
     scale_prior = LogNormal(torch.zeros_like(loc), torch.ones_like(loc))
     first, last = DIRICHLET_RATES
     adam = torch.optim.Adam([log_alpha, loc, log_deviation], first)
     decay = torch.optim.lr_scheduler.ExponentialLR(adam, (last / first) ** (1 / DIRICHLET_STEPS))
     for _ in range(DIRICHLET_STEPS):
-        q = Dirichlet(log_alpha.exp())
-        scale = None if precision is None else LogNormal(loc, log_deviation.exp())
+        q, scale = Dirichlet(log_alpha.exp()), LogNormal(loc, log_deviation.exp())
         # The divergence first: gradients add up in this order, to the last bit.
-        loss = kl_weight * _divergence(q, prior)
+        each = kl_divergence(q, prior.component_distribution)
+        loss = -(prior.mixture_distribution.logits - each).logsumexp(-1)
         loss = loss - expected_evidence(q, linear, precision, scale)
-        if scale is not None:
-            loss = loss + kl_weight * kl_divergence(scale, scale_prior)
+        loss = loss + kl_divergence(scale, scale_prior)
         adam.zero_grad()
         loss.backward()
         adam.step()
         decay.step()
     return log_alpha.detach().exp(), loc.detach(), log_deviation.detach()
-
-
-def _divergence(q: Dirichlet, prior: Dirichlet | SparseDirichlet) -> Tensor:
-    """The divergence, for a mixture an upper bound: ``- log sum_j pi_j exp(-KL(q || p_j))``.
-
-    References:
-        Hershey and Olsen (2007), Approximating the Kullback Leibler divergence between Gaussian
-        mixture models, ICASSP, equation 20.
-    """
-    if isinstance(prior, Dirichlet):
-        return kl_divergence(q, prior)
-    each = kl_divergence(q, prior.component_distribution)
-    return -(prior.mixture_distribution.logits - each).logsumexp(-1)
 
 
 @contextmanager

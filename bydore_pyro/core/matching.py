@@ -21,26 +21,95 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.model import CONCENTRATIONS, UNCOVERED
-from bydore_pyro.core.quadratic import least
-from bydore_pyro.core.samples import Sample
+from bydore_pyro.core.distribution import CONCENTRATIONS, UNCOVERED
 
 __all__ = [
     "Matching",
     "MeasuredRound",
+    "Metric",
+    "Sample",
     "covariance_of",
+    "least",
     "match",
     "measured_round",
     "scatter_of_means",
+    "square_root",
 ]
 
 COVERED = 0.25  # share that may stay unexplained of a target that is made of the domains
+RIDGE = 3.0  # of the metric, in means of the eigenvalues
+
+
+def square_root(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns ``R`` with ``M = R'R`` for ``M (K, K)``, whose negative eigenvalues count as 0, and
+    its inverse's transpose."""
+    values, vectors = torch.linalg.eigh(matrix)
+    values = values.clamp(min=1e-9 * float(values.max()))
+    return (vectors * values.sqrt()).T, (vectors / values.sqrt()).T
+
+
+def least(roots: tuple[Tensor, Tensor], vector: Tensor) -> Tensor:
+    """Minimises ``1/2 u'Mu - b.u`` over ``u >= 0 (K,)`` for the `square_root` of ``M``."""
+    from scipy.optimize import nnls
+
+    root, inverse = roots  # || R u - R^-T b ||
+    return torch.from_numpy(nnls(root.numpy(), (inverse @ vector).numpy())[0])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Gradients of sequences, and the documents that these lie in.
+
+    Attributes:
+        gradients: Or sketches of them ``(n, S)``.
+        documents: Number of each one's document ``(n,)``, integers; equal numbers, one witness.
+    """
+
+    gradients: Tensor
+    documents: Tensor
+
+
+class Metric:
+    """``W^(1/2)`` with ``W = (Sigma + tau I)^-1 tau``: gradients that vary most count least.
+
+    ``Sigma`` is the covariance of gradients within domains, pooled: how sequences of one kind
+    differ tells no kinds apart. Few sequences leave most of it unknown; the ridge ``tau``, a
+    multiple of the mean of the eigenvalues that are known, keeps ``W`` near ``I`` there.
+
+    References:
+        Hansen (1982), Large sample properties of generalized method of moments estimators,
+        Econometrica 50: the weights that are efficient.
+    """
+
+    def __init__(self, domains: Sequence[Sample], ridge: float = RIDGE) -> None:
+        centred = [s.gradients - s.gradients.mean(0) for s in domains]
+        deviations = torch.cat(centred)  # (n, S)
+        count, size = deviations.shape
+        deviations = deviations / math.sqrt(max(count - len(domains), 1))
+        if count <= size:  # of the two products of the same eigenvalues, the smaller
+            values, vectors = torch.linalg.eigh((deviations @ deviations.T).double())
+            values = values.clamp(min=1e-12 * float(values[-1]) + 1e-300)
+            directions = deviations.double().T @ (vectors / values.sqrt())  # (S, n)
+        else:
+            values, directions = torch.linalg.eigh((deviations.T @ deviations).double())
+        tau = ridge * values.clamp(min=0).mean()
+        self._shrinkage = (1 - (tau / (values.clamp(min=0) + tau)).sqrt()).to(deviations.dtype)
+        self._directions = directions.to(deviations.dtype)
+
+    def __call__(self, gradients: Tensor) -> Tensor:
+        """Returns ``W^(1/2) z`` for gradients ``(..., S)``."""
+        return gradients - ((gradients @ self._directions) * self._shrinkage) @ self._directions.T
+
+    def of(self, sample: Sample) -> Sample:
+        """Returns a sample in the metric."""
+        return Sample(self(sample.gradients), sample.documents)
 
 
 @dataclass(frozen=True)
@@ -76,15 +145,7 @@ class MeasuredRound:
 
 
 def measured_round(domains: Sequence[Sample], validation: Sample) -> MeasuredRound:
-    """Reduces gradients to the inner products between sequences and mean gradients.
-
-    Args:
-        domains: A sample of each domain, in order.
-        validation: One of the validation set.
-
-    Returns:
-        The round, in float32.
-    """
+    """Reduces gradients to the inner products of sequences with mean gradients, in float32."""
     means = torch.stack([sample.gradients.double().mean(0) for sample in domains])  # (K, S)
     target = validation.gradients.double().mean(0)
     both = torch.cat([means, target[None]]).T  # (S, K + 1)
@@ -197,16 +258,11 @@ class Matching:
         return self.optimum / self.optimum.sum()
 
 
-def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Matching:
+def match(rounds: Sequence[MeasuredRound]) -> Matching:
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
     are squared.
-
-    Args:
-        rounds: At least one, of the same domains.
-        by_document: Whether a document is one witness, or each of its sequences, which claims too
-            much.
 
     Raises:
         ValueError: When there is no round, or the domains' gradients are 0 or not finite.
@@ -216,27 +272,25 @@ def match(rounds: Sequence[MeasuredRound], *, by_document: bool = True) -> Match
     shares = _shares(rounds)
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
-    at = least(gram, cross)
+    at = least(square_root(gram), cross)
     covariance = _covariance(rounds, shares, at, by_document=True)
-    by_sequence = _covariance(rounds, shares, at, by_document=False)
-    inverse = torch.linalg.inv(covariance if by_document else by_sequence)
+    inverse = torch.linalg.inv(covariance)
     linear, precision = gram @ inverse @ cross, gram @ inverse @ gram
     precision = (precision + precision.T) / 2
-    optimum = least(precision, linear)
     return Matching(
         gram=gram,
         cross=cross,
         covariance=covariance,
-        covariance_by_sequence=by_sequence,
+        covariance_by_sequence=_covariance(rounds, shares, at, by_document=False),
         linear=linear,
         precision=precision,
-        optimum=optimum,
+        optimum=least(square_root(precision), linear),
         target=float(sum(a * r.target for a, r in zip(shares, rounds, strict=True))),
     )
 
 
 def covariance_of(rounds: Sequence[MeasuredRound], u: Tensor) -> Tensor:
-    """Returns ``B (K, K)`` of rounds at another ``u (K,)`` than their own optimum, by document."""
+    """Returns ``B (K, K)`` of rounds at any ``u (K,)``, by document."""
     return _covariance(rounds, _shares(rounds), u, by_document=True)
 
 
@@ -280,12 +334,11 @@ def scatter_of_means(
     """Returns the covariance ``(K, K)`` of a sum of means, and the number of witnesses.
 
     Sequences of one document are one witness, also where the document was measured in several
-    rounds. Where there is one document alone, sequences are witnesses after all.
+    rounds. Where there is one document alone, or without `by_document`, sequences are witnesses.
 
     Args:
         values: Of the sequences, ``(n_r, K)`` a round, whose means over sequences are added up.
         documents: The number of each sequence's document, ``(n_r,)`` a round.
-        by_document: If false, every sequence is a witness.
     """
     numbers = torch.cat(list(documents))
     if by_document and len(torch.unique(numbers)) > 1:

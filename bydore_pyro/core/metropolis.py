@@ -15,19 +15,18 @@ the posterior minimises ``KL(p || q)`` instead. The chains begin where SVI has l
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bydore_pyro.core.density import log_density
+from bydore_pyro.core.distribution import CONCENTRATIONS
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.inference import FREE, Inference, InferenceConfig, infer, isolated
-from bydore_pyro.core.model import CONCENTRATIONS
+from bydore_pyro.core.inference import DECAYS, FREE, Inference, InferenceConfig, infer, isolated
 
 __all__ = [
     "MOST_EXACT",
@@ -116,17 +115,15 @@ def exact_draws(
     )
 
 
-def guide_draws(guide: MixtureGuide, signals: Tensor, count: int | None, seed: int) -> Tensor:
-    """Returns draws of ``u = s w`` from a guide ``(count, K)``, none of them 0; s is 1 without.
+def guide_draws(guide: MixtureGuide, signals: Tensor, seed: int) -> Tensor:
+    """Returns draws of ``u = s w`` from a guide with a scale, none of them 0; one for each chain.
 
-    By default as many as chains are begun with.
+    These are ``(CHAINS, K)``.
     """
-    count = CHAINS if count is None else count
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        log_w, _ = guide.posterior(signals).rsample_log(torch.Size((count,)))
-        if guide.has_scale:
-            log_w = log_w + guide.scale_posterior().sample((count, 1)).log()
+        log_w, _ = guide.posterior(signals).rsample_log(torch.Size((CHAINS,)))
+        log_w = log_w + guide.scale_posterior().sample((CHAINS, 1)).log()
     return log_w.double().clamp(min=LEAST_LOG).exp()
 
 
@@ -144,11 +141,11 @@ def infer_and_refine(
     The arguments are those of `bydore_pyro.core.infer`, with a precision.
     """
     exactly = len(linear) <= MOST_EXACT
-    steps = dataclasses.replace(config, decays=0) if exactly else config
     evidence = (signals, linear, precision)
-    found = infer(guide, *evidence, concentrations=concentrations, config=steps)
+    prior: Any = {"concentrations": concentrations}
+    found = infer(guide, *evidence, **prior, config=config, decays=0 if exactly else DECAYS)
     if exactly:
-        fit_to_draws(guide, *evidence, concentrations=concentrations, seed=config.seed)
+        fit_to_draws(guide, *evidence, **prior, seed=config.seed)
     return found
 
 
@@ -167,7 +164,7 @@ def fit_to_draws(
     and Pyro parameter store are left alone.
 
     Args:
-        guide: Near the posterior, as `bydore_pyro.core.infer` leaves it.
+        guide: With a scale, near the posterior, as `bydore_pyro.core.infer` leaves it.
         signals: ``(K,)``, nats per token.
         linear: ``h (K,)``.
         precision: ``Lambda (K, K)``.
@@ -178,7 +175,7 @@ def fit_to_draws(
         Naesseth, Lindsten, Blei (2020), Markovian Score Climbing: Variational Inference with
         KL(p||q), arXiv 2003.10374.
     """
-    start = guide_draws(guide, signals, None, seed)
+    start = guide_draws(guide, signals, seed)
     found = exact_draws(
         linear[None], precision[None], start[None], concentrations=concentrations, seed=seed
     )
@@ -190,9 +187,8 @@ def fit_to_draws(
         for _ in range(FIT_STEPS):
             chosen = torch.randint(len(log_w), (FIT_BATCH,))
             q = guide.posterior(signals)
-            loss = -log_density(log_w[chosen], q.concentration, q.rate, *q.num_nodes).mean()
-            if guide.has_scale:
-                loss = loss - guide.scale_posterior().log_prob(scale[chosen]).mean()
+            loss = -log_density(log_w[chosen], q.concentration, q.rate).mean()
+            loss = loss - guide.scale_posterior().log_prob(scale[chosen]).mean()
             adam.zero_grad()
             loss.backward()
             adam.step()
@@ -239,11 +235,14 @@ class _Chains:
         """Moves every weight, as many pairs, and all weights together."""
         size = self.log_u.shape[-1]
         for k in range(size):
-            self._move(self._in_the_logarithm(k))
-            first, second = self.random.choice(size, 2, replace=False)
-            self._move(self._from_one_to_another(first, second))
-        self._move(lambda: (self.log_u + self._sizes(-2, 0)[..., None], 0.0))
-        self._move(self._along_the_gaussian)
+            proposal = self.log_u.copy()
+            proposal[..., k] += self._sizes(-1.5, 1)
+            self._take(proposal, 0.0)
+            self._hand_over(self.random.choice(size, 2, replace=False))
+        self._take(self.log_u + self._sizes(-2, 0)[..., None], 0.0)
+        # Along the Gaussian of the evidence.
+        z, u = self.random.standard_normal(self.log_u.shape), np.exp(self.log_u)
+        self._take_moved(slice(None), u, u + self._sizes(-1.5, 0)[..., None] * (z @ self.spread))
 
     def _sizes(self, low: float, high: float) -> np.ndarray:
         """Steps of both signs ``(N, C)``, normal, of sizes from ``10^low`` to ``10^high``."""
@@ -251,46 +250,27 @@ class _Chains:
         size = 10.0 ** self.random.uniform(low, high, shape)
         return size * self.random.standard_normal(shape)
 
-    def _in_the_logarithm(self, k: int) -> Callable[[], tuple[np.ndarray, float]]:
-        def propose() -> tuple[np.ndarray, float]:
-            proposal = self.log_u.copy()
-            proposal[..., k] += self._sizes(-1.5, 1)
-            return proposal, 0.0
+    def _hand_over(self, places: np.ndarray) -> None:
+        """Proposes to move a part of one domain's weight to another's."""
+        pair = np.exp(self.log_u[..., places])
+        step = self._sizes(-3, -0.5) * pair.sum(-1)
+        self._take_moved(places, pair, pair + np.stack([step, -step], -1))
 
-        return propose
-
-    def _from_one_to_another(
-        self, first: int, second: int
-    ) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
-        def propose() -> tuple[np.ndarray, np.ndarray]:
-            pair = np.exp(self.log_u[..., [first, second]])
-            step = self._sizes(-3, -0.5) * pair.sum(-1)
-            moved = pair + np.stack([step, -step], -1)
-            allowed = (moved > 0).all(-1)
-            proposal = self.log_u.copy()
-            logs = np.log(np.where(allowed[..., None], moved, pair))
-            change = (logs - proposal[..., [first, second]]).sum(-1)
-            proposal[..., [first, second]] = logs
-            return proposal, np.where(allowed, -change, -np.inf)
-
-        return propose
-
-    def _along_the_gaussian(self) -> tuple[np.ndarray, np.ndarray]:
-        z = self.random.standard_normal(self.log_u.shape)
-        u = np.exp(self.log_u)
-        moved = u + self._sizes(-1.5, 0)[..., None] * (z @ self.spread)
-        allowed = (moved > 0).all(-1)
-        proposal = np.log(np.where(allowed[..., None], moved, u))
-        change = (proposal - self.log_u).sum(-1)
-        return proposal, np.where(allowed, -change, -np.inf)
-
-    def _move(self, propose: Callable[[], tuple[np.ndarray, np.ndarray | float]]) -> None:
-        """Takes a proposal or not; with it comes the log of the change of volume, in ``log u``.
+    def _take_moved(self, places: np.ndarray | slice, u: np.ndarray, moved: np.ndarray) -> None:
+        """Takes other ``u`` at some places or not; never one with a weight below 0.
 
         Proposals that are symmetric in ``u`` are not in ``log u``: the density there has the factor
         ``prod_k u_k``, which these have to give back.
         """
-        proposal, volume = propose()
+        allowed = np.all(moved > 0, axis=-1)
+        logs = np.log(np.where(allowed[..., None], moved, u))
+        change = (logs - self.log_u[..., places]).sum(-1)
+        proposal = self.log_u.copy()
+        proposal[..., places] = logs
+        self._take(proposal, np.where(allowed, -change, -np.inf))
+
+    def _take(self, proposal: np.ndarray, volume: np.ndarray | float) -> None:
+        """Takes a proposal or not; `volume` is the log of the change of volume, in ``log u``."""
         np.clip(proposal, SMALLEST, LARGEST, out=proposal)
         height = self.density(proposal)
         odds = height - self.height + volume

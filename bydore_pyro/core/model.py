@@ -1,4 +1,4 @@
-"""The model: a prior that does not know how sparse the weights are, and the evidence.
+"""The model: a prior on the simplex and the evidence; and the sites that it shares with a guide.
 
 The evidence is Gaussian in ``u = s w`` with the precision ``Lambda``, or linear where that is 0. So
 the moments of a posterior give its expectation and the exact gradient, without a sample's noise::
@@ -10,51 +10,24 @@ the moments of a posterior give its expectation and the exact gradient, without 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyro
 import torch
-from pyro.distributions import Categorical, Dirichlet, LogNormal, MixtureSameFamily
+from pyro import poutine
+from pyro.distributions import Dirichlet, LogNormal, Unit
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-__all__ = ["CONCENTRATIONS", "UNCOVERED", "SparseDirichlet", "expected_evidence", "mixture_model"]
+from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
+
+__all__ = ["expected_evidence", "mixture_model", "paired_sites"]
 
 WEIGHTS, SCALE = "weights", "scale"  # names of the sample sites that model and guide share
-CONCENTRATIONS = (0.1, 0.2, 0.4, 0.8, 1.6)
-UNCOVERED = CONCENTRATIONS[2:]  # of a target that is not made of the domains
 
-
-class SparseDirichlet(MixtureSameFamily):
-    """A mixture of symmetric Dirichlets of several concentrations, equally likely ones::
-
-        alpha ~ Uniform{0.1, 0.2, 0.4, 0.8, 1.6},    w | alpha ~ Dirichlet(alpha, ..., alpha)
-
-    Under ``Dirichlet(1)`` every domain has a share: a posterior of many domains then gives some
-    weight to each that the evidence does not exclude. This prior lets the evidence say how many
-    domains have one. With a concentration that is a variable of its own, variational inference
-    collapses onto the faces of the simplex; from 0.1 upwards the mixture does not.
-
-    It is Pyro's `MixtureSameFamily`, with the simplex as its support, which `biject_to` and so NUTS
-    know.
-    """
-
-    support = constraints.simplex
-
-    @classmethod
-    def like(
-        cls, weights: Tensor, concentrations: tuple[float, ...] = CONCENTRATIONS
-    ) -> SparseDirichlet:
-        """Returns the prior of weights ``(..., K)``, of their dtype and device, no batch shape."""
-        alpha = weights.new_tensor(concentrations)[:, None].expand(-1, weights.shape[-1])
-        return cls(Categorical(torch.ones_like(alpha[:, 0])), Dirichlet(alpha))
-
-    def log_prob_of_log(self, log_weights: Tensor) -> Tensor:
-        """Returns the log density at ``log w (..., K)``, nats, float64, however small ``w`` is."""
-        alpha: Any = self.component_distribution.concentration.double()  # (J, K)
-        norm = torch.lgamma(alpha.sum(-1)) - torch.lgamma(alpha).sum(-1)
-        share = self.mixture_distribution.logits.double()
-        return (share + norm + log_weights @ (alpha - 1).T).logsumexp(-1)
+Program = Callable[..., Any]  # a model or a guide
+Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
 
 
 def mixture_model(
@@ -157,3 +130,56 @@ def _covariance(q: Distribution) -> Tensor:
     if not hasattr(q, "covariance_matrix"):
         raise ValueError(f"Expected a guide with covariance_matrix, actual {type(q).__name__}")
     return q.covariance_matrix
+
+
+def paired_sites(
+    model: Program, guide: Program, *args: Any, **kwargs: Any
+) -> tuple[Pair, Pair | None]:
+    """Runs the guide, then the model on its sample; returns the weights' pair and the scale's.
+
+    Args:
+        model: Has the sites of the guide, under the same names.
+        guide: Has one site on the simplex, the weights, or tells their name by its `site`. Its site
+            "scale", where it has one, is the scale.
+        args: What both are called with, as `kwargs`.
+
+    Returns:
+        The guide's distribution of the weights and the model's; the same of the scale, None where
+        neither has one.
+
+    Raises:
+        ValueError: When there is not one simplex, the scale is in one of both alone, or the model
+            has observed data, which the ELBO would pass over.
+    """
+    guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+    replayed = poutine.replay(model, trace=guide_trace)
+    model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
+
+    def pair(site: str) -> Pair:
+        return guide_trace.nodes[site]["fn"], model_trace.nodes[site]["fn"]
+
+    scaled = SCALE in guide_trace.nodes
+    if scaled != (SCALE in model_trace.nodes):
+        raise ValueError(
+            f"Expected a scale in model and guide or in neither, "
+            f"actual in the {'guide' if scaled else 'model'} alone"
+        )
+    observed = model_trace.observation_nodes
+    if data := [n for n in observed if not isinstance(model_trace.nodes[n]["fn"], Unit)]:
+        raise ValueError(
+            f"Expected a model whose evidence is a pyro.factor, actual observed site {data[0]!r}; "
+            "pyro.infer.Trace_ELBO takes such models"
+        )
+    return pair(_simplex_site(guide, guide_trace)), pair(SCALE) if scaled else None
+
+
+def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
+    """Returns the name of the guide's site of the weights: its own `site`, or its one simplex."""
+    named = getattr(guide, "site", None)
+    if isinstance(named, str) and named in trace.nodes:
+        return named
+    simplex = type(constraints.simplex)
+    sites = [n for n in trace.stochastic_nodes if isinstance(trace.nodes[n]["fn"].support, simplex)]
+    if len(sites) != 1:
+        raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
+    return sites[0]

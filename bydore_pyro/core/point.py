@@ -1,4 +1,4 @@
-"""The one mixture: of a posterior, for a run of some length, or for several targets.
+"""The one mixture: of a posterior, for a run of some length, for several targets, of groups.
 
 **For a run.** `bydore_pyro.core.matching` says of which mixture ``w`` of fresh text the target is
 made: there the mixture's gradient, times a scale ``s``, equals the target's. Three things make
@@ -25,14 +25,33 @@ So targets of long gradients count no more than others, and no scale matters.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.quadratic import Effective, least, least_on_simplex, most_likely_weights
+from bydore_pyro.core.matching import Matching, Sample, least, square_root
 
-__all__ = ["best_for_mean", "best_for_worst", "central_weights", "given_away", "run_mixture"]
+__all__ = [
+    "best_for_mean",
+    "best_for_worst",
+    "central_weights",
+    "given_away",
+    "least_on_simplex",
+    "members_of",
+    "most_likely_weights",
+    "pooled",
+    "run_mixture",
+]
+
+# Weights to effective shares, those of text that is read again, which teaches less than fresh text;
+# each by its own weight alone.
+Effective = Callable[[Tensor], Tensor]
+
+ROUNDS, SUMMED = 20, 1e-12  # of the multiplier, and the error of the sum
+STEPS, HALVINGS = 200, 40
+ENOUGH = 1e-10  # change of the weights in sum at which they stand
 
 
 def central_weights(draws: Tensor) -> Tensor:
@@ -91,6 +110,72 @@ def run_mixture(
     return torch.stack([best(w, s) for w, s in zip(weights, scale.double(), strict=True)])
 
 
+def least_on_simplex(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Minimises ``1/2 u'Mu - b.u`` over the simplex, as `least`, by an augmented Lagrangian."""
+    stiff = matrix.trace().clamp(min=1e-300)
+    roots, multiplier = square_root(matrix + stiff), torch.zeros_like(stiff)
+    for _ in range(ROUNDS):
+        found = least(roots, vector + stiff - multiplier)
+        excess = found.sum() - 1
+        if float(excess.abs()) < SUMMED:
+            break
+        multiplier = multiplier + stiff * excess
+    return found / found.sum()
+
+
+def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective) -> Tensor:
+    """Maximises ``h . v(w) - 1/2 v(w)' Lambda v(w)`` over the simplex.
+
+    Where every share grows with its weight, ever more slowly, and no shares of a lesser sum than
+    the simplex allows do better, there is one maximum: in ``v`` that of a concave function on a
+    convex set. Newton's steps find it, each a quadratic problem on the simplex.
+
+    Args:
+        linear: ``h (K,)``.
+        precision: ``Lambda (K, K)``, symmetric and positive semi-definite.
+        effective: ``v``, each share a function of its own weight alone.
+
+    Returns:
+        The weights ``(K,)``, in float64.
+    """
+    linear, precision = linear.double(), precision.double()
+
+    def height(weights: Tensor) -> Tensor:
+        shares = effective(weights)
+        return linear @ shares - shares @ precision @ shares / 2
+
+    weights = torch.full_like(linear, 1 / len(linear))
+    for _ in range(STEPS):
+        slope, bend, shares = _derivatives(effective, weights)
+        uphill = linear - precision @ shares  # by shares, (K,)
+        # Where a share's slope falls, its weight's way is shorter; the other sign is no maximum's.
+        curvature = slope[:, None] * precision * slope + (-uphill * bend).clamp(min=0).diag()
+        goal = least_on_simplex(curvature, curvature @ weights + slope * uphill)
+        step, before = goal - weights, height(weights)
+        for _ in range(HALVINGS):
+            if height(weights + step) >= before:
+                break
+            step = step / 2
+        else:
+            return weights
+        weights = weights + step
+        if float(step.abs().sum()) < ENOUGH:
+            break
+    return weights
+
+
+def _derivatives(effective: Effective, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns first and second derivatives of the shares, and the shares, ``(K,)`` each."""
+    with torch.enable_grad():
+        at = weights.clone().requires_grad_()
+        shares = effective(at)
+        (slope,) = torch.autograd.grad(shares.sum(), at, create_graph=True)
+        bend = torch.zeros_like(at)
+        if slope.requires_grad:
+            (bend,) = torch.autograd.grad(slope.sum(), at)
+    return slope.detach(), bend, shares.detach()
+
+
 def given_away(gram: Tensor, u: Tensor, weights: Tensor) -> Tensor:
     """Returns ``1 - cos^2``: the share in [0, 1] of a gradient that a mixture leaves, ``(...)``.
 
@@ -113,7 +198,7 @@ def best_for_mean(gram: Tensor, u: Tensor) -> Tensor:
     targets at unit length.
     """
     pull = gram @ _at_unit_length(gram, u).sum(0)
-    found = least(gram, pull)
+    found = least(square_root(gram), pull)
     return found / found.sum()
 
 
@@ -149,3 +234,31 @@ def best_for_worst(gram: Tensor, u: Tensor) -> Tensor:
 def _at_unit_length(gram: Tensor, u: Tensor) -> Tensor:
     u = u.double()
     return u / ((u @ gram) * u).sum(-1, keepdim=True).clamp(min=1e-300).sqrt()
+
+
+def pooled(samples: Sequence[Sample], sizes: Sequence[float]) -> Sample:
+    """Returns a sample of several domains together, as many sequences of each as its share of the
+    text, whose sizes are in any unit."""
+    if len(samples) == 1:
+        return samples[0]
+    least = min(len(one.gradients) / size for one, size in zip(samples, sizes, strict=True))
+    gradients, documents, before = [], [], 0
+    for one, size in zip(samples, sizes, strict=True):
+        count = max(1, int(least * size))
+        gradients.append(one.gradients[:count])
+        documents.append(before + one.documents[:count])
+        before += int(one.documents.max()) + 1
+    return Sample(torch.cat(gradients), torch.cat(documents))
+
+
+def members_of(groups: Sequence[Sequence[int]], sizes: Sequence[float]) -> Tensor:
+    """Returns which share of a group's weight each domain has, ``(G, K)``, rows summing to 1.
+
+    Every domain's place stands in one group; sizes are those of the domains' text ``(K,)``.
+    """
+    members = torch.zeros(len(groups), len(sizes), dtype=torch.float64)
+    for row, places in enumerate(groups):
+        whole = sum(sizes[place] for place in places)
+        for place in places:
+            members[row, place] = sizes[place] / whole
+    return members

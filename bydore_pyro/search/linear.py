@@ -16,14 +16,13 @@ step 7, which cost nothing and are one step older.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Parameters, PriorNetworkConfig, finite_difference, step_size
+from bydore_pyro.core import Parameters, PriorNetworkConfig, finite_difference
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, schedule
 from bydore_pyro.search.config import AVERAGE_FROM, SearchConfig
@@ -164,10 +163,7 @@ class LinearSearch(SearchState):
             def losses(perturbed: Parameters) -> Tensor:
                 return self._mean_losses(batch, "hypergradient", perturbed)
 
-            epsilon = 1.0  # where there is no finite direction g is 0 or NaN, whatever the step
-            with suppress(ValueError):
-                epsilon = step_size(theta, direction, "darts")
-            found = finite_difference(losses, theta, direction, eta, epsilon)
+            found = finite_difference(losses, theta, direction, eta)
         own, g = torch.stack(found).cpu().float()  # read at once
         return own, g, validation_loss
 

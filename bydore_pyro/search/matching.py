@@ -30,7 +30,6 @@ from bydore_pyro.core import (
     finite_difference,
     match,
     scatter_of_means,
-    step_size,
 )
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch, Proxy, schedule
@@ -291,7 +290,6 @@ def check_residual(
     """
     proxy, theta = sketch.proxy, sketch.proxy.parameters
     direction = sketch.unfolded(residual)
-    epsilon = step_size(theta, direction, "darts")
     slopes, variances = [], []
     for name in domains.names:
         batch, documents = domains.measure_batch(name, count)
@@ -299,7 +297,7 @@ def check_residual(
         def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
             return proxy.losses(batch, "check", perturbed, full_precision=True)  # (n,)
 
-        _, slope = finite_difference(losses, theta, direction, 1.0, epsilon)  # (n,)
+        _, slope = finite_difference(losses, theta, direction, 1.0)  # (n,)
         slope = unit * slope.cpu().double()
         variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
         slopes.append(slope.mean())

@@ -239,7 +239,7 @@ class MatchingPosterior:
         if len(names) <= MOST_EXACT:
             given: Any = {"num_samples": WEIGHED, "seed": seed}
             fit = guide_fit(mixture_model, self.guide, *arguments, **given)
-            start = guide_draws(self.guide, signals, None, seed)
+            start = guide_draws(self.guide, signals, seed)
             data = exact_posterior(found, names, start, chains=chains, draws=draws, seed=seed)
         else:
             given = {"num_draws": chains * draws, "seed": seed}

@@ -25,9 +25,8 @@ from bydore_pyro.analysis.diagnostics import (
     trajectory_of,
 )
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
 from bydore_pyro.core.point import central_weights
-from bydore_pyro.core.prior_net import FreeConcentrations
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import HDI_PROBABILITY
 from bydore_pyro.search.matching import MatchingSearch

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from tiny import Bigram
@@ -11,13 +9,7 @@ from torch import Tensor
 from torch.func import functional_call
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bydore_pyro.core.hypergradient import (
-    Parameters,
-    balanced_step,
-    finite_difference,
-    forward_mode,
-    step_size,
-)
+from bydore_pyro.core.hypergradient import Parameters, finite_difference, forward_mode
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
 
@@ -86,7 +78,7 @@ def test_a_domain_that_helps_has_positive_g() -> None:
         return proxy.losses(torch.cat([own, opposite]), "hypergradient", theta)
 
     theta = proxy.parameters
-    _, g = finite_difference(losses, theta, direction, 0.1, step_size(theta, direction, "paper"))
+    _, g = finite_difference(losses, theta, direction, 0.1)
     assert g[0] > 0 > g[1]
 
 
@@ -114,43 +106,6 @@ def test_forward_mode_is_exact_for_language_models(architecture: str) -> None:
             (d * g_).sum() for d, g_ in zip((direction[n] for n in named), gradient, strict=True)
         )
         torch.testing.assert_close(g[k], 0.1 * expected)
-    # Layer norms compute in float32 whatever the model's type.
-    epsilon, _ = balanced_step(losses, proxy.parameters, direction, 0.1, 1e-3)
-    same, near = finite_difference(losses, proxy.parameters, direction, 0.1, epsilon)
-    torch.testing.assert_close(same, found, rtol=1e-3, atol=0)
-    torch.testing.assert_close(near, g, rtol=5e-3, atol=1e-6)
-
-
-def test_the_balanced_step_finds_the_least_error_and_knows_it() -> None:
-    """A loss with known third derivative in float32: both kinds of error are there."""
-    generator = torch.Generator().manual_seed(0)
-    x, d = torch.randn(2, 40, generator=generator)
-    scales = torch.linspace(0.5, 2, 40)
-
-    def losses(theta: Parameters) -> Tensor:
-        y = theta["x"]
-        return torch.stack([1000 + (scales * y).sin().sum(), 1000 + (scales * y).cos().sum()])
-
-    slopes = (scales * x).cos() * scales, -(scales * x).sin() * scales
-    exact = torch.stack([(slope * d).sum() for slope in slopes])
-    theta, direction = {"x": x}, {"x": d}
-
-    def error(epsilon: float) -> float:
-        g = finite_difference(losses, theta, direction, 1.0, epsilon)[1]
-        return float((g - exact).norm() / exact.norm())
-
-    for start in (1e-3, 1e-2, 1e-1):
-        epsilon, estimate = balanced_step(losses, theta, direction, 1.0, start)
-        ladder = [error(start * 4.0**power) for power in range(-3, 4)]
-        assert error(epsilon) <= 6 * min(ladder) + 1e-4
-        assert error(epsilon) <= 3 * estimate + 1e-6
-    assert math.isnan(balanced_step(lambda _: torch.ones(2), theta, direction, 1.0, 1e-2)[1])
-    with pytest.raises(ValueError, match="start > 0"):
-        balanced_step(losses, theta, direction, 1.0, 0.0)
-    with pytest.raises(ValueError, match="eta > 0"):
-        balanced_step(losses, theta, direction, 0.0, 1e-2)
-    with pytest.raises(ValueError, match="eta > 0"):
-        forward_mode(losses, theta, direction, 0.0)
 
 
 def test_parameters_are_bit_identical_afterwards_also_after_an_exception() -> None:
@@ -180,18 +135,17 @@ def test_parameters_are_bit_identical_afterwards_also_after_an_exception() -> No
         assert torch.equal(parameter, before[name])
 
 
-def test_step_size_rules() -> None:
-    theta, direction = {"x": torch.tensor([3.0, 4.0])}, {"x": torch.tensor([0.0, 0.1])}
-    assert step_size(theta, direction, "paper") == pytest.approx(0.01 / 5)
-    assert step_size(theta, direction, "darts") == pytest.approx(0.01 / 0.1)
-    with pytest.raises(ValueError, match="'paper' or 'darts'"):
-        step_size(theta, direction, "newton")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="norm > 0"):
-        step_size(theta, {"x": torch.zeros(2)}, "darts")
+def test_the_default_step_is_darts_s_and_bad_ones_are_refused() -> None:
+    theta, direction, seen = {"x": torch.tensor([3.0, 4.0])}, {"x": torch.tensor([0.0, 0.1])}, []
 
+    def losses(at: Parameters) -> Tensor:
+        seen.append(at["x"][1].item() - 4)
+        return at["x"]
 
-@pytest.mark.parametrize(("eta", "epsilon", "name"), [(0.0, 1.0, "eta"), (1.0, -1.0, "epsilon")])
-def test_bad_step_sizes_are_refused(eta: float, epsilon: float, name: str) -> None:
-    theta = {"x": torch.ones(2)}
-    with pytest.raises(ValueError, match=f"{name} > 0"):
-        finite_difference(lambda t: t["x"], theta, theta, eta, epsilon)
+    finite_difference(losses, theta, direction, 1.0)
+    assert seen == pytest.approx([0.01, -0.01], rel=1e-4)  # 0.01 / |D| times D
+    _, g = finite_difference(losses, theta, {"x": torch.zeros(2)}, 1.0)
+    assert torch.equal(g, torch.zeros(2))
+    for eta, epsilon, name in ((0.0, 1.0, "eta"), (1.0, -1.0, "epsilon")):
+        with pytest.raises(ValueError, match=f"{name} > 0"):
+            finite_difference(losses, theta, theta, eta, epsilon)

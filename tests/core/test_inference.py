@@ -9,15 +9,14 @@ import pytest
 import torch
 from gaussian_evidence import exact_moments, gaussian_evidence
 from pyro.infer import MCMC, NUTS
-from torch import Tensor, nn
+from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
 from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
 from bydore_pyro.core.inference import Inference, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
-from bydore_pyro.core.prior_net import FreeConcentrations, PriorNetwork
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +81,6 @@ def test_three_domains_have_the_moments_of_integration() -> None:
     assert isinstance(found, Inference)
     assert found.settled
     assert found.steps == len(found.losses) < 700
-    assert found.standard_error < 0.15
     mean, deviation = exact_moments(linear, precision)
     q, scale = guide.posterior(signals_of(3)), guide.scale_posterior()
     torch.testing.assert_close(q.mean, mean[:3], atol=0.02, rtol=0)
@@ -102,37 +100,16 @@ def test_it_tells_when_the_steps_ran_out() -> None:
         infer(network_guide(3), signals_of(3), torch.nan * linear, precision, config=config)
 
 
-def test_it_steps_on_while_the_loss_falls() -> None:
-    """Without a good start, at small steps, the loss falls by far more than the tolerance."""
-
-    class Unset(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = FreeConcentrations(3).double()
-
-        def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
-            return self.inner(signals)
-
-    linear, precision = gaussian_evidence(3, 0.05)
-    config = InferenceConfig(steps=120, window=20, learning_rate=0.003, draws=4)
-    guide = MixtureGuide(Unset(), scale=True)
-    found = infer(guide, signals_of(3), linear, precision, config=config)
-    assert not found.fresh_start
-    assert found.losses[0] - found.losses[-1] > 5
-    assert not found.settled
-
-
 def test_it_begins_where_the_loss_is_less() -> None:
     linear, precision = gaussian_evidence(3, 0.05)
     guide, signals = network_guide(3), signals_of(3)
     config = InferenceConfig(steps=60, window=20, draws=2)
     first = infer(guide, signals, linear, precision, config=config)
-    assert first.fresh_start
+    assert first.losses[0] < first.losses[-1] + 3, "a Dirichlet's fit is a good start"
     again = infer(guide, signals, 1.01 * linear, 1.01 * precision, config=config)
-    assert not again.fresh_start
     assert again.losses[0] < first.losses[0] + 1
     elsewhere = infer(guide, signals, linear.flip(0), precision.flip(0, 1), config=config)
-    assert elsewhere.fresh_start
+    assert elsewhere.losses[0] < first.losses[0] + 3
 
 
 def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
@@ -148,16 +125,6 @@ def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
     assert torch.equal(results[0][1], results[1][1])
     assert torch.equal(torch.get_rng_state(), before)
     assert set(pyro.get_param_store()) == stored
-
-
-def test_linear_evidence_is_served_too() -> None:
-    g = torch.tensor([0.3, -0.1, 0.0, 0.2], dtype=torch.float64)
-    draws = torch.distributions.Dirichlet(torch.ones_like(g)).sample((200_000,))
-    guide = MixtureGuide(FreeConcentrations(4).double())
-    found = infer(guide, signals_of(4), g, kl_weight=0.1)
-    assert found.settled
-    exact = (draws @ g / 0.1).softmax(0) @ draws
-    torch.testing.assert_close(guide.posterior(signals_of(4)).mean, exact, atol=0.03, rtol=0)
 
 
 @pytest.mark.slow

@@ -10,16 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from bydore_pyro.core.distribution import CONCENTRATIONS, UNCOVERED
 from bydore_pyro.core.matching import (
+    RIDGE,
     Matching,
     MeasuredRound,
+    Metric,
+    Sample,
     covariance_of,
     match,
     measured_round,
     scatter_of_means,
 )
-from bydore_pyro.core.model import CONCENTRATIONS, UNCOVERED
-from bydore_pyro.core.samples import RIDGE, Metric, Sample
 
 SIZE = 24
 SHARES = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)

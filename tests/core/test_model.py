@@ -1,4 +1,4 @@
-"""The prior against stock distributions; the expected evidence against samples' mean."""
+"""The model's evidence and prior, its expectation, the sites that it shares with a guide."""
 
 from __future__ import annotations
 
@@ -8,73 +8,63 @@ import pyro
 import pytest
 import torch
 from gaussian_evidence import gaussian_evidence
-from pyro.distributions import Dirichlet
+from pyro import poutine
+from pyro.distributions import Dirichlet, LogNormal, Multinomial, Normal
 from pyro.infer import MCMC, NUTS
-from torch.distributions import biject_to
+from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.model import CONCENTRATIONS, SparseDirichlet, expected_evidence, mixture_model
+from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.model import expected_evidence, mixture_model, paired_sites
 
-W = torch.tensor([[0.5, 0.3, 0.2], [0.98, 0.01, 0.01]], dtype=torch.float64)
-
-
-def test_its_density_is_the_mean_of_the_dirichlets() -> None:
-    prior = SparseDirichlet.like(W)
-    assert prior.batch_shape == ()
-    assert prior.event_shape == (3,)
-    each = [Dirichlet(torch.full((3,), a).double()).log_prob(W).exp() for a in CONCENTRATIONS]
-    expected = torch.stack(each).mean(0).log()
-    torch.testing.assert_close(prior.log_prob(W), expected)
-    torch.testing.assert_close(prior.log_prob_of_log(W.log()), expected)
-    tiny = torch.tensor([0.0, -2000.0, -3000.0], dtype=torch.float64)
-    assert prior.log_prob_of_log(tiny).isfinite()
-
-
-def test_its_draws_have_its_moments_and_nuts_knows_its_support() -> None:
-    pyro.set_rng_seed(0)
-    prior = SparseDirichlet.like(W)
-    drawn = prior.sample((40_000,))
-    torch.testing.assert_close(drawn.mean(0), prior.mean, atol=0.01, rtol=0)
-    torch.testing.assert_close(drawn.var(0), prior.variance, atol=0.01, rtol=0)
-    there = biject_to(prior.support)
-    torch.testing.assert_close(there(there.inv(W)), W)
-    kernel = NUTS(mixture_model)
-    mcmc = MCMC(kernel, num_samples=3, warmup_steps=3, disable_progbar=True)
-    h = torch.ones(3, dtype=torch.float64)
-    mcmc.run(h, h, 1.0, torch.eye(3, dtype=torch.float64))
-    assert mcmc.get_samples()["weights"].shape == (3, 3)
-
-
-@pytest.mark.parametrize("shape", [3.0, 40.0])
-def test_the_divergence_to_it_against_stock_densities(shape: float) -> None:
-    torch.manual_seed(0)
-    a = shape * torch.tensor([4.0, 1.0, 0.8], dtype=torch.float64)
-    q = GammaDirichlet(a.requires_grad_(), torch.full_like(a, 2.0))
-    prior = SparseDirichlet.like(W[0])
-    estimate = q.kl_to_sparse_dirichlet(prior, 20_000)
-    drawn = q.sample((20_000,))
-    expected = (q.log_prob(drawn) - prior.log_prob(drawn)).mean()
-    assert estimate.item() == pytest.approx(expected.item(), abs=0.05)
-    (slope,) = torch.autograd.grad(estimate, a)
-    assert slope.isfinite().all()
-    one = SparseDirichlet.like(W[0], (1.0,))
-    flat = q.kl_to_dirichlet(torch.ones(3).double(), 20_000)
-    sparse = q.kl_to_sparse_dirichlet(one, 20_000)
-    assert sparse.item() == pytest.approx(flat.item(), abs=0.05)
-
-
+SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
+LEVEL, FIRST_ORDER = torch.full((4,), 2.0), torch.tensor([0.03, -0.01, 0.0, 0.02])
+SECOND_ORDER = (LEVEL, FIRST_ORDER, 1.0, torch.eye(4))
+BETA = torch.tensor([1.5, 0.8, 1.0, 2.0])
 H, PRECISION = gaussian_evidence(4, 0.2, alike=1)
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _fresh_store() -> None:
+    pyro.clear_param_store()
     pyro.set_rng_seed(0)
 
 
+def test_model_states_prior_and_linear_evidence() -> None:
+    g = torch.tensor([0.2, -0.1, 0.3])
+    w = torch.tensor([0.5, 0.3, 0.2])
+    trace = poutine.trace(poutine.condition(mixture_model, {"weights": w})).get_trace(g, g, 0.5)
+    trace.compute_log_prob()
+    # log Dirichlet(1_3) is log 2 everywhere; the factor is g . w / lam.
+    assert float(trace.nodes["weights"]["log_prob"]) == pytest.approx(0.6931472, abs=1e-6)
+    assert float(trace.nodes["validation"]["log_prob"]) == pytest.approx((0.1 - 0.03 + 0.06) / 0.5)
+
+
+def test_model_states_evidence_of_the_second_order() -> None:
+    linear, precision = gaussian_evidence(3, 0.2)
+    w, s = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64), torch.tensor(0.8).double()
+    conditioned = poutine.condition(mixture_model, {"weights": w, "scale": s})
+    trace = poutine.trace(conditioned).get_trace(SIGNALS, linear, 2.0, precision)
+    trace.compute_log_prob()
+    u = s * w
+    expected = sum(linear[j] * u[j] for j in range(3))
+    expected -= sum(u[j] * precision[j, k] * u[k] for j in range(3) for k in range(3)) / 2
+    assert float(trace.nodes["validation"]["log_prob"]) == pytest.approx(float(expected) / 2)
+    # LogNormal(0, 1): the prior of the scale
+    normal = -(s.log() ** 2) / 2 - s.log() - math.log(2 * math.pi) / 2
+    assert float(trace.nodes["scale"]["log_prob"]) == pytest.approx(float(normal))
+    kernel = NUTS(mixture_model)
+    mcmc = MCMC(kernel, num_samples=3, warmup_steps=3, disable_progbar=True)
+    mcmc.run(SIGNALS, linear, 1.0, precision)  # it knows the support of the prior
+    assert mcmc.get_samples()["weights"].shape == (3, 3)
+    with pytest.raises(ValueError, match=r"precision \(3, 3\), actual \(2, 3\)"):
+        mixture_model(SIGNALS, linear, 1.0, precision[:2])
+
+
 def test_expected_evidence_equals_its_mean_over_samples() -> None:
-    scale = pyro.distributions.LogNormal(torch.tensor(0.1).double(), 0.2)
+    scale = LogNormal(torch.tensor(0.1).double(), 0.2)
     a, b = torch.tensor([2.0, 0.7, 3.0, 1.0]).double(), torch.tensor([0.3, 1.0, 2.0, 0.1]).double()
-    for q in (GammaDirichlet(a, b), torch.distributions.Dirichlet(a)):
+    for q in (GammaDirichlet(a, b), Dirichlet(a)):
         u = scale.sample((400_000,)).unsqueeze(-1) * q.sample((400_000,))
         first, second = u @ H, ((u @ PRECISION) * u).sum(-1) / 2
         for precision, values in ((PRECISION, first - second), (None, first)):
@@ -85,3 +75,62 @@ def test_expected_evidence_equals_its_mean_over_samples() -> None:
         assert with_curvature < 0
     with pytest.raises(ValueError, match="covariance_matrix"):
         expected_evidence(torch.distributions.Exponential(a), H, PRECISION)
+
+
+def shares_model(signals: Tensor, linear: Tensor) -> None:
+    pyro.sample("shares", Dirichlet(torch.ones_like(linear)))
+
+
+def test_the_weights_are_found_whatever_their_name() -> None:
+    def plain_guide(*_: object) -> None:
+        pyro.sample("shares", Dirichlet(BETA))
+
+    def guide_with_another_site(*_: object) -> None:
+        pyro.sample("x", Normal(0.0, 1.0))
+        plain_guide()
+
+    for guide in (plain_guide, guide_with_another_site):
+        (q, p), scale = paired_sites(shares_model, guide, LEVEL, FIRST_ORDER)
+        assert torch.equal(q.concentration, BETA)
+        assert torch.equal(p.concentration, torch.ones(4))
+        assert scale is None
+    named = MixtureGuide(FreeConcentrations(4), name="shares")
+    (q, _), _ = paired_sites(shares_model, named, LEVEL, FIRST_ORDER)
+    assert torch.equal(q.mean, named.posterior(LEVEL).mean)
+
+
+def test_the_scale_is_paired_where_both_have_one() -> None:
+    guide = MixtureGuide(FreeConcentrations(4), scale=True)
+    _, scale = paired_sites(mixture_model, guide, *SECOND_ORDER)
+    assert scale is not None
+    q, p = scale
+    assert q.scale.item() == pytest.approx(0.1)
+    assert p.scale.item() == 1.0
+
+
+def test_a_guide_that_does_not_match_is_refused() -> None:
+    def no_simplex(*_: object) -> None:
+        pyro.sample("x", Normal(0.0, 1.0))
+
+    def two_simplexes(*_: object) -> None:
+        pyro.sample("one", Dirichlet(BETA))
+        pyro.sample("two", Dirichlet(BETA))
+
+    network = FreeConcentrations(4)
+    for guide, actual in ((no_simplex, r"\[\]"), (two_simplexes, r"\['one', 'two'\]")):
+        with pytest.raises(ValueError, match=f"one sample site on the simplex, actual {actual}"):
+            paired_sites(guide, guide, LEVEL, FIRST_ORDER)
+    with pytest.raises(ValueError, match="in the model alone"):
+        paired_sites(mixture_model, MixtureGuide(network), *SECOND_ORDER)
+    with pytest.raises(ValueError, match="in the guide alone"):
+        paired_sites(mixture_model, MixtureGuide(network, scale=True), *SECOND_ORDER[:3])
+
+
+def test_a_model_of_data_is_refused() -> None:
+    def counts_model(signals: Tensor, linear: Tensor) -> None:
+        shares = pyro.sample("shares", Dirichlet(torch.ones_like(linear)))
+        pyro.sample("counts", Multinomial(20, shares), obs=torch.tensor([20.0, 0, 0, 0]))
+
+    guide = MixtureGuide(FreeConcentrations(4), name="shares")
+    with pytest.raises(ValueError, match=r"pyro\.factor, actual observed site 'counts'"):
+        paired_sites(counts_model, guide, LEVEL, FIRST_ORDER)

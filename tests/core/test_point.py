@@ -7,19 +7,31 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from gaussian_evidence import gaussian_evidence
 from scipy.optimize import minimize
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.matching import (
+    Matching,
+    Sample,
+    least,
+    match,
+    measured_round,
+    square_root,
+)
 from bydore_pyro.core.point import (
+    Effective,
     best_for_mean,
     best_for_worst,
     central_weights,
     given_away,
+    least_on_simplex,
+    members_of,
+    most_likely_weights,
+    pooled,
     run_mixture,
 )
-from bydore_pyro.core.quadratic import Effective
 from bydore_pyro.mixture.repetition import effective_shares
 
 
@@ -148,8 +160,8 @@ def test_a_gram_of_few_noisy_gradients_counts_as_positive(gram: Tensor) -> None:
     """It is unbiased, so it may have negative eigenvalues; the mixture is that without them."""
     values, vectors = torch.linalg.eigh(gram)
     found = []
-    for least in (0.0, -0.05 * float(values[-1])):
-        values[0] = least
+    for lowest in (0.0, -0.05 * float(values[-1])):
+        values[0] = lowest
         found.append(shorter_step((vectors * values) @ vectors.T, PLANTED, 0.5))
     torch.testing.assert_close(*found, atol=1e-6, rtol=0)
 
@@ -242,3 +254,105 @@ def test_what_a_mixture_gives_away_is_the_least_over_its_scale(metric: Tensor) -
     torch.testing.assert_close(given_away(metric, TARGETS, weights), brute, atol=1e-4, rtol=1e-4)
     own = given_away(metric, TARGETS[0], TARGETS[0] / TARGETS[0].sum())
     assert float(own) < 1e-9
+
+
+def problem(size: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    root = torch.randn(size, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return root @ root.T / 12, torch.linspace(0.2, 0.6, size, dtype=torch.float64)
+
+
+def test_the_least_value_by_numbers_of_one_sign() -> None:
+    matrix, vector = problem()
+    found = least(square_root(matrix), vector)
+    slope = matrix @ found - vector
+    assert (found >= 0).all()
+    assert (slope > -1e-9).all()
+    assert float((slope * found).abs().max()) < 1e-9
+    inside = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    torch.testing.assert_close(least(square_root(matrix[:3, :3]), matrix[:3, :3] @ inside), inside)
+
+
+def test_the_least_value_on_the_simplex() -> None:
+    """At the optimum the slope is one number where there is weight, and no less elsewhere."""
+    matrix, vector = problem()
+    found = least_on_simplex(matrix, vector)
+    slope = matrix @ found - vector
+    level = float(slope[found > 0].mean())
+    assert abs(float(found.sum()) - 1) < 1e-12
+    assert 0 < int((found == 0).sum()) < 5
+    torch.testing.assert_close(slope[found > 0], torch.full_like(slope[found > 0], level))
+    assert (slope > level - 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("times", "constant"), [(0.05, 1.0), (3.0, 1.0), (60.0, 0.3), (60.0, 15.0)]
+)
+def test_no_other_optimiser_finds_better_ones(times: float, constant: float) -> None:
+    linear, precision = gaussian_evidence(6, 0.03, alike=2, seed=1)
+    optimum = least(square_root(precision), linear)
+    rates = times * torch.tensor([0.3, 3.0, 1.0, 0.5, 2.0, 1.0], dtype=torch.float64)
+
+    def effective(weights: Tensor) -> Tensor:
+        return optimum.sum() * effective_shares(weights, rates, constant)
+
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        at = torch.from_numpy(x).requires_grad_()
+        shares = effective(at)
+        found = shares @ precision @ shares / 2 - linear @ shares
+        (slope,) = torch.autograd.grad(found, at)
+        return found.item(), slope.numpy()
+
+    mine = most_likely_weights(linear, precision, effective)
+    assert float(mine.sum()) == pytest.approx(1, abs=1e-12)
+    assert (mine >= 0).all()
+    others = []
+    for seed in range(3):
+        start = np.random.default_rng(seed).dirichlet(np.ones(6))
+        one = {"type": "eq", "fun": lambda x: x.sum() - 1, "jac": np.ones_like}
+        found = minimize(
+            loss, start, jac=True, bounds=[(0, 1)] * 6, constraints=one, method="SLSQP",
+            options={"maxiter": 1000, "ftol": 1e-13},
+        )  # fmt: skip
+        others.append(loss(found.x)[0])
+    assert loss(mine.numpy())[0] <= min(others) + 1e-6 * abs(min(others))
+    if times < 1:  # no text is read twice at the optimum
+        torch.testing.assert_close(mine, optimum / optimum.sum(), atol=1e-8, rtol=0)
+
+
+def test_text_that_is_all_known_by_heart_gives_some_mixture() -> None:
+    linear, precision = gaussian_evidence(4, 0.03)
+    found = most_likely_weights(linear, precision, lambda w: effective_shares(w, 1e12, 1.0))
+    assert float(found.sum()) == pytest.approx(1)
+
+
+def sample(mean: float, count: int) -> Sample:
+    generator = torch.Generator().manual_seed(int(mean * 10))
+    noise = 0.01 * torch.randn(count, 6, generator=generator)
+    return Sample(mean * torch.eye(6)[int(mean) - 1] + noise, torch.arange(count) // 2)
+
+
+def test_as_many_sequences_as_a_domains_share_and_documents_stay_apart() -> None:
+    found = pooled([sample(1.0, 30), sample(2.0, 30)], [3000, 1000])
+    assert len(found.gradients) == 40
+    assert torch.equal(found.gradients[:30], sample(1.0, 30).gradients)
+    assert torch.equal(found.gradients[30:], sample(2.0, 30).gradients[:10])
+    assert len(torch.unique(found.documents)) == 15 + 5
+    alone = sample(1.0, 30)
+    assert pooled([alone], [7]) is alone
+    few = pooled([sample(1.0, 30), sample(2.0, 30)], [1e6, 1.0])
+    assert len(few.gradients) == 31, "of every domain one at least"
+
+
+def test_a_target_of_both_in_their_proportion_is_made_of_the_pool_alone() -> None:
+    first, second, other = sample(1.0, 40), sample(2.0, 40), sample(3.0, 40)
+    sizes = [3.0, 1.0, 5.0]
+    target = pooled([first, second], sizes[:2])
+    merged = [pooled([first, second], sizes[:2]), other]
+    found = match([measured_round(merged, target)])
+    torch.testing.assert_close(found.weights, torch.tensor([1.0, 0.0]).double(), atol=0.02, rtol=0)
+    members = members_of([[0, 1], [2]], sizes)
+    torch.testing.assert_close(members.sum(1), torch.ones(2).double())
+    expected = torch.tensor([0.75, 0.25, 0.0]).double()
+    torch.testing.assert_close(found.weights @ members, expected, atol=0.02, rtol=0)
+    apart = match([measured_round([first, second, other], target)])
+    torch.testing.assert_close(apart.weights, expected, atol=0.05, rtol=0)

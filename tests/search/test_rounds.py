@@ -12,8 +12,7 @@ from searches import MATCHING, state_of
 from tiny import Bigram
 from torch import Tensor
 
-from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.samples import Sample
+from bydore_pyro.core.matching import Matching, Sample
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
