@@ -29,10 +29,9 @@ __all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optim
 
 # The two small budgets' ratio; what is left of a domain that is cut; how much a domain grows.
 GROWTH, CUT, GROW = 2.0, 1 / 3, 3.0
-MOST_ALPHA, MOST_GAMMA = 1e3, 20.0  # beyond them a law is a line or a step over the three points
+LIMITS = ([0.0, 0.0], [1e3, 20.0])  # beyond these alpha and gamma a law is a line or a step
 FLAT = 1e-9  # a fall of the relative loss that is smaller than this is none
 EXACT = 1e-9  # largest misfit, in relative loss, of a law that passes through its points
-TOLERANCES = ("xtol", "ftol", "gtol")
 # Of (alpha, gamma); the first is the authors'.
 STARTS = [(1.0, 1.0), (1.0, 2.0), (1.0, 10.0), (0.1, 0.5), (10.0, 0.3), (100.0, 0.1)]
 
@@ -45,7 +44,7 @@ def probe_counts(base: np.ndarray, cut: float = CUT, grow: float = GROW) -> np.n
     """
     one = np.eye(len(base))
     factors = np.concatenate([np.ones((1, len(base))), 1 + (cut - 1) * one, 1 + (grow - 1) * one])
-    return factors * base  # (2 K + 1, K)
+    return factors * base
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +69,7 @@ class PowerLaws:
 
 
 def fit_power_laws(counts: np.ndarray, losses: np.ndarray) -> PowerLaws:
-    """Fits each domain's law to its three runs.
+    """Fits each domain's law to its three runs, by least squares within the bounds.
 
     Args:
         counts: Tokens of the runs ``(2 K + 1, K)``, > 0, in the order of `probe_counts`.
@@ -95,11 +94,11 @@ def _law(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         difference = y - (x + law[0]) ** -law[1]
         return difference - difference.mean()
 
-    limits, precise = ([0.0, 0.0], [MOST_ALPHA, MOST_GAMMA]), dict.fromkeys(TOLERANCES, 1e-15)
+    precise = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
     tried = []
     for start in STARTS:
         tried.append(
-            optimize.least_squares(residuals, start, bounds=limits, x_scale="jac", **precise)
+            optimize.least_squares(residuals, start, bounds=LIMITS, x_scale="jac", **precise)
         )
         if np.abs(tried[-1].fun).max() < EXACT:
             break
@@ -109,14 +108,11 @@ def _law(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def optimal_counts(laws: PowerLaws) -> np.ndarray:
     """Shares out the base run's tokens: minimises ``sum_i (n_i / base_i + alpha_i)^-gamma_i``.
 
-    No domain gets fewer tokens than its law was fitted to, below which the law is a guess (the
-    authors do the same). Each term is convex, so the conditions of Karush, Kuhn and Tucker are
+    No domain gets fewer tokens than its law was fitted to (the authors do the same); those of gamma
+    0 get no more. The terms are convex, so the conditions of Karush, Kuhn and Tucker are
     sufficient: with one multiplier mu, every domain has ``gamma_i / base_i (n_i / base_i +
     alpha_i)^(-gamma_i - 1) = mu``, or less than that at its lower bound. The counts fall with mu,
     and their sum has one root.
-
-    Args:
-        laws: The domains' laws. Those of gamma 0 stay at their lower bounds.
 
     Returns:
         Tokens of each domain ``(K,)``, which sum to the budget.
@@ -152,15 +148,15 @@ def optimal_counts(laws: PowerLaws) -> np.ndarray:
 
 
 def extrapolate(first: np.ndarray, second: np.ndarray, budget: float) -> np.ndarray:
-    """Carries the optima of two budgets on to a larger one: ``n3 = n2 n2 / n1``, repeated.
+    """Carries the optima of two budgets on to a larger one: ``n = n2 (n2 / n1)^s``.
 
-    After s steps, which need not be whole, ``n = n2 (n2 / n1)^s``: each domain's tokens grow by a
-    factor of its own.
+    Each domain's tokens grow by a factor of its own; s is the number, whole or not, at which the
+    counts sum to the budget.
 
     Args:
         first: Optimal tokens at the smaller budget ``(K,)``, > 0.
         second: Optimal tokens at the larger budget ``(K,)``, > 0, with a larger sum.
-        budget: Tokens to reach, at least those of `second`; s is the one whose counts sum to it.
+        budget: Tokens to reach, at least those of `second`.
 
     Returns:
         Weights ``(K,)``, summing to 1.

@@ -7,7 +7,6 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from bydore_pyro.baselines.proxy_runs import train_mixtures
 from bydore_pyro.utils import option, require, require_fields
 
 __all__ = ["MDEConfig", "draw_mixtures", "expert_losses", "fit_mde", "fit_mixmin",
-           "mixmin_loss", "mixmin_weights", "mixture_of_experts_loss", "target_shares"]  # fmt: skip
+           "mixmin_gradient", "mixmin_weights", "mixture_of_experts_loss"]  # fmt: skip
 
 CHUNK = 2**24  # probabilities held at once
 # MixMin's authors' step size, most steps, and where they stop: no entry of the gradient is larger.
@@ -90,51 +89,44 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     steps = problem.steps_for("mde", count + config.mde_proxies)
     rng = np.random.default_rng([problem.seed, 4])
     drawn = draw_mixtures(config.mde_proxies, count, rng)
-    found = expert_losses(problem, steps, "mde: experts")
+    losses, shares = expert_losses(problem, steps, "mde: experts")
+    tokens = losses.reshape(count, -1)
+    shares = np.repeat(shares, losses.shape[2]) / losses.shape[2]
     proxies = train_mixtures(problem, drawn, steps, "mde: proxies")
-    token_losses = np.concatenate([of.reshape(count, -1) for of in found.values()], 1).astype(float)
-    shares = target_shares(problem.target, {name: of[0].size for name, of in found.items()})
-    feature = mixture_of_experts_loss(token_losses, drawn, shares)
-    losses = np.array([run.target_loss(problem.target) for run in proxies])
     candidates = draw_mixtures(config.mde_candidates, count, rng)
-    model = regression.fit(np.column_stack([drawn, feature]), losses)
-    predicted = model.predict(
-        np.column_stack([candidates, mixture_of_experts_loss(token_losses, candidates, shares)])
-    )
+
+    def features(weights: np.ndarray) -> np.ndarray:
+        return np.column_stack([weights, mixture_of_experts_loss(tokens, weights, shares)])
+
+    targets = [run.target_loss(problem.target) for run in proxies]
+    predicted = regression.fit(features(drawn), targets).predict(features(candidates))
     best = np.argsort(predicted)[: max(1, len(candidates) // 200)]
     return Fit(mixture=problem.mixture(candidates[best].mean(0)), details=Details(steps=steps))
 
 
-def mixmin_loss(
-    weights: np.ndarray, text_losses: np.ndarray, lengths: np.ndarray, shares: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Returns the loss of the experts' mixture, text by text, and its gradient ``(K,)``.
+def mixmin_gradient(weights: np.ndarray, text_losses: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Returns the gradient ``(K,)`` of the loss of the experts' mixture, text by text.
 
-        loss(p) = - sum_x share_x / n(x) log sum_k p_k P_k(x),      nats per token, convex in p
+        loss(p) = - sum_x share_x log sum_k p_k P_k(x),      convex in p
 
     Args:
         weights: p ``(K,)``, on the simplex.
         text_losses: ``-log P_k(x)`` of K experts on N whole texts ``(K, N)``, nats.
-        lengths: Tokens n of each text ``(N,)``.
-        shares: Of every text in the target ``(N,)``, summing to 1.
+        shares: Of every text in the target ``(N,)``, a token's: 1 by the text's number of tokens
+            times its share.
     """
-    best = text_losses.min(0)  # (N,); the likeliest expert's, so that nothing underflows
-    relative = np.exp(best - text_losses)  # (K, N)
-    mixed = weights @ relative  # (N,)
-    per_token = shares / lengths
-    return float(per_token @ (best - np.log(mixed))), -(relative / mixed) @ per_token
+    relative = np.exp(text_losses.min(0) - text_losses)  # (K, N); so that nothing underflows
+    return -(relative / (weights @ relative)) @ shares
 
 
-def mixmin_weights(
-    text_losses: np.ndarray, lengths: np.ndarray, shares: np.ndarray, steps: int = STEPS
-) -> np.ndarray:
-    """Minimises `mixmin_loss` by entropic descent from uniform weights; returns p ``(K,)``.
+def mixmin_weights(text_losses: np.ndarray, shares: np.ndarray, steps: int = STEPS) -> np.ndarray:
+    """Minimises MixMin's loss by entropic descent from uniform weights; returns p ``(K,)``.
 
     p <- p exp(-rate gradient) / sum
     """
     weights = np.full(len(text_losses), 1 / len(text_losses))
     for _ in range(steps):
-        _, gradient = mixmin_loss(weights, text_losses, lengths, shares)
+        gradient = mixmin_gradient(weights, text_losses, shares)
         if np.abs(gradient).max() < LEVEL:
             break
         raised = weights * np.exp(-RATE * (gradient - gradient.min()))
@@ -152,38 +144,26 @@ def fit_mixmin(problem: Problem) -> Fit:
         NonFiniteError: When a loss is NaN or infinite.
     """
     steps = problem.steps_for("mixmin", len(problem.names))
-    found = expert_losses(problem, steps, "mixmin: experts")
-    texts = np.concatenate([of.sum(2) for of in found.values()], 1).astype(float)  # (K, N)
-    lengths = np.full(texts.shape[1], problem.sequence_length - 1.0)
-    shares = target_shares(problem.target, {name: of.shape[1] for name, of in found.items()})
-    weights = mixmin_weights(texts, lengths, shares)
+    losses, shares = expert_losses(problem, steps, "mixmin: experts")
+    weights = mixmin_weights(losses.sum(2), shares / losses.shape[2])
     return Fit(mixture=problem.mixture(weights), details=Details(steps=steps))
 
 
-def expert_losses(problem: Problem, steps: int, label: str) -> dict[str, np.ndarray]:
+def expert_losses(problem: Problem, steps: int, label: str) -> tuple[np.ndarray, np.ndarray]:
     """Trains an expert on every domain, so many steps each.
 
     Returns:
-        By domain of the target, the experts' losses of its held-out tokens ``(K, n, T - 1)``, nats.
+        The experts' losses of the target's held-out tokens ``(K, N, T - 1)``, nats, and the share
+        of each sequence in the target ``(N,)``, summing to 1.
 
     Raises:
         NonFiniteError: When a loss is NaN or infinite.
     """
-    alone = np.eye(len(problem.names))
-    experts = train_mixtures(problem, alone, steps, label, keep_tokens=True)
+    experts = train_mixtures(problem, np.eye(len(problem.names)), steps, label)
     found = [expert.token_losses() for expert in experts]
-    return {name: np.stack([of[name] for of in found]) for name in problem.target}
-
-
-def target_shares(target: Mapping[str, float], counts: Mapping[str, int]) -> np.ndarray:
-    """Returns the share of each text of a target ``(N,)``, summing to 1.
-
-    Args:
-        target: Shares of domains, which their texts divide evenly.
-        counts: How many texts each domain has.
-    """
-    total = sum(target.values())
-    return np.repeat(
-        [share / total / counts[name] for name, share in target.items()],
-        [counts[name] for name in target],
-    )
+    losses = np.stack([np.concatenate([of[name] for name in problem.target]) for of in found])
+    shares = [
+        np.full(len(found[0][name]), share / len(found[0][name]))
+        for name, share in problem.target.items()
+    ]
+    return losses.astype(float), np.concatenate(shares) / sum(problem.target.values())

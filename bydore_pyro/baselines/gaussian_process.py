@@ -43,29 +43,24 @@ class GaussianProcess:
     model: Any
     width: float = 1.0
 
-    @property
-    def noise(self) -> float:
-        """Standard deviation of one run's loss about its mixture's, in the unit of the losses."""
-        scale = float(self.model.outcome_transform.stdvs)
-        return scale * float(self.model.likelihood.noise.detach().sqrt())
-
     def predict(self, weights: np.ndarray) -> np.ndarray:
         """Returns the expected losses ``(S,)`` of mixtures ``(S, K)``."""
         return self.moments(weights)[0]
 
-    def moments(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns mean and standard deviation of the mixtures' losses, without a run's noise."""
+    def moments(self, weights: np.ndarray, of_run: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Returns mean and standard deviation of the mixtures' losses, or of a run's on each."""
         parts = []
         with torch.no_grad():
             for start in range(0, len(weights), CHUNK):
-                found = self.model.posterior(_inputs(weights[start : start + CHUNK]))
+                inputs = _inputs(weights[start : start + CHUNK])
+                found = self.model.posterior(inputs, observation_noise=of_run)
                 parts.append(torch.cat([found.mean, found.variance.clamp(min=0).sqrt()], 1).numpy())
         mean, deviation = np.concatenate(parts).T
         return mean, self.width * deviation
 
     def deviation(self, weights: np.ndarray) -> np.ndarray:
         """Returns how unsure the loss of one more run on each mixture is ``(S,)``."""
-        return np.hypot(self.moments(weights)[1], self.width * self.noise)
+        return self.moments(weights, of_run=True)[1]
 
     def gap(self, weights: np.ndarray, other: np.ndarray) -> tuple[float, float]:
         """Returns mean and standard deviation of the other mixture's loss minus this one's, in the

@@ -33,14 +33,8 @@ SURE = 0.97  # the probability of an improvement that is called one
 
 
 class TrustRegion:
-    """The mixtures whose nearest run has not more tokens elsewhere than is usual among the runs.
-
-    Distances are total variations, the share of tokens that lies elsewhere.
-
-    Args:
-        runs: Weights ``(N, K)``.
-        names: Of the runs.
-    """
+    """The mixtures whose nearest run ``(N, K)`` has not more tokens elsewhere than is usual among
+    the runs. Distances are total variations, the share of tokens that lies elsewhere."""
 
     def __init__(self, runs: np.ndarray, names: Sequence[str]) -> None:
         from scipy.spatial.distance import cdist
@@ -96,13 +90,8 @@ class TrustRegion:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SimulatedOptimum:
-    """The mixture that a regression finds best, and how sure it is of it.
-
-    Args:
-        weights: Mean of the best simulated mixtures ``(K,)``, on the simplex.
-        single: The one simulated mixture ``(K,)`` whose predicted loss is least.
-        draws: Optimum of each posterior draw ``(D, K)``, None without uncertainty.
-    """
+    """The mean of the best simulated mixtures ``(K,)``, the single best one ``(K,)``, and the
+    optimum of each posterior draw ``(D, K)``, None without uncertainty."""
 
     weights: np.ndarray
     single: np.ndarray
@@ -122,9 +111,9 @@ def simulated_optimum(
     """Returns the mean of those simulated mixtures whose predicted loss is least.
 
     The mixtures are drawn from Dirichlet(prior), as the authors do, with NumPy's generator of their
-    seed; those outside of the trust region are moved to its edge. A Gaussian process also tells how
-    sure the weights are: by 400 functions drawn from the posterior, each with an optimum of its
-    own among the 4,000 mixtures with the least mean - 2 standard deviations.
+    seed; those outside of the trust region are moved to its edge. Of a Gaussian process 400
+    functions are drawn from the posterior, each with an optimum of its own among the 4,000 mixtures
+    with the least mean - 2 standard deviations.
 
     Args:
         model: What predicts losses.

@@ -29,18 +29,11 @@ from bydore_pyro.utils import (
     write_tree,
 )
 
-__all__ = [
-    "FinishedRun",
-    "PlannedRun",
-    "held_out_sequences",
-    "load_model",
-    "train_mixtures",
-    "train_runs",
-]
+__all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_mixtures",
+           "train_runs"]  # fmt: skip
 
-FORMAT = "bydore_pyro.proxy_run/2"
+FORMAT = "bydore_pyro.proxy_run/3"
 LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
-PARTS = ("train", "evaluate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +45,6 @@ class PlannedRun:
         steps: Training steps.
         seed: Of model and batches.
         keep_model: Whether its parameters are kept.
-        keep_tokens: Whether the loss of every held-out token is kept.
         text: Most training tokens that it reads of a domain, again and again, by domain; documents
             are drawn by the seed. All text when None.
     """
@@ -61,7 +53,6 @@ class PlannedRun:
     steps: int
     seed: int
     keep_model: bool = False
-    keep_tokens: bool = False
     text: Mapping[str, int] | None = None
 
 
@@ -93,16 +84,9 @@ class FinishedRun:
 def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
     """Trains those proxies that have not been finished before, and charges each different one once.
 
-    One that a signal breaks off is kept, and gone on with when it is planned again.
-
     All start from the initial weights of their seed; the step size rises over at most a fifth of
-    their steps and falls linearly to zero. Several
-    processes (see `bydore_pyro.proxy.parallel`) share them out.
-
-    Args:
-        problem: The data, the proxy and where finished ones lie.
-        planned: The proxies.
-        label: Of the progress bar.
+    their steps and falls linearly to zero. One that a signal breaks off is kept, and gone on with
+    when it is planned again. Several processes (see `bydore_pyro.proxy.parallel`) share them out.
 
     Raises:
         Interrupted: When a signal asked for the end.
@@ -133,8 +117,8 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
             own.append((place, run))
     total = sum(run.steps for _, run in own)
     with tqdm(total=total, desc=label, unit="step", mininterval=0.5, disable=not own) as bar:
-        for number, (place, run) in enumerate(own):
-            bar.set_postfix_str(f"proxy {number + 1} of {len(own)}", refresh=False)
+        for number, (place, run) in enumerate(own, 1):
+            bar.set_postfix_str(f"proxy {number} of {len(own)}", refresh=False)
             _train(problem, run, place, bar.update)
     parallel.wait()
     for place, run in plans.items():
@@ -146,20 +130,14 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
 
 
 def train_mixtures(
-    problem: Problem, mixtures: np.ndarray, steps: int, label: str, *, keep_tokens: bool = False
+    problem: Problem, mixtures: np.ndarray, steps: int, label: str
 ) -> list[FinishedRun]:
     """Trains a proxy on each mixture ``(N, K)``, so many steps each; as `train_runs`."""
     text = problem.text_for(steps)
-    weights = [by_name(problem.names, row) for row in mixtures]
+    rows = [by_name(problem.names, row) for row in mixtures]
+    weights = [{name: weight for name, weight in row.items() if weight > 0} for row in rows]
     planned = [
-        PlannedRun(
-            weights={name: weight for name, weight in row.items() if weight > 0},
-            steps=steps,
-            seed=problem.seed,
-            keep_tokens=keep_tokens,
-            text=text,
-        )
-        for row in weights
+        PlannedRun(weights=one, steps=steps, seed=problem.seed, text=text) for one in weights
     ]
     return train_runs(problem, planned, label)
 
@@ -167,13 +145,9 @@ def train_mixtures(
 def load_model(
     problem: Problem, run: FinishedRun, seed: int, parallel: Parallel | None = None
 ) -> Proxy:
-    """Returns the proxy that a run kept.
+    """Returns the proxy that a run, planned with this seed and `keep_model`, left.
 
-    Args:
-        problem: That the run was trained for.
-        run: Planned with `keep_model`.
-        seed: Of the run.
-        parallel: The processes that share its batches; this one alone when None.
+    The processes of `parallel` share its batches; this one alone when None.
     """
     proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=parallel)
     proxy.model.load_state_dict(read_tree(run.folder)[1]["model"])
@@ -259,8 +233,8 @@ def _train(
     with appearing_folder(place, first_wins=True) as aside:
         content = {
             "losses": means,
-            "cost": {part: proxy.cost.report()["parts"][part] for part in PARTS},
-            "tokens": losses if run.keep_tokens else {},
+            "cost": proxy.cost.report()["parts"],
+            "tokens": losses,
             "model": dict(model.state_dict()) if run.keep_model else {},
         }
         write_tree(aside, content, _identity(problem, run))

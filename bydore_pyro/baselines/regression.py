@@ -55,7 +55,7 @@ LIGHTGBM = {
 }
 
 # The log-linear law's search.
-SHRINKAGE = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # in units of the losses' variance for a slope of 1
+SHRINKAGE = 1e-3  # in units of the losses' variance for a slope of 1
 BELOW = (0.05, 0.5, 2.0)  # starts: the asymptote, so many ranges of the losses below the least
 LARGEST = 50.0  # of an exponent, so that a step too far is only a bad one
 EVALUATIONS = 200
@@ -150,7 +150,7 @@ def cross_validate(
         progress: Is called after each fold.
 
     Raises:
-        DataError: When there are too few runs, or too few for the regression.
+        DataError: When there are too few runs.
     """
     _, group = np.unique(weights, axis=0, return_inverse=True)
     if len(losses) < FEWEST_RUNS or group.max() < FOLDS:
@@ -241,13 +241,11 @@ class LogLinear:
 
 
 def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
-    """Fits the law by least squares, with the shrinkage that predicts left-out runs best.
+    """Fits the law by least squares; slopes of domains that few runs hold stay near the mean's.
 
-        sum_i (loss_i - law(w_i))^2 / var(loss) + shrinkage sum_k (t_k - mean t)^2
+        sum_i (loss_i - law(w_i))^2 / var(loss) + 0.001 sum_k (t_k - mean t)^2
 
-    Domains that few runs hold would take any slope. Each shrinkage, from the largest on, starts at
-    several asymptotes below the losses and at what the one before found. What leaving each run out
-    would cost comes from the leverages at the optimum.
+    The search starts at several asymptotes below the losses.
 
     Args:
         weights: Of the runs ``(N, K)``.
@@ -258,21 +256,8 @@ def fit_log_linear(weights: np.ndarray, losses: np.ndarray) -> LogLinear:
     """
     if losses.min() <= 0:
         raise DataError(f"Expected losses > 0 for the log-linear law, found {losses.min():g}")
-    tried: list[tuple[float, LogLinear]] = []
-    for shrinkage in SHRINKAGE:
-        starts = [law.parameters for _, law in tried[-1:]]
-        law = _shrunk(weights, losses, shrinkage, starts)
-        error = _left_out_error(law, weights, losses, shrinkage)
-        tried.append((error if np.isfinite(error) else np.inf, law))
-    return min(tried, key=lambda one: one[0])[1]
-
-
-def _shrunk(
-    weights: np.ndarray, losses: np.ndarray, shrinkage: float, starts: list[np.ndarray]
-) -> LogLinear:
-    """Returns the best law of these starts and of some more."""
     domains, scale = weights.shape[1], losses.std()
-    centred = np.sqrt(shrinkage) * (np.eye(domains) - 1 / domains)
+    centred = np.sqrt(SHRINKAGE) * (np.eye(domains) - 1 / domains)
     penalty = np.concatenate([np.zeros((domains, 1)), centred], axis=1)
 
     def residuals(p: np.ndarray) -> np.ndarray:
@@ -282,27 +267,13 @@ def _shrunk(
     def jacobian(p: np.ndarray) -> np.ndarray:
         return np.concatenate([LogLinear(parameters=p).gradient(weights) / scale, penalty])
 
+    fits = []
     for below in BELOW:
         floor = max(losses.min() - below * np.ptp(losses), 1e-3 * losses.min())
         lines = np.concatenate([weights, centred + 0.1 * np.eye(domains)])
         slopes = np.linalg.lstsq(lines, np.append(np.log(losses - floor), np.zeros(domains)))[0]
-        starts.append(np.append(np.log(floor), slopes))
-    fits = [
-        optimize.least_squares(residuals, p, jacobian, method="lm", max_nfev=EVALUATIONS)
-        for p in starts
-    ]
+        start = np.append(np.log(floor), slopes)
+        fits.append(
+            optimize.least_squares(residuals, start, jacobian, method="lm", max_nfev=EVALUATIONS)
+        )
     return LogLinear(parameters=min(fits, key=lambda fit: fit.cost).x)
-
-
-def _left_out_error(
-    law: LogLinear, weights: np.ndarray, losses: np.ndarray, shrinkage: float
-) -> float:
-    """Returns the mean squared error of each run left out in turn."""
-    domains = weights.shape[1]
-    gradient = law.gradient(weights) / losses.std()  # (N, 1 + K)
-    penalty = np.zeros((1 + domains, 1 + domains))
-    penalty[1:, 1:] = shrinkage * (np.eye(domains) - 1 / domains)
-    inverse = np.linalg.pinv(gradient.T @ gradient + penalty, hermitian=True)
-    leverage = ((gradient @ inverse) * gradient).sum(1)
-    residual = law.predict(weights) - losses
-    return float(np.mean((residual / (1 - np.minimum(leverage, 0.99))) ** 2))

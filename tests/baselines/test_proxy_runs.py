@@ -34,7 +34,7 @@ def planned(name: str, **more: object) -> PlannedRun:
 
 
 def test_a_run_is_a_proxy_trained_on_its_weights(problem: Problem) -> None:
-    (run,) = train_runs(problem, [planned("birds", keep_model=True, keep_tokens=True)], "x")
+    (run,) = train_runs(problem, [planned("birds", keep_model=True)], "x")
     assert isinstance(run, FinishedRun)
     proxy = Proxy(Bigram(problem.corpus.vocabulary, 3), problem.proxy, decay_steps=10)
     list(train_on_mixture(problem.domains(3), proxy, {"birds": 1.0}, 10, 8, seed=3))
@@ -148,7 +148,7 @@ def test_a_sweep_that_breaks_off_keeps_what_it_has(
 
 def test_a_damaged_or_exchanged_run_is_set_aside_and_trained_again(problem: Problem) -> None:
     """Edited losses, NaN, flipped bits and another proxy's folder: none of them is believed."""
-    runs = [planned("birds", keep_tokens=True), planned("greek", keep_tokens=True)]
+    runs = [planned("birds"), planned("greek")]
     first, second = train_runs(problem, runs, "x")
     tree, tensors = first.folder / "tree.json", first.folder / "tensors.safetensors"
 

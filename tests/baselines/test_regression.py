@@ -124,7 +124,7 @@ def test_auto_is_the_best_on_left_out_runs_and_the_process_for_few() -> None:
     _, some = best_of("lightgbm", *planted(45))
     assert some == {}, "40 runs are needed, and 36 are left where a fifth is left out"
     model, few = best_of("auto", *planted(10))
-    assert (hasattr(model, "noise"), few) == (True, {})
+    assert (hasattr(model, "sample"), few) == (True, {})
 
 
 def test_copies_of_a_run_share_a_fold() -> None:
