@@ -196,19 +196,10 @@ def _train(
     factors: Callable[[int, Tensor, Tensor], Factors],
     weights: Callable[[], Tensor],
 ) -> np.ndarray:
-    """Trains the proxy on even batches with a method's factors.
+    """Trains the proxy on even batches, and returns the weights after each step ``(steps, K)``.
 
-    Args:
-        problem: What is asked.
-        proxy: Before its first step.
-        domains: Where its batches come from.
-        steps: How many it takes.
-        method: Its name.
-        factors: Of a step's number, batch ``(B, T)`` and domains of the sequences ``(B,)``.
-        weights: The method's weights after a step ``(K,)``.
-
-    Returns:
-        The weights after each step ``(steps, K)``.
+    A method's factors are those of a step's number, its batch ``(B, T)`` and the domains of the
+    sequences ``(B,)``; `weights` gives its weights ``(K,)`` after that.
     """
     from tqdm import tqdm
 

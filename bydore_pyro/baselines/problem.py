@@ -89,16 +89,11 @@ class Problem:
         return tokens / tokens.sum()
 
     def text_for(self, steps: float) -> dict[str, int] | None:
-        """Returns how much text of each domain a proxy is given, to repeat it as the run will.
+        """Returns how many tokens of each domain a proxy is given, to repeat them as the run will.
 
             size of the domain x tokens of the proxy / tokens of the run
 
-        Args:
-            steps: Of the proxy.
-
-        Returns:
-            Tokens by domain; None where proxies are given all text: without `run_tokens`, and where
-            the proxy is as long as the run.
+        It is given all text (None) without `run_tokens`, and where it is as long as the run.
 
         Raises:
             DataError: When less than a sequence would be left of a domain.
@@ -122,12 +117,8 @@ class Problem:
         return text
 
     def domains(self, seed: int, text: Mapping[str, int] | None = None) -> Domains:
-        """Returns the domains, in the orders of a seed.
-
-        Args:
-            seed: Of the orders, and of the documents that are taken.
-            text: Most tokens of a domain to train on, by domain; all when None.
-        """
+        """Returns the domains in the orders of a seed, with at most so many tokens to train on, by
+        domain, of documents that the seed draws; with all when None."""
         return Domains(
             self.corpus if text is None else cut_store(self.corpus, text, seed),
             self.target,

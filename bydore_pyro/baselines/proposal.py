@@ -189,9 +189,9 @@ def proposed(
         model: What predicts losses.
         mixture: The names, the prior as weights, and whose tokens the weights are shares of.
         region: Of the runs that the regression was fitted to.
-        draws: Simulated mixtures.
-        caps: Largest weights ``(K,)``; a prior above them is no candidate.
-        kl: What a nat of relative entropy to the prior costs, in losses.
+        draws: As for `simulated_optimum`, and so are the others.
+        caps: A prior above them is no candidate.
+        kl: The candidates' predicted losses hold it, too.
     """
     prior = np.array(mixture.weights)
     optimum = simulated_optimum(model, prior, region, draws=draws, caps=caps, kl=kl)
@@ -209,35 +209,31 @@ def proposed(
     if caps is not None:
         free = simulated_optimum(model, prior, region, draws=draws, kl=kl, posterior=False).weights
         found = dataclasses.replace(found, free_weights=tuple((free / free.sum()).tolist()))
-    found = with_intervals(found, optimum.draws)
+    if optimum.draws is not None:
+        found = with_intervals(found, prior, optimum.draws)
     gain, distance = gain_over(model, shares, prior, region), region.described(shares)
     found = dataclasses.replace(found, predicted_loss=_predicted(model, found, prior))
     notes = (*found.notes, *_notes(found, gain, distance, len(region.runs)))
     return dataclasses.replace(found, notes=notes), gain, distance
 
 
-def with_intervals(mixture: Mixture, draws: np.ndarray | None) -> Mixture:
+def with_intervals(mixture: Mixture, prior: np.ndarray, draws: np.ndarray) -> Mixture:
     """Returns the mixture with the standard deviation and HDI of draws of the optimum ``(D, K)``.
 
-    An interval that does not hold its weight is stretched to it and to the prior's, so that it
-    decides nothing. Without draws the mixture stays as it is.
+    An interval that does not hold its weight is stretched to it and to the prior's ``(K,)``, so
+    that it decides nothing.
     """
-    if draws is None:
-        return mixture
     import arviz
 
-    ends = arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY).tolist()  # (K, 2)
-    count = len(mixture.names)
-    held = []
-    for (low, high), weight, other in zip(
-        ends, mixture.weights, mixture.prior or (1 / count,) * count, strict=True
-    ):
-        inside = low <= weight <= high
-        held.append((low, high) if inside else (min(low, weight, other), max(high, weight, other)))
+    low, high = arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY).T  # (K,)
+    ends = np.array([mixture.weights, prior])  # (2, K)
+    inside = (low <= ends[0]) & (ends[0] <= high)
+    low = np.where(inside, low, np.minimum(low, ends.min(0)))
+    high = np.where(inside, high, np.maximum(high, ends.max(0)))
     return dataclasses.replace(
         mixture,
         standard_deviation=tuple(draws.std(0).tolist()),
-        hdi=tuple(held),
+        hdi=tuple(zip(low.tolist(), high.tolist(), strict=True)),
         hdi_probability=HDI_PROBABILITY,
     )
 
@@ -247,8 +243,7 @@ def gain_over(
 ) -> Gain:
     """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
 
-    A Gaussian process knows both losses jointly. Of another regression the errors of two new runs
-    count, as far as cross-validation told them. Nobody knows the probability far from every run.
+    Nobody knows the probability far from every run, or without cross-validation.
     """
     mean, deviation = model.gap(weights, other)
     if deviation is None:

@@ -77,8 +77,7 @@ def sample_mixtures(prior: np.ndarray, count: int, seed: int) -> np.ndarray:
     others are normalised, and draws with a weight above `MOST` times its prior are rejected.
 
     Args:
-        prior: Shares of tokens ``(K,)``, not negative. A share of 0 is a weight of 0 in every
-            mixture.
+        prior: Shares of tokens ``(K,)``, not negative; 0 is a weight of 0 in every mixture.
         count: Number of mixtures ``N``, >= 1.
         seed: Of the draws.
 
@@ -127,11 +126,10 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
     losses = np.array([run.target_loss(problem.target) for run in runs])
     choice = config.regmix_regression
     kind: Kind = "gaussian_process" if choice == "auto" else choice
-    region = TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))])
     mixture, gain, distance = proposed(
         fit_regression(kind, drawn, losses),
         problem.mixture(problem.token_shares),
-        region,
+        TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))]),
         draws=config.regmix_draws,
         kl=config.regmix_kl,
     )
@@ -142,10 +140,8 @@ def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
 def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:
     """Returns the prior ``(K,)`` of a table's domains, and where it comes from.
 
-    Args:
-        table: The runs.
-        source: A mixture file or `published:NAME`. If not given, the Pile's token shares where the
-            domains are the Pile's, else the mean of the runs' mixtures.
+    The source is a mixture file or `published:NAME`. If not given, it is the Pile's token shares
+    where the domains are the Pile's, else the mean of the runs' mixtures.
 
     Raises:
         DataError: When a source is given whose domains are not the table's.

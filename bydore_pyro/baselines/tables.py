@@ -36,13 +36,8 @@ UNROUNDED = 1e-6  # as far, nobody is told
 class RunsTable:
     """``N`` finished runs on mixtures of ``K`` domains, each with ``M`` target losses.
 
-    Args:
-        runs: Names of the runs, ``N`` different ones.
-        domains: Names of the domains, ``K`` different ones.
-        weights: Of every run ``(N, K)``: not negative, each row summing to 1 (within 0.01, for
-            tables that are kept as they were rounded).
-        targets: Names of the losses, ``M`` different ones.
-        losses: Of every run ``(N, M)``, finite, lower is better, in the table's own unit.
+    Weights ``(N, K)`` are not negative, each row summing to 1 (within 0.01, for tables that are
+    kept as they were rounded). Losses ``(N, M)`` are lower where better, in the table's own unit.
     """
 
     runs: tuple[str, ...]
@@ -65,10 +60,8 @@ class RunsTable:
 def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
     """Returns the metrics whose weighted mean is to fall, with shares that sum to 1.
 
-    Args:
-        table: The runs.
-        wanted: Names of metrics, in which * stands for anything, each with =WEIGHT or 1 after it;
-            or `ALL`. What is named twice counts twice.
+    Wanted are names of metrics, in which * stands for anything, with =WEIGHT after them or a weight
+    of 1; or `ALL`. What is named twice counts twice.
 
     Raises:
         DataError: When nothing has such a name, or a weight is no number >= 0.
@@ -121,16 +114,15 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     """
     paths = _find(place)
     weights, losses = (_read(path) for path in paths)
-    domains, targets = _weights_columns(weights), _losses_columns(losses)
+    domains = _columns(weights, "train_")
+    targets = _columns(losses, "metric/", "_val_loss")
     if paths[0] == paths[1]:
-        if not any(name.startswith("train_") for name in domains):
-            domains = _those_that_sum_to_1(weights, list(domains), place)
-        targets = {name: target for name, target in targets.items() if name not in domains}
+        if not all(name.startswith("train_") for name in domains):
+            domains = _those_that_sum_to_1(weights, domains, place)
+        targets = [name for name in targets if name not in domains]
     for path, names in zip(paths, (domains, targets), strict=True):
-        if not names or "" in names.values():
-            found = "one without a name" if names else "none"
-            raise DataError(f"Expected columns of weights and losses in {path}, found {found}")
-        _once(list(names.values()), path, "name")
+        if not names:
+            raise DataError(f"Expected columns of weights and losses in {path}, found none")
     for one, other, path in ((weights, losses, paths[0]), (losses, weights, paths[1])):
         alone = one.index.difference(other.index, sort=False)
         if len(alone):
@@ -138,12 +130,17 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
                 f"Expected the same runs in {paths[0]} and {paths[1]}, found '{alone[0]}' only in "
                 f"{path.name} ({len(alone)} in all)"
             )
+    pile = all(name.startswith("train_the_pile_") for name in domains)
+    prefix = "train_the_pile_" if pile else "train_"
     return RunsTable(
         runs=tuple(weights.index),
-        domains=tuple(domains.values()),
-        weights=_on_simplex(weights, list(domains), paths[0], normalise),
-        targets=tuple(targets.values()),
-        losses=_numbers(losses.loc[weights.index], list(targets), paths[1]),
+        domains=tuple(name.removeprefix(prefix) for name in domains),
+        weights=_on_simplex(weights, domains, paths[0], normalise),
+        targets=tuple(
+            name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
+            for name in targets
+        ),
+        losses=_numbers(losses.loc[weights.index], targets, paths[1]),
     )
 
 
@@ -204,28 +201,13 @@ def _read(path: Path) -> pandas.DataFrame:
     return frame
 
 
-def _weights_columns(frame: pandas.DataFrame) -> dict[str, str]:
-    """Returns the domain of each column of weights."""
-    named = [name for name in frame.columns if name.startswith("train_")]
-    pile = all(name.startswith("train_the_pile_") for name in named)
-    prefix = "train_the_pile_" if pile else "train_"
-    return {name: name.removeprefix(prefix) for name in named or _values(frame)}
-
-
-def _losses_columns(frame: pandas.DataFrame) -> dict[str, str]:
-    """Returns the target of each column of losses."""
-    named = [n for n in frame.columns if n.startswith("metric/") or n.endswith("_val_loss")]
-    return {
-        name: name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
-        for name in named or _values(frame)
-    }
-
-
-def _values(frame: pandas.DataFrame) -> list[str]:
-    """Returns the columns that hold values: those in which anything is a number, or nothing."""
+def _columns(frame: pandas.DataFrame, start: str, end: str = "\0") -> list[str]:
+    """Returns the columns that begin or end so; if there are none, those in which anything is a
+    number, or nothing."""
     import pandas
 
-    return [
+    named = [name for name in frame.columns if name.startswith(start) or name.endswith(end)]
+    return named or [
         name
         for name in frame.columns
         if name and name not in KEYS
@@ -234,7 +216,7 @@ def _values(frame: pandas.DataFrame) -> list[str]:
     ]  # fmt: skip
 
 
-def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) -> dict[str, str]:
+def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) -> list[str]:
     """Returns the first columns of values, up to where all runs' sums are 1."""
     sums = _numbers(frame, names, path).cumsum(1)
     close = np.abs(sums - 1).max(0) <= ROUNDING  # (columns,)
@@ -244,7 +226,7 @@ def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) 
             f"Expected in {path} columns of weights, which sum to 1, and then columns of losses, "
             f"found {_some(names)}"
         )
-    return {name: name for name in names[:count]}
+    return names[:count]
 
 
 def _numbers(frame: pandas.DataFrame, names: list[str], path: Path) -> np.ndarray:

@@ -19,7 +19,6 @@ from bydore_pyro.baselines import (
     prior_of,
     read_runs,
 )
-from bydore_pyro.data import load_tokens
 from bydore_pyro.mixture import numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
@@ -30,7 +29,6 @@ from bydore_pyro.runs import (
     MethodDetails,
     MethodOptions,
     Metrics,
-    RunConfig,
     begin_run,
     fit,
     load_domains,
@@ -46,7 +44,6 @@ from bydore_pyro.utils import (
     RunFolder,
     one_line_errors,
     option,
-    progress_bar,
     provenance,
     require_fields,
     tell,
@@ -68,7 +65,6 @@ MORE = (
     *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
 )
 
-DEFAULT_DATA = RunConfig().data  # the text of the environment, which no table is of
 CHAINS = 4  # that independent draws are written as, because ArviZ compares chains
 SMALL = {
     "regmix_proxies": 4,
@@ -103,8 +99,8 @@ class FitConfig:
     prior: str | None = option(
         None,
         "With --runs: file of the weights around which mixtures are simulated and with which "
-        "the intervals are compared. Default: the shares of --domain_tokens or --data; "
-        "otherwise the Pile's token shares, or for other domains the mean of the runs.",
+        "the intervals are compared. Default: the shares of --domain_tokens; otherwise the Pile's "
+        "token shares, or for other domains the mean of the runs.",
     )
     predict: str | None = option(
         None,
@@ -113,7 +109,7 @@ class FitConfig:
     domain_tokens: str | None = option(
         None,
         "With --runs: file of the number of tokens in each domain (in a format of weights), for"
-        " --max_epochs. Default: those of --data.",
+        " --max_epochs.",
     )
 
     def __post_init__(self) -> None:
@@ -131,9 +127,22 @@ class FitConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(MethodOptions):
-    """All options of `bydore fit`."""
+    """All options of `bydore fit`.
+
+    Raises:
+        ValueError: When proxies are to repeat text where the method trains none or cannot.
+    """
 
     fit: FitConfig
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
+        if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
+            raise ValueError(
+                "Expected proxies_repeat with a method that trains proxies here "
+                f"({', '.join(REPEATING)}), found {method}"
+            )
 
 
 @one_line_errors("bydore fit")
@@ -145,7 +154,6 @@ def fit_command(arguments: Sequence[str]) -> None:
     options, resume = options_or_resumed(
         arguments, "bydore fit", about, FitOptions, {**SMOKE, **SMALL}, COMMON, MORE
     )
-    _check_repeating(options)
     if options.fit.runs is not None:
         _fit_on_runs(options, Path(options.fit.runs))
         return
@@ -161,18 +169,6 @@ def fit_command(arguments: Sequence[str]) -> None:
     if folder.writes:
         tell(add_html_report(folder))
         print(report_text(folder.path))
-
-
-def _check_repeating(options: FitOptions) -> None:
-    """Proxies repeat text only where the method trains some and takes the option."""
-    asked = options.fit
-    if options.repeated_tokens is None or (asked.method in REPEATING and asked.runs is None):
-        return
-    found = f"'{asked.method}'" if asked.runs is None else "--runs"
-    raise ValueError(
-        f"Expected proxies_repeat with a method that trains proxies here ({', '.join(REPEATING)}), "
-        f"found {found}"
-    )
 
 
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
@@ -200,11 +196,10 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
     _write_fit(folder, options, found, Cost(), epochs)
     # From now on the folder counts as a run; only what mattered is kept.
-    used = {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens}
     regmix = {name: value for name, value in vars(options.regmix).items() if "proxies" not in name}
     folder.write_config("fit", {
         "fit": vars(asked),
-        "run": used | ({} if run.data == DEFAULT_DATA else {"data": run.data}),
+        "run": {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens},
         "regmix": regmix,
     }, tell)  # fmt: skip
     tell(add_html_report(folder))
@@ -217,26 +212,15 @@ def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     Raises:
         DataError: When they are needed and not named, or are other domains'.
     """
-    run, named = options.run, options.fit.domain_tokens
+    run, place = options.run, options.fit.domain_tokens
     limits = [f"--{n}" for n in ("max_epochs", "target_tokens") if getattr(run, n) is not None]
-    if named is not None:
-        place, found = named, numbers_of(Path(named))
-    elif run.data != DEFAULT_DATA:
-        with progress_bar() as bar:
-            corpus = load_tokens(
-                *(run.data, options.corpus, options.tokenizer, options.rows),
-                cache=Path(run.cache) if run.cache else None,
-                progress=tell,
-                bar=bar,
-            )
-        place, found = run.data, {name: float(len(t)) for name, t in corpus.train.items()}
-    elif limits:
+    if place is None and limits:
         raise DataError(
-            f"Expected --domain_tokens FILE or --data with {' and '.join(limits)}, which need the "
-            "domains' numbers of tokens; found neither"
+            f"Expected --domain_tokens FILE with {' and '.join(limits)} and --runs, found none"
         )
-    else:
+    if place is None:
         return None
+    found = numbers_of(Path(place))
     missing = sorted(set(table.domains) - set(found))
     if missing or not any(found.values()):
         told = f"none for '{missing[0]}'" if missing else "none"

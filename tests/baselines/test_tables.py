@@ -149,8 +149,6 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
         (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"'8' only in train_pile_loss_1m.csv \(2 in all"),
         (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in a row"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
-        (WEIGHTS, LOSSES.replace("step", "arxiv_val_loss"), "name once in .*'arxiv' twice"),
-        (WEIGHTS.replace("train_the_pile_arxiv", "train_the_pile_"), LOSSES, "one without a name"),
         (WEIGHTS, LOSSES.replace("5.5", "nan"), "finite .*, run '3', column 'metric/.*'nan'"),
         (WEIGHTS, LOSSES.replace("5.5", "five"), "finite number .*found 'five'"),
         (WEIGHTS, LOSSES.replace("3,5.5,3.25,", "3,5.5"), "run '3', column 'metric/the_pile_arxi"),

@@ -218,7 +218,7 @@ def test_epochs_cap_what_tables_lead_to(tmp_path: Path, fit: Callable[..., dict[
         (("--target", "essay"), "targets exam:a, exam:b, program, found 'essay'"),
         (("--predict", "nowhere.csv"), "nowhere.csv"),
         (("--max_epochs", "2", "--target_tokens", "80"),
-         "Expected --domain_tokens FILE or --data with --max_epochs and --target_tokens"),
+         "Expected --domain_tokens FILE with --max_epochs and --target_tokens"),
         (("--max_epochs", "2", "--domain_tokens", "few.json"), "Expected --target_tokens with"),
         (("--max_epochs", "2", "--target_tokens", "80", "--domain_tokens", "few.json"),
          "run within 2 epochs, found text for 0.750 of it"),
