@@ -136,7 +136,6 @@ class FitOptions(MethodOptions):
     fit: FitConfig
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(
