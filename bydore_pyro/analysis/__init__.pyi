@@ -1,4 +1,3 @@
-from .colours import domain_colours as domain_colours
 from .diagnostics import jitter as jitter
 from .diagnostics import mixture_of as mixture_of
 from .diagnostics import mixture_of_draws as mixture_of_draws
@@ -6,5 +5,6 @@ from .diagnostics import posterior_of as posterior_of
 from .diagnostics import search_guide_fit as search_guide_fit
 from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
+from .plots import domain_colours as domain_colours
 from .plots import plot_weights as plot_weights
 from .seeds import agreement as agreement

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import xarray
 
 __all__ = [
-    "GuideFit",
-    "guide_fit",
     "jitter",
     "mixture_of",
     "mixture_of_draws",

@@ -1,16 +1,30 @@
-"""The picture of a mixture: every weight with its interval."""
+"""The picture of a mixture, every weight with its interval; and the domains' colours."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bydore_pyro.analysis.colours import domain_colours
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot_weights"]
+__all__ = ["PALETTE", "domain_colours", "plot_weights"]
+
+# Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
+# more than lightness, among those that are neither too pale for white paper nor near black.
+PALETTE = (
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
+    "#bcbd22", "#17becf", "#0000ff", "#003c00", "#4b005a", "#d200ff", "#a50078", "#b4b4f0",
+    "#00e100", "#5a0f00", "#d2b496", "#001e87",
+)  # fmt: skip
+
+
+def domain_colours(names: Sequence[str]) -> dict[str, str]:
+    """Returns a colour (``#rrggbb``) for each name, in sorted order; beyond ``len(PALETTE)`` names
+    colours come twice."""
+    return {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(sorted(names))}
 
 
 def plot_weights(mixture: Mixture) -> Figure:

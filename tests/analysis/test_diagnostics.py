@@ -6,16 +6,11 @@ import dataclasses
 
 import arviz as az
 import numpy as np
-import pyro
 import pytest
 import torch
-from pyro.distributions import Dirichlet
 from searches import LINEAR, MATCHING, state_of
-from tiny import counts_model
 
 from bydore_pyro.analysis.diagnostics import (
-    GuideFit,
-    guide_fit,
     jitter,
     mixture_of,
     mixture_of_draws,
@@ -25,7 +20,6 @@ from bydore_pyro.analysis.diagnostics import (
     trajectory_of,
 )
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import HDI_PROBABILITY
@@ -90,12 +84,6 @@ def test_mixture_states_mean_spread_and_interval(state: SearchState) -> None:
     assert (mixture.tokenizer, mixture.data_sha256) == ("t", "d")
 
 
-def test_posterior_is_the_same_for_the_same_seed(state: SearchState) -> None:
-    left, right, other = (posterior_of(state, draws=10, seed=s)["posterior"] for s in (0, 0, 1))
-    assert left.equals(right)
-    assert not left.equals(other)
-
-
 def test_a_search_without_steps_has_no_posterior(corpus: TokenStore) -> None:
     with pytest.raises(DataError, match="at least one step"):
         posterior_of(state_of(corpus))
@@ -131,40 +119,6 @@ def test_an_interval_of_a_density_that_falls_from_0_begins_with_0() -> None:
 def test_jitter() -> None:
     assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
     assert jitter(np.array([[0.5, 0.5]])) == 0.0
-
-
-def prior(_: torch.Tensor) -> None:
-    pyro.sample("shares", Dirichlet(torch.ones(3)))
-
-
-def stored(counts: torch.Tensor) -> None:
-    pyro.sample("shares", Dirichlet(pyro.param("beta", torch.ones_like(counts))))
-
-
-def test_fit_of_an_exact_guide_and_of_a_narrow_one() -> None:
-    counts = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
-
-    def guide(factor: float) -> MixtureGuide:
-        network = FreeConcentrations(3, initial_shape=1e6).double()
-        with torch.no_grad():
-            network.log_mean.copy_((factor * (1 + counts)).log())
-        return MixtureGuide(network, name="shares")
-
-    exact = guide_fit(counts_model, guide(1.0), counts)
-    assert isinstance(exact, GuideFit)
-    assert exact.khat < 0.5
-    assert exact.effective_draws > 990
-    with pyro.get_param_store().scope():  # nothing to weigh: the guide is the prior
-        same = guide_fit(prior, prior, counts)
-        assert (same.khat, same.effective_draws) == (0, 1000)
-        # What the store holds counts, not what the parameter started from.
-        pyro.param("beta", 1 + counts)
-        assert guide_fit(counts_model, stored, counts).effective_draws > 999
-    narrow = guide_fit(counts_model, guide(6.0), counts)
-    assert narrow.khat > 0.7
-    assert narrow.effective_draws < 300
-    with pytest.raises(ValueError, match="num_samples"):
-        guide_fit(counts_model, guide(1.0), counts, num_samples=10)
 
 
 @pytest.fixture(scope="module")

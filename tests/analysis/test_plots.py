@@ -1,11 +1,14 @@
-"""The picture of a mixture shows its numbers."""
+"""The picture of a mixture shows its numbers; its colours are told apart and seen on white."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
-from bydore_pyro.analysis.plots import plot_weights
+from bydore_pyro.analysis.plots import PALETTE, domain_colours, plot_weights
 from bydore_pyro.mixture.mixture import Mixture
 
 
@@ -19,3 +22,30 @@ def test_every_weight_and_interval_is_drawn(hdi: tuple[tuple[float, float], ...]
     np.testing.assert_array_equal(np.ravel(points), [0.0, 0.25, 0.75])
     spans = [list(line.get_xdata()) for line in lines if len(line.get_xdata()) == 2]
     assert spans == ([] if hdi is None else [[0.0, 0.0], [0.1, 0.4], [0.5, 0.9]])
+
+
+def oklab(colour: str) -> np.ndarray:
+    """Returns lightness and two opponent colours (Ottosson 2020)."""
+    c = np.array(to_rgb(colour))
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    opponents = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.array(opponents) @ np.cbrt(np.array(cones) @ linear)
+
+
+def test_colours_can_be_told_apart_and_seen_on_white() -> None:
+    values = [oklab(colour) for colour in PALETTE]
+    distances = [float(np.linalg.norm(a - b)) for a, b in itertools.combinations(values, 2)]
+    assert min(distances) > 0.1, "about twice what lies between Matplotlib's blue and a shade of it"
+    assert all(lightness < 0.85 for lightness, _, _ in values)
+    many = [f"d{number:02}" for number in range(25)]
+    assert domain_colours(many[::-1]) == domain_colours(many)
+    assert len({*domain_colours(many).values()}) == len(PALETTE)

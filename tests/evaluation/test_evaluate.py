@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from bydore_pyro.evaluation.evaluate import (
     evaluate_model,
     load_model,
 )
-from bydore_pyro.mixture.published import benchmark_scores
 from bydore_pyro.utils.errors import DataError
 
 COUNT = 10
@@ -131,45 +129,6 @@ def test_a_task_is_scored_once_per_number_of_examples(tmp_path: Path) -> None:
     assert found["standard_error"] == pytest.approx(100 * by_question.std().item() / math.sqrt(8))
     part = scores_of(known, tmp_path, "arc_easy", limit=4, **given)["ARC-Easy"]
     assert (part["score"], part["questions"]) == (100.0, 4)
-
-
-def test_normalised_accuracy_is_reported_where_lm_eval_has_it(tmp_path: Path) -> None:
-    """A long answer of likely characters loses to a short one in sum, and wins by character."""
-    tasks, beliefs = ("piqa", "hellaswag", "social_iqa"), []
-    for task in tasks:
-        choices = ["the one that is right", "no", "neither", "nor that"]
-        questions = [SCHEMAS[task].make(i, 0, choices) for i in range(100, 104)]
-        write_split(tmp_path, task, "validation", questions)
-        for question in questions:
-            prompt, right = question.asked[0]
-            beliefs += [(prompt, right, 0.45), (prompt, question.asked[1][1], 0.3)]
-    scores = scores_of(KnownAnswers(beliefs), tmp_path, *tasks)
-    found = [(result["metric"], result["score"]) for result in scores.values()]
-    assert found == [("acc", 0.0), ("acc_norm", 100.0), ("acc_norm", 100.0)]
-
-
-def test_lm_eval_s_multirc_takes_no_for_the_answer_to_a_correct_one() -> None:
-    """Label 1 is a correct answer: the paper's scores have this, too."""
-    question = questions_of("multirc", 2)[1]
-    assert question.row["label"] == 1
-    assert question.asked[question.gold][1].endswith("? no")
-
-
-@pytest.mark.parametrize(
-    ("name", "questions"), [("COPA", 100), ("OpenBookQA", 500), ("LogiQA", 651)]
-)
-def test_the_paper_s_scores_are_means_over_six_runs(name: str, questions: int) -> None:
-    """Where questions are few, two decimals tell how many runs a mean is over."""
-    scores = [of[name] for case in (1, 2) for of in benchmark_scores(case).values()]
-
-    def explained(runs: int) -> int:
-        answers = questions * runs
-        nearest = [100 * round(score / 100 * answers) / answers for score in scores]
-        return sum(abs(a - b) < 0.00501 for a, b in zip(nearest, scores, strict=True))
-
-    assert explained(6) == len(scores) == 13
-    assert max(explained(runs) for runs in (1, 2, 4, 5)) <= 5
-    assert {*benchmark_scores(1)["Human"]} == {*NAMES.values()}
 
 
 def test_tasks_that_were_scored_are_not_scored_again(
@@ -301,14 +260,6 @@ def test_what_does_not_fit_is_told_once_or_refused(
     known.config.max_position_embeddings = 3
     with pytest.raises(DataError, match=r"questions that lm-eval can ask, found Asser.*: piqa$"):
         scores_of(known, tmp_path, "piqa")
-
-
-def test_the_page_on_formats_names_every_file() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^- ((?:`\w+`(?: then )?)+): (.*)$", page, re.MULTILINE)
-    told = {task: splits for splits, tasks in lines for task in tasks.split(", ")}
-    for task, (_, _, *splits) in PILE13.items():
-        assert told[f"`{task}`"] == " then ".join(f"`{split}`" for split in dict.fromkeys(splits))
 
 
 def test_folders_that_are_no_models(tmp_path: Path) -> None:

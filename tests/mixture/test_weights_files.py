@@ -75,17 +75,6 @@ def test_ours_keeps_everything(tmp_path: Path) -> None:
     assert read_mixture(path) == mixture_from(str(path)) == OURS
 
 
-def test_prefixes_go_only_where_all_have_them(tmp_path: Path) -> None:
-    text = "train:\n  train_the_pile_a: 0.5\n  train_b: 0.5\n"
-    assert read_mixture(write(tmp_path, text)).names == ("the_pile_a", "b")
-    text = "train:\n  train_a: 0.5\n  b: 0.5\n"
-    assert read_mixture(write(tmp_path, text)).names == ("train_a", "b")
-    # Outside of RegMix's section nothing is taken off.
-    assert read_mixture(write(tmp_path, "train_a: 1")).names == ("train_a",)
-    # A domain of that name is no section.
-    assert read_mixture(write(tmp_path, "{train: 0.5, b: 0.5}")).names == ("train", "b")
-
-
 def test_public_names_are_taken_for_the_piles_only_together(tmp_path: Path) -> None:
     both = read_mixture(write(tmp_path, '{"ArXiv": 0.5, "cats": 0.5}'))
     assert both.names == ("ArXiv", "cats")
@@ -246,23 +235,6 @@ def test_weights_are_normalised_and_a_runs_folder_is_read(tmp_path: Path) -> Non
     assert mixture_from(str(tmp_path / "run")) == mixture
 
 
-def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    path.write_text('{"web": 1000, "law": 2.5e2}')
-    assert numbers_of(path) == {"web": 1000.0, "law": 250.0}
-    for wrong in (
-        '{"web": -1}',
-        "{}",
-        '{"format": "bydore_pyro.mixture/1"}',
-        '{"web": "many"}',
-    ):
-        path.write_text(wrong)
-        with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
-            numbers_of(path)
-    with pytest.raises(DataError, match=r"none\.json"):
-        numbers_of(tmp_path / "none.json")
-
-
 def test_a_run_that_was_stopped_has_no_weights(tmp_path: Path) -> None:
     """Whatever an earlier version left there."""
     (tmp_path / "mixture.json").write_text('{"a": 1}')
@@ -274,3 +246,28 @@ def test_a_run_that_was_stopped_has_no_weights(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").unlink()
     with pytest.raises(DataError, match=r"Expected a finished run in .*, found no mixture"):
         read_mixture(tmp_path)
+
+
+def test_numbers_are_read_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text('{"web": 1000, "law": 2.5e2}')
+    assert numbers_of(path) == {"web": 1000.0, "law": 250.0}
+    for wrong in ('{"web": -1}', "{}", '{"format": "bydore_pyro.mixture/1"}'):
+        path.write_text(wrong)
+        with pytest.raises(DataError, match=r"numbers of domains in .*tokens\.json"):
+            numbers_of(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("train: {train_the_pile_a: 0.5, train_b: 0.5}", ("the_pile_a", "b")),
+        ("train: {train_a: 0.5, b: 0.5}", ("train_a", "b")),
+        ("train_a: 1", ("train_a",)),  # outside of RegMix's section nothing is taken off
+        ("{train: 0.5, b: 0.5}", ("train", "b")),  # a domain of that name is no section
+    ],
+)
+def test_prefixes_go_only_where_all_have_them(
+    tmp_path: Path, text: str, names: tuple[str, ...]
+) -> None:
+    assert read_mixture(write(tmp_path, text)).names == names

@@ -61,22 +61,6 @@ def test_every_count_is_within_one_sequence(seed: int) -> None:
     assert deviation(weights, batch) < 1 + ROUNDING
 
 
-@pytest.mark.parametrize(
-    "weights",
-    [
-        [1.0],
-        [1 - 1e-6, 1e-6],
-        [1e-6] * 63 + [1 - 63e-6],
-        [1 / 3, 1 / 3, 1 / 3],
-        [1 / 64] * 64,
-        [0.98, 0.01, 0.01, 0.0],
-    ],
-)
-def test_extreme_weights(weights: list[float]) -> None:
-    assert deviation(np.tile(weights, (2000, 1)), 1) < 1 + ROUNDING
-    assert deviation(np.tile(weights, (300, 1)), 7) < 1 + ROUNDING
-
-
 def test_the_first_due_keeps_within_one_where_the_largest_remainder_does_not() -> None:
     """Largest remainders are 1.2 sequences off with these weights."""
     parts = np.array([20, 4, 1, 1, 1, 1, 3, 25, 25, 3, 9, 1, 3])
