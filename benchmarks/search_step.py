@@ -32,7 +32,7 @@ def benchmark(options: Options) -> None:
     seed, batch = options.run.seed, options.search.batch_sequences
     plain = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy)
     searched = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy)
-    state = init_search(domains, searched, options.search, options.network, seed=seed)
+    state = init_search(domains, searched, options.search, seed=seed)
     names = domains.names
     counts = {name: batch // len(names) + (i < batch % len(names)) for i, name in enumerate(names)}
     steps = 1 if options.run.smoke else 5

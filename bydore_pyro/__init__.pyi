@@ -4,7 +4,6 @@ from .core import HypergradientELBO as HypergradientELBO
 from .core import InferenceConfig as InferenceConfig
 from .core import MixtureGuide as MixtureGuide
 from .core import PriorNetwork as PriorNetwork
-from .core import PriorNetworkConfig as PriorNetworkConfig
 from .core import corrected_draws as corrected_draws
 from .core import finite_difference as finite_difference
 from .core import infer as infer

@@ -13,7 +13,6 @@ from processes import Run
 @pytest.mark.parametrize(
     ("benchmark", "arguments", "told"),
     [
-        ("density", "--repeats 1 --size 4 3", "| 4 | 3 |"),
         ("search_step", "--smoke --cache CACHE", "search step / plain step: median"),
         ("prepare", "--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),

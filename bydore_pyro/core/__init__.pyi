@@ -5,7 +5,6 @@ from .elbo import HypergradientELBO as HypergradientELBO
 from .guide import FreeConcentrations as FreeConcentrations
 from .guide import MixtureGuide as MixtureGuide
 from .guide import PriorNetwork as PriorNetwork
-from .guide import PriorNetworkConfig as PriorNetworkConfig
 from .hypergradient import Parameters as Parameters
 from .hypergradient import finite_difference as finite_difference
 from .hypergradient import forward_mode as forward_mode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import pyro
@@ -14,9 +13,11 @@ from torch import Tensor, nn
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.model import SCALE, WEIGHTS
-from bydore_pyro.utils import option, require_fields
 
-__all__ = ["FreeConcentrations", "MixtureGuide", "PriorNetwork", "PriorNetworkConfig"]
+__all__ = ["FreeConcentrations", "MixtureGuide", "PriorNetwork"]
+
+WIDTH, LAYERS, HEADS = 32, 2, 4  # of the prior network
+SIGNAL_SCALE = 0.1  # of the standardised signals at its input
 
 INITIAL_DEVIATION = 0.1  # of the log of the scale, before a guide's first step
 
@@ -96,47 +97,16 @@ class MixtureGuide(PyroModule):
                 del store[name]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorNetworkConfig:
-    """The shape of the prior network.
-
-    The embedding must outweigh the signals, or the noise of the signals becomes jitter of the
-    weights.
-
-    Raises:
-        ValueError: When an option is out of its range, or `width` is no multiple of `heads`.
-    """
-
-    width: int = option(32, "Width of the prior network.", least=1, most=4096)
-    layers: int = option(2, "Transformer layers of the prior network.", least=1, most=4096)
-    heads: int = option(4, "Attention heads of the prior network.", least=1, most=4096)
-    signal_scale: float = option(
-        0.1,
-        "Scale of the standardised signals at the input of the prior network.",
-        least=0,
-        most=1e6,
-    )
-    initial_shape: float = option(
-        1.0, "Gamma shape and rate of every domain before the first step.", least=1e-3, most=100
-    )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
-        if self.width % self.heads:
-            raise ValueError(
-                f"Expected width divisible by heads = {self.heads}, actual {self.width}"
-            )
-
-
 class PriorNetwork(nn.Module):
     """``(a, b) = softplus(Linear(Transformer(LayerNorm(Linear(c s) + embedding))) + bias)``.
 
-    ``s`` are the signals, standardised over the domains, and ``c`` is `signal_scale`.
+    ``s`` are the signals, standardised over the domains, and ``c`` is 0.1: the embedding must
+    outweigh them, or their noise becomes jitter of the weights.
 
     A domain embedding gives each domain its identity: without it the network sees K exchangeable
     numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
     bias of its own for every domain. The output weights start at zero, so that before the first
-    step every domain has the same shape and rate whatever the signals.
+    step every domain has the shape and the rate 1 whatever the signals.
 
     Softplus is linear above 1: shapes in the hundreds, which a sharp posterior has, are hundreds of
     steps of a bias away. With the link "exp" the last layer gives the logs of the mean
@@ -144,7 +114,6 @@ class PriorNetwork(nn.Module):
 
     Args:
         num_domains: K, at least 2.
-        config: Sizes and scales.
         link: What makes shapes and rates positive.
 
     Raises:
@@ -155,34 +124,23 @@ class PriorNetwork(nn.Module):
         Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).
     """
 
-    def __init__(
-        self,
-        num_domains: int,
-        config: PriorNetworkConfig | None = None,
-        *,
-        link: Literal["softplus", "exp"] = "softplus",
-    ) -> None:
+    def __init__(self, num_domains: int, *, link: Literal["softplus", "exp"] = "softplus") -> None:
         super().__init__()
         if num_domains < 2:
             raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
         if link not in ("softplus", "exp"):
             raise ValueError(f"Expected link 'softplus' or 'exp', actual {link!r}")
-        config = config or PriorNetworkConfig()
         self.num_domains = num_domains
         self.link = link
-        self.signal_scale = config.signal_scale
-        self.project = nn.Linear(1, config.width)
-        self.embedding = nn.Parameter(torch.randn(num_domains, config.width))
-        self.norm = nn.LayerNorm(config.width)
-        layer = nn.TransformerEncoderLayer(
-            config.width, config.heads, 2 * config.width, dropout=0.0, batch_first=True
-        )
-        self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
-        self.output = nn.Linear(config.width, 2, bias=False)
+        self.project = nn.Linear(1, WIDTH)
+        self.embedding = nn.Parameter(torch.randn(num_domains, WIDTH))
+        self.norm = nn.LayerNorm(WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+        self.output = nn.Linear(WIDTH, 2, bias=False)
         nn.init.zeros_(self.output.weight)
-        initial = torch.full((num_domains, 2), config.initial_shape, dtype=torch.float64)
-        start = self._unlinked(initial[:, 0], initial[:, 1])
-        self.domain_bias = nn.Parameter(start.to(self.embedding.dtype))
+        ones = torch.ones(num_domains, dtype=torch.float64)
+        self.domain_bias = nn.Parameter(self._unlinked(ones, ones).to(self.embedding.dtype))
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
         """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
@@ -222,7 +180,7 @@ class PriorNetwork(nn.Module):
         centred = signals - signals.mean(-1, keepdim=True)
         # Inside of the root, for its gradient where all signals are equal.
         deviation = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
-        standardised = self.signal_scale * centred / deviation
+        standardised = SIGNAL_SCALE * centred / deviation
         tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
         flat = tokens.reshape(-1, *tokens.shape[-2:])
         encoded = self.encoder(flat).reshape(tokens.shape)

@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 
 import torch
 
-from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
@@ -163,7 +162,6 @@ class Options:
     rows: RowConfig
     tokenizer: TokenizerConfig
     proxy: ProxyConfig
-    network: PriorNetworkConfig
     search: SearchConfig
 
     @property

@@ -124,7 +124,7 @@ def search(
         plan = trial_plan(options, domains, folder.path / TRIALS)
     model = language_model(options, domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, parallel=processes(options))
-    state = init_search(domains, proxy, options.search, options.network, seed=seed)
+    state = init_search(domains, proxy, options.search, seed=seed)
     if isinstance(state, MatchingSearch) and keep and folder.writes:
         state.keep = partial(keep_measurement, folder.path, belongs=belongs_of(options, domains))
     checkpoints = folder.path / CHECKPOINTS

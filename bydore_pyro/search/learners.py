@@ -25,7 +25,6 @@ from bydore_pyro.core import (
     HypergradientELBO,
     MixtureGuide,
     PriorNetwork,
-    PriorNetworkConfig,
     mixture_model,
 )
 from bydore_pyro.search.config import SearchConfig
@@ -63,16 +62,13 @@ class BayesianLearner:
     Args:
         num_domains: K.
         config: Step sizes.
-        network: The prior network.
         seed: Of its first weights and its draws.
     """
 
-    def __init__(
-        self, num_domains: int, config: SearchConfig, network: PriorNetworkConfig | None, seed: int
-    ) -> None:
+    def __init__(self, num_domains: int, config: SearchConfig, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.guide = MixtureGuide(PriorNetwork(num_domains, network))
+            self.guide = MixtureGuide(PriorNetwork(num_domains))
             self._rng_state = torch.get_rng_state()
         # The KL sums over domains: with many, few draws are as exact, and cost as much as many do
         # with few.
@@ -151,19 +147,16 @@ class PointLearner:
     Args:
         num_domains: K.
         config: Step sizes.
-        network: The prior network, of whose two outputs one is used.
         seed: Of its first weights.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, Fig. 4a.
     """
 
-    def __init__(
-        self, num_domains: int, config: SearchConfig, network: PriorNetworkConfig | None, seed: int
-    ) -> None:
+    def __init__(self, num_domains: int, config: SearchConfig, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = PriorNetwork(num_domains, network)
+            self.network = PriorNetwork(num_domains)
         own = [p for n, p in self.network.named_parameters() if n == "domain_bias"]
         rest = [p for n, p in self.network.named_parameters() if n != "domain_bias"]
         groups = [
@@ -251,11 +244,9 @@ def _point(weights: Tensor) -> Weights:
 WeightsLearner = BayesianLearner | PointLearner | ExponentiatedLearner
 
 
-def learner_of(
-    config: SearchConfig, num_domains: int, network: PriorNetworkConfig | None, seed: int
-) -> WeightsLearner:
+def learner_of(config: SearchConfig, num_domains: int, seed: int) -> WeightsLearner:
     """Returns the learner that the options name, before its first step."""
     if config.learner == "exponentiated":
         return ExponentiatedLearner(num_domains)
     kind = BayesianLearner if config.learner == "bayesian" else PointLearner
-    return kind(num_domains, config, network, seed)
+    return kind(num_domains, config, seed)

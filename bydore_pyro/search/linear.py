@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bydore_pyro.core import Parameters, PriorNetworkConfig, finite_difference
+from bydore_pyro.core import Parameters, finite_difference
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, schedule
 from bydore_pyro.search.config import AVERAGE_FROM, SearchConfig
@@ -60,7 +60,6 @@ class LinearSearch(SearchState):
         domains: Domains,
         proxy: Proxy,
         config: SearchConfig,
-        network: PriorNetworkConfig | None,
         seed: int,
     ) -> LinearSearch:
         """Returns a search before its first step."""
@@ -70,7 +69,7 @@ class LinearSearch(SearchState):
             config=config,
             proxy=proxy,
             generator=torch.Generator().manual_seed(seed),  # of the measured domains too
-            learner=learner_of(config, domains.num_domains, network, seed),
+            learner=learner_of(config, domains.num_domains, seed),
             losses=losses,
             g=g,
         )

@@ -24,7 +24,6 @@ from bydore_pyro.core import (
     MeasuredRound,
     Metric,
     Parameters,
-    PriorNetworkConfig,
     Sample,
     covariance_of,
     finite_difference,
@@ -132,7 +131,6 @@ class MatchingSearch(SearchState):
         domains: Domains,
         proxy: Proxy,
         config: SearchConfig,
-        network: PriorNetworkConfig | None,
         seed: int,
     ) -> MatchingSearch:
         """Returns a search before its first step.
@@ -146,7 +144,7 @@ class MatchingSearch(SearchState):
             config=config,
             proxy=proxy,
             generator=torch.Generator().manual_seed(seed),
-            learner=MatchingPosterior(count, network, seed, config.inference_steps),
+            learner=MatchingPosterior(count, seed, config.inference_steps),
             sketch=GradientSketch(proxy, config.sketch_size, seed),
         )
 

@@ -31,7 +31,6 @@ from bydore_pyro.core import (
     Metric,
     MixtureGuide,
     PriorNetwork,
-    PriorNetworkConfig,
     Sample,
     corrected_draws,
     exact_draws,
@@ -191,21 +190,14 @@ class MatchingPosterior:
 
     Args:
         num_domains: K.
-        network: The prior network.
         seed: Of its first weights, and of the draws.
         steps: Of SVI, at most; those of `InferenceConfig` when None.
     """
 
-    def __init__(
-        self,
-        num_domains: int,
-        network: PriorNetworkConfig | None,
-        seed: int,
-        steps: int | None = None,
-    ) -> None:
+    def __init__(self, num_domains: int, seed: int, steps: int | None = None) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            prior = PriorNetwork(num_domains, network, link="exp").double()
+            prior = PriorNetwork(num_domains, link="exp").double()
         self.guide = MixtureGuide(prior, scale=True)
         config = InferenceConfig(seed=seed)
         self.config = config if steps is None else dataclasses.replace(config, steps=steps)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.core import PriorNetworkConfig
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Proxy, proxy_content, restore_proxy
 from bydore_pyro.search.config import SearchConfig
@@ -44,7 +43,6 @@ def init_search(
     domains: Domains,
     proxy: Proxy,
     config: SearchConfig,
-    network: PriorNetworkConfig | None = None,
     *,
     seed: int = 0,
 ) -> SearchState:
@@ -54,7 +52,7 @@ def init_search(
     (`config.measured_sequences` of each domain).
     """
     kind = MatchingSearch if config.evidence == "matching" else LinearSearch
-    return kind.begin(domains, proxy, config, network, seed)
+    return kind.begin(domains, proxy, config, seed)
 
 
 def run_search(state: SearchState) -> Iterator[StepRecord]:

@@ -299,7 +299,6 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
         ("run", "seed", 7),
         ("search", "inference_steps", 16),
         ("proxy", "learning_rate", 0.5),
-        ("network", "width", 16),
     ):
         was = json.loads(begun)[part][field]
         edited(out, part, **{field: value})

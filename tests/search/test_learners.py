@@ -24,7 +24,7 @@ SIGNALS, G = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, -1.0])
 
 
 def test_weights_follow_g_and_nothing_is_shared() -> None:
-    learners: list[WeightsLearner] = [BayesianLearner(3, CONFIG, None, 0) for _ in range(2)]
+    learners: list[WeightsLearner] = [BayesianLearner(3, CONFIG, 0) for _ in range(2)]
     before, stored = torch.get_rng_state(), dict(pyro.get_param_store())
     first = learners[0].update(SIGNALS, G, 0.05, learn=False)
     learners[1].update(SIGNALS, G, 0.05, learn=False)
@@ -40,7 +40,7 @@ def test_weights_follow_g_and_nothing_is_shared() -> None:
 
 
 def test_without_learning_only_the_random_numbers_move() -> None:
-    learner = BayesianLearner(3, CONFIG, None, 0)
+    learner = BayesianLearner(3, CONFIG, 0)
     first = learner.draw(SIGNALS)
     learner.update(SIGNALS, G, 0.05, learn=False)
     again = learner.draw(SIGNALS)
@@ -50,7 +50,7 @@ def test_without_learning_only_the_random_numbers_move() -> None:
 
 @pytest.mark.parametrize("kind", ["point", "exponentiated"])
 def test_points_follow_g(kind: str) -> None:
-    learner: WeightsLearner = learner_of(dataclasses.replace(CONFIG, learner=kind), 3, None, 0)
+    learner: WeightsLearner = learner_of(dataclasses.replace(CONFIG, learner=kind), 3, 0)
     assert type(learner) is {"point": PointLearner, "exponentiated": ExponentiatedLearner}[kind]
     start = learner.draw(SIGNALS)
     torch.testing.assert_close(start.mean, torch.full((3,), 1 / 3))
@@ -69,7 +69,7 @@ def test_points_follow_g(kind: str) -> None:
 
 def test_the_points_gradient_is_the_covariance_with_g() -> None:
     """At equal outputs, d(-g.w)/d a_k = -(g_k - mean g) w_k / a_k for w = a / sum a."""
-    learner = PointLearner(3, CONFIG, None, 0)
+    learner = PointLearner(3, CONFIG, 0)
     weights = learner.weights(SIGNALS)
     assert weights.tolist() == pytest.approx([1 / 3] * 3)
     (-(torch.tensor([1.0, 0.0, 0.0]) * weights).sum()).backward()

@@ -99,7 +99,7 @@ def test_the_posterior_is_the_models() -> None:
     """Means against a grid: of a guide, and of exact draws from anywhere; tests/core judges the
     spread."""
     found, signals = evidence(SHARES), torch.tensor([3.0, 2.0, 2.5])
-    learner = MatchingPosterior(3, None, 0, 1500)
+    learner = MatchingPosterior(3, 0, 1500)
     mean, _ = exact_moments(found.linear, found.precision)
     assert learner.learn(signals, found).settled
     guided = learner.guide.posterior(signals.double()).mean
