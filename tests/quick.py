@@ -16,6 +16,7 @@ import bydore_pyro.core.inference
 import bydore_pyro.core.metropolis
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
+import bydore_pyro.runs.answers
 import bydore_pyro.runs.domains
 import bydore_pyro.search.rounds
 from bydore_pyro.core.inference import InferenceConfig
@@ -59,6 +60,7 @@ QUICK = (
     (bydore_pyro.core.inference, "START_DRAWS", 16),
     (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
+    (bydore_pyro.runs.answers, "MOST_DRAWS", 200),
     (bydore_pyro.runs.domains, "model_source", smaller),
 )
 

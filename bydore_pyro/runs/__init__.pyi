@@ -25,7 +25,6 @@ from .options import SMOKE as SMOKE
 from .options import Options as Options
 from .options import RunConfig as RunConfig
 from .options import options_or_resumed as options_or_resumed
-from .options import validation_of as validation_of
 from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
 from .record import RoundRecord as RoundRecord

@@ -176,11 +176,9 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
 
 
 def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | None:
-    """Returns the trials that the options of a search ask for, None where there are none.
-
-    Proxies read text as often as a run of `--target_tokens` will. Where that would leave too little
-    of a domain there are no trials, and the reason is told.
-    """
+    """Returns the trials that the options of a search ask for, None where there are none, or where
+    they would leave too little text of a domain, which is told: proxies read text as often as a run
+    of `--target_tokens` will."""
     search = options.search
     if not search.has_trials:
         return None
@@ -304,15 +302,9 @@ def for_run(
 ) -> arviz.InferenceData:
     """Returns draws of the mixture to train on, out of draws of what the target is made of.
 
-    Each is of a step whose length is drawn too, by the trials' probabilities. Where none has to be
-    changed they are the same; otherwise they are a thousand at most, beside the `length` of each
-    and the `composition` that it came from.
-
-    Args:
-        posterior: Draws of a search.
-        matching: Its evidence.
-        run: None where no text is read again.
-        trials: None for a whole step.
+    Each is of a step whose length is drawn too, by the trials' probabilities; a whole step without
+    trials. Where none has to be changed they are the same; otherwise they are a thousand at most,
+    beside the `length` of each and the `composition` that it came from.
     """
     if run is not None and not run.repeats(composition_of(posterior)[0]):
         run = None
@@ -340,11 +332,8 @@ def for_run(
 
 
 def next_length(lengths: list[float], losses: list[float]) -> float:
-    """Returns the next length to try, a share of the match's in (0, 1].
-
-    It lies between the best and the better one beside it; half of the smallest is next where that
-    is the best.
-    """
+    """Returns the next length to try, a share of the match's in (0, 1]: between the best and the
+    better one beside it, or half of the smallest where that is the best."""
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     at = min(range(len(order)), key=lambda place: losses[order[place]])
     if at == 0:

@@ -27,7 +27,7 @@ from bydore_pyro.utils import (
     warn_idle,
 )
 
-__all__ = ["SMOKE", "Options", "RunConfig", "options_or_resumed", "validation_of"]
+__all__ = ["SMOKE", "Options", "RunConfig", "options_or_resumed"]
 
 
 # Seconds instead of minutes; an option given beside --smoke wins over these.
@@ -50,11 +50,6 @@ SMOKE = {
 
 
 ENVIRONMENT = "environment"
-
-
-def validation_of(data: str | None, given: Sequence[str]) -> Sequence[str]:
-    """Returns what the validation set is of: what is given, or the default for `data`."""
-    return given or (["docstrings"] if data == ENVIRONMENT else [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +121,7 @@ class RunConfig:
             ValueError: When a share is no number, a domain stands twice, or there is none.
         """
         shares: dict[str, float] = {}
-        given = validation_of(self.data, self.validation)
+        given = self.validation or (["docstrings"] if self.data == ENVIRONMENT else [])
         if not given:
             raise ValueError(
                 "Expected --validation NAME, the domain whose held-out text is the target, found "
@@ -204,22 +199,8 @@ def options_or_resumed(
     more: Collection[str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> tuple[T, Path | None]:
-    """Returns the options of a command line, and the folder of the run that `--resume` names.
-
-    Args:
-        arguments: Of the command line.
-        name: The command, "bydore" before it or not.
-        about: The text of `--help`.
-        kind: Of the options.
-        smoke: What `--smoke` presets.
-        common: Options that `--help` lists, see `parse_options`.
-        more: Options that `--help-all` lists too, see `parse_options`.
-        defaults: The command's own.
-
-    Raises:
-        RunFolderError: When `--resume` names no run.
-        ValueError: When other options stand beside `--resume`.
-    """
+    """Returns the options of a command line (see `parse_options`), and the folder of the run that
+    `--resume` names."""
     resume = resumed_run(arguments)
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume

@@ -50,13 +50,8 @@ FREE = ("data", "cache", "out", "device", "checkpoint_every")
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
-    """Returns the run's folder, checked but not made; with `resume` the one that is continued.
-
-    It is the same one in every process, whatever the clock says to each.
-
-    Raises:
-        RunFolderError: When the folder holds a run already, or cannot be written to.
-    """
+    """Returns the run's folder, checked but not made, the same one in every process; with `resume`
+    the one that is continued."""
     parallel = processes(options)
     if resume is not None:
         return RunFolder(resume, resume=True, writes=parallel.is_main)
@@ -112,7 +107,6 @@ def search(
     Raises:
         DataError: When the tokens change while they are read.
         Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
-        NonFiniteError: See `SearchState.step`.
         OSError: When the disk is full; the last checkpoint stays.
         RunFolderError: When the run that is continued has other options than it was begun with, or
             the folder is deleted, moved or replaced meanwhile.
@@ -243,15 +237,7 @@ def _show(bar: Any, record: StepRecord, state: SearchState, folder: RunFolder) -
 def search_in(
     options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
 ) -> Answer:
-    """Runs a search in a folder below another run's, or goes on with the one that is there.
-
-    Args:
-        options: Of the search.
-        corpus: The text, as `load_domains` found it or cut.
-        path: The folder.
-        name: Of the run.
-        plan: As for `search`.
-    """
+    """Runs a search in a folder below another run's, or goes on with the one that is there."""
     parallel = processes(options)
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there

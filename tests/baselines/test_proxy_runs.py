@@ -94,7 +94,7 @@ FITS = {
 
 
 def test_every_method_that_repeats_text_is_tested() -> None:
-    assert {*REPEATING} == {*FITS, "bydore"}, "the last one in tests/runs/test_bydore.py"
+    assert {*REPEATING} == {*FITS, "bydore"}, "the last one in tests/runs/test_methods.py"
 
 
 @pytest.mark.parametrize("method", FITS)

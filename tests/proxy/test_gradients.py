@@ -57,16 +57,6 @@ def test_gradients_are_those_of_autograd(kind: str, count: int) -> None:
     assert proxy.cost.tokens["gradients"] == batch.numel()
 
 
-def test_frozen_parameters_have_no_part_in_them() -> None:
-    proxy = proxy_of("llama")
-    proxy.model.model.embed_tokens.weight.requires_grad_(False)
-    gradients, _ = proxy.sequence_gradients(batch_of(2), "gradients")
-    assert gradients.shape[1] == sum(p.numel() for p in proxy.parameters.values())
-    torch.testing.assert_close(
-        gradients[0], by_hand(proxy, batch_of(2)[0])[0], rtol=1e-4, atol=1e-6
-    )
-
-
 def test_bfloat16_is_for_training_alone() -> None:
     exact, _ = proxy_of("llama").sequence_gradients(batch_of(3), "gradients")
     proxy = proxy_of("llama", precision="bfloat16")

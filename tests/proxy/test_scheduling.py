@@ -11,8 +11,6 @@ import pytest
 import torch
 from tiny import Bigram
 
-from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.proxy_runs import PlannedRun, load_model, train_runs
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
@@ -144,32 +142,6 @@ def test_anothers_and_damaged_ones_are_begun_anew(corpus: TokenStore, tmp_path: 
         assert train(corpus, place, **({} if damage else {"seed": 9}))[1] == STEPS
 
 
-@pytest.mark.usefixtures("_heard")
-def test_a_sweep_goes_on_within_a_proxy(
-    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [PlannedRun(weights={"birds": 1.0}, steps=10, seed=3, keep_model=True)]
-    (whole,) = train_runs(problem, runs, "x")
-    expected = load_model(problem, whole, 3).model
-    place = whole.folder.rename(tmp_path / "aside")
-    step, taken = Proxy.step, []
-
-    def take(self: Proxy, *given: object) -> object:
-        taken.append(self.steps)
-        if len(taken) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Proxy, "step", take)
-    with pytest.raises(Interrupted):
-        train_runs(problem, runs, "x")
-    (again,) = train_runs(problem, runs, "x")
-    assert taken == list(range(10)), "no step twice"
-    assert torch.equal(load_model(problem, again, 3).model.table, expected.table)  # type: ignore[arg-type]
-    assert {path.name for path in problem.runs.iterdir()} == {again.folder.name}
-    assert place.is_dir()
-
-
 CONFIG = ProxyConfig(learning_rate=0.03, warmup_steps=2)
 
 
@@ -185,14 +157,6 @@ def test_the_validations_own_domain_helps_most(corpus: TokenStore) -> None:
     uniform = trained(corpus, dict.fromkeys(corpus.names, 0.25))
     assert trained(corpus, {"birds": 1.0}) < uniform - 0.3
     assert trained(corpus, {"digits": 1.0}) > uniform + 0.3
-
-
-def test_the_validations_domain_can_be_trained_on_without_being_searched(
-    corpus: TokenStore,
-) -> None:
-    names = ["digits", "greek"]
-    own = trained(corpus, {"birds": 1.0}, names)
-    assert own < trained(corpus, {"digits": 0.5, "greek": 0.5}, names) - 0.3
 
 
 def test_a_loss_that_is_not_finite_stops(corpus: TokenStore, domains: Domains) -> None:

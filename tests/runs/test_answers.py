@@ -178,7 +178,7 @@ def test_a_search_with_trials_leaves_their_losses_and_goes_on_with_them(
     assert set(np.unique(drawn["length"])) <= {one["length"] for one in tried}
     share = {one["length"]: float((drawn["length"] == one["length"]).mean()) for one in tried}
     for one in tried:
-        assert share[one["length"]] == pytest.approx(one["probability"], abs=0.06)
+        assert share[one["length"]] == pytest.approx(one["probability"], abs=0.12)
     mixture = (out / "mixture.json").read_bytes()
     finished = sorted((out / "trials").glob("*/tree.json"))
     assert len(finished) == len({str(one["weights"]) for one in tried})
@@ -217,12 +217,12 @@ def test_each_draw_takes_its_length_by_chance_and_else_stays() -> None:
     assert for_run(posterior, matched(), never, None) is posterior
     found = for_run(posterior, matched(), None, trials_of(5.0, 5.01, 5.5))
     lengths, pushed = (found["posterior"][name].values for name in ("length", "w"))
-    assert pushed.shape == (4, 250, 3)
+    assert pushed.shape == (4, 50, 3)
     first = lengths == 1
     assert 0.5 < first.mean() < 0.8
-    np.testing.assert_array_equal(pushed[first], draws[:, :250][first])
+    np.testing.assert_array_equal(pushed[first], draws[:, :50][first])
     expected = run_mixture(
-        matched(), torch.from_numpy(draws[:, :250][~first]), torch.ones(int((~first).sum())), 0.5
+        matched(), torch.from_numpy(draws[:, :50][~first]), torch.ones(int((~first).sum())), 0.5
     )
     np.testing.assert_allclose(pushed[~first], expected, atol=1e-12)
-    np.testing.assert_array_equal(found["posterior"]["composition"], draws[:, :250])
+    np.testing.assert_array_equal(found["posterior"]["composition"], draws[:, :50])

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from method_options import options_for
 from tiny import steps_spent
 
+from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.scheduling import train_on_mixture
+from bydore_pyro.runs.answers import FIRST
 from bydore_pyro.runs.domains import domains_of, load_domains
 from bydore_pyro.runs.methods import (
     METHODS,
+    bydore_steps,
     fit,
+    fit_bydore,
     problem_of,
 )
 from bydore_pyro.utils.errors import DataError, NonFiniteError
@@ -40,13 +49,6 @@ def test_every_method_finds_a_mixture_within_the_budget(
         assert fit(method, again, options, tmp_path / "search").mixture == found.mixture
     if method in ("doremi", "fastmix", "bydore"):
         assert found.trajectory.shape[1] == 3
-
-
-def test_unknown_methods(text: Path, tmp_path: Path) -> None:
-    options = options_for(text)
-    problem = problem_of(options, load_domains(options), tmp_path)
-    with pytest.raises(ValueError, match=r"Expected a method .*, found 'magic'"):
-        fit("magic", problem, options, tmp_path)
 
 
 TRAINED = ("doremi", "regmix", "autoscale", "mde", "mixmin", "fastmix", "bydore")
@@ -80,3 +82,124 @@ def test_the_problem_is_that_of_the_options(text: Path, tmp_path: Path) -> None:
     assert problem.run_tokens is None, "proxies are given all text"
     repeating = options_for(text, "--proxies_repeat", "--target_tokens", "9e4")
     assert problem_of(repeating, domains, tmp_path).run_tokens == 9e4
+
+
+def test_algorithm_1_is_as_long_as_the_budget_allows(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "10", "--evidence", "linear")
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
+    # A step trains on 8 sequences, takes a gradient on 8, and reads 2 x 3 forward.
+    assert bydore_steps(problem, options) == int(60 / (1 + 1 + 6 / 24))
+    found = fit_bydore(problem, options, tmp_path / "search")
+    assert found.details.steps == 26
+    assert found.mixture.standard_deviation is not None
+
+
+def test_matching_takes_its_steps_or_fewer(text: Path, tmp_path: Path) -> None:
+    """Two rounds of 3 x 8 + 32 sequences and a check of two passes, (112 + 4) / 8 = 14.5 steps'
+    worth; then 0.42 of a step for each."""
+    given = ("--steps", "100", "--check_sequences", "2", "--trials", "0")
+    for budget, expected in (("10", 100), ("0.4", int((40 - 14.5) / 0.42)), ("0.15", 5)):
+        options = options_for(text, *given, "--budget", budget)
+        problem = problem_of(options, load_domains(options), tmp_path / budget)
+        assert bydore_steps(problem, options) == expected, budget
+
+
+def test_trials_weigh_the_lengths(text: Path, tmp_path: Path) -> None:
+    options = options_for(text, "--budget", "24", "--trials", "3")
+    problem = problem_of(options, load_domains(options), tmp_path / "proxies")
+    found = fit_bydore(problem, options, tmp_path / "search")
+    tried = found.details.trials.tried
+    assert [one.length for one in tried] == list(FIRST)
+    assert sum(one.probability for one in tried) == pytest.approx(1)
+    by_loss = sorted(tried, key=lambda one: one.loss)
+    by_chance = sorted(tried, key=lambda one: -one.probability)
+    assert by_loss[0].loss == by_chance[0].loss, "the lowest loss is the most probable"
+    told = f"{tried[0].length:g}: {tried[0].loss:.3f}"
+    assert told in found.mixture.notes[-1]
+    assert len({str(one.weights) for one in tried}) > 1
+    assert found.details.trials.steps == options.search.steps, "as long as a plain training"
+    assert found.draws is not None
+    assert found.mixture.hdi is not None
+    for weight, (low, high), drawn in zip(
+        found.mixture.weights, found.mixture.hdi, found.draws.T, strict=True
+    ):
+        assert 0 <= low <= weight <= high <= 1
+        assert ((low <= drawn) & (drawn <= high)).mean() > 0.9
+
+
+def test_trials_begin_at_the_search_that_is_there(text: Path, tmp_path: Path) -> None:
+    """The search is the same as without trials, and is not run again."""
+    options = options_for(text, "--budget", "24", "--trials", "0")
+    domains = load_domains(options)
+    alone = problem_of(options, domains, tmp_path / "proxies")
+    first = fit_bydore(alone, options, tmp_path / "alone")
+    options = options_for(text, "--budget", "24", "--trials", "3")
+    tried = problem_of(options, domains, tmp_path / "proxies")
+    found = fit_bydore(tried, options, tmp_path / "tried")
+    trials = found.details.trials.tried
+    np.testing.assert_allclose(list(trials[0].weights.values()), first.mixture.weights, atol=1e-8)
+    different = {str(trial.weights) for trial in trials}
+    plain = len(different) * (options.search.steps + tried.evaluation_steps())
+    assert steps_spent(tried) - steps_spent(alone) == pytest.approx(plain, rel=0.01)
+
+
+def test_a_budget_that_reaches_is_named(text: Path, tmp_path: Path) -> None:
+    """That of a search alone does not reach, and nothing has been searched when that is told."""
+    given = ("--check_sequences", "2", "--budget")
+    alone = options_for(text, *given, "3", "--trials", "0")
+    domains = load_domains(alone)
+    problem = problem_of(alone, domains, tmp_path / "proxies")
+    fit_bydore(problem, alone, tmp_path / "alone")
+    message = r"at least ([\d.]+) plain trainings for bydore, found 3"
+    options = options_for(text, *given, "3", "--trials", "3")
+    with pytest.raises(DataError, match=message) as refused:
+        fit_bydore(problem, options, tmp_path / "tried")
+    assert not (tmp_path / "tried").exists()
+    named = re.search(message, str(refused.value))
+    assert named is not None
+    enough = options_for(text, *given, str(float(named[1]) + 0.01), "--trials", "3")
+    fit_bydore(problem_of(enough, domains, tmp_path / "proxies"), enough, tmp_path / "tried")
+
+
+def test_trials_keep_caps_and_know_of_repeated_text(text: Path, tmp_path: Path) -> None:
+    options = options_for(
+        text, "--budget", "24", "--target_tokens", "1.3e5", "--max_epochs", "6", "--validation", "a"
+    )
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
+    found = fit("bydore", problem, options, tmp_path / "search")
+    most = problem.most
+    assert most is not None
+    kept = [found.mixture.as_dict()]
+    kept += [one.weights for one in found.details.trials.tried]
+    for weights in kept:
+        assert all(w <= most[name] + 1e-9 for name, w in weights.items())
+    assert found.mixture.free_weights is not None
+    assert found.mixture.hdi is not None
+    for free, (low, high) in zip(found.mixture.free_weights, found.mixture.hdi, strict=True):
+        assert low <= free <= high, "the intervals are those of the free weights"
+    assert "teaches less" in found.mixture.notes[0], "the search's note on the run's length"
+
+
+def test_trials_read_text_as_often_as_the_run_will(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--budget", "24", "--proxies_repeat", "--target_tokens", "1.3e5")
+    options = options_for(text, *given)
+    domains = load_domains(options)
+    problem = problem_of(options, domains, tmp_path / "proxies")
+    left = []
+
+    def noted(read: Domains, *args: Any, **more: Any) -> Iterator[float]:
+        left.append({name: len(tokens) for name, tokens in read.corpus.train.items()})
+        return train_on_mixture(read, *args, **more)
+
+    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    found = fit("bydore", problem, options, tmp_path / "search")
+    given_text = problem.text_for(found.details.trials.steps)
+    assert given_text is not None
+    assert left
+    for sizes in left:
+        for name, most in given_text.items():
+            assert 0 < sizes[name] <= most < len(problem.corpus.train[name]), name

@@ -9,12 +9,10 @@ import pytest
 
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.runs.options import (
-    ENVIRONMENT,
     SMOKE,
     Options,
     RunConfig,
     options_or_resumed,
-    validation_of,
 )
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.options import resumed_options
@@ -43,12 +41,6 @@ def test_tokens_decide_the_steps() -> None:
     assert parse().resolved().search.steps == parse().search.steps
 
 
-def test_the_environments_text_alone_has_a_default_target() -> None:
-    assert validation_of(ENVIRONMENT, []) == ["docstrings"]
-    assert validation_of("text", []) == []
-    assert validation_of(ENVIRONMENT, ["law"]) == ["law"]
-
-
 def begun(folder: Path, name: str, **more: object) -> SearchOptions:
     """Writes the config.json of a run that has begun."""
     options = parse_options(["--seed", "7", "--out", str(folder)], name, "", SearchOptions)
@@ -68,3 +60,10 @@ def test_a_command_line_is_options_or_a_run_that_goes_on(tmp_path: Path) -> None
     named = ["--resume", str(tmp_path / "run")]
     again, resume = options_or_resumed(named, "search", "", SearchOptions)
     assert (again, resume) == (before, tmp_path / "run")
+
+
+def test_the_environments_text_alone_has_a_default_target() -> None:
+    assert RunConfig().validation_shares() == {"docstrings": 1.0}
+    assert RunConfig(validation=["law=2"]).validation_shares() == {"law": 2.0}
+    with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
+        RunConfig(data="text").validation_shares()

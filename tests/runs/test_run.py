@@ -320,52 +320,6 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
     assert is_finished(out)
 
 
-def test_the_options_of_a_seed_are_those_of_all(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A search below another's folder has options of its own, which nobody may have edited."""
-    given = arguments(store, tmp_path / "unused", "--checkpoint_every", "0")[1:]
-    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
-    corpus = load_domains(options).corpus
-    write_inputs(RunFolder(tmp_path / "a"), options, corpus, "test")
-    edited(tmp_path / "a", "search", sketch_size=7)
-    with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 7, with .*config"):
-        search_in(options, corpus, tmp_path / "a", "test")
-    capsys.readouterr()
-
-
-def test_a_full_disk_leaves_the_last_checkpoint(
-    store: Path,
-    whole: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = tmp_path / "out"
-    full = OSError(28, "No space left on device", str(out))
-    assert broken_off(arguments(store, out), 2, full, monkeypatch) == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"bydore search: error: No space left on device: {out}"
-    with pytest.raises(DataError, match="found one that stopped after"):
-        mixture_from(str(out))
-    main(["search", "--resume", str(out)])
-    assert "going on from" in capsys.readouterr().err
-    assert_same(results(whole), results(out))
-
-
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
-    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = shutil.copytree(whole, tmp_path / "out")
-    newest = sorted((out / "checkpoints").iterdir())[-1]
-    (newest / "tree.json").write_text("{")
-    main(["search", "--resume", str(out)])
-    stderr = capsys.readouterr().err
-    assert f"checkpoint {newest} is refused and set aside as refused-{newest.name}: " in stderr
-    assert "going on from" in stderr
-    assert_same(results(whole), results(out))
-
-
 def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

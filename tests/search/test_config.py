@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 
-from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.search.config import SearchConfig
 
 
@@ -42,13 +39,3 @@ def test_many_domains_are_measured_on_fewer_sequences() -> None:
     assert SearchConfig(round_sequences=4).sequences_of_round(10_000) == 4
     assert SearchConfig(evidence="linear").measured_sequences(10) == 0
     assert config.measured_sequences(4) == 3 * 128 + 32
-
-
-def test_the_defaults_warn_of_nothing() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        SearchConfig()
-        SearchConfig(evidence="linear")
-        smoke = {k: v for k, v in SMOKE.items() if k in SearchConfig.__dataclass_fields__}
-        SearchConfig(**smoke)
-        SearchConfig(evidence="linear", **smoke)

@@ -20,7 +20,6 @@ from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.matching import MatchingSearch, ResidualCheck, Round, check_residual
 from bydore_pyro.search.search import init_search, run_search
-from bydore_pyro.utils.errors import NonFiniteError
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
@@ -171,25 +170,6 @@ def test_what_was_measured_is_charged() -> None:
     assert state.proxy.cost.tokens["train"] == 32 * 8 * 6
     for part in ("gradients", "matching", "guide", "check"):
         assert state.proxy.cost.seconds[part] > 0, part
-
-
-def test_a_broken_domain_is_the_one_that_is_named() -> None:
-    """Where its own sequences alone have what breaks the proxy."""
-    corpus = random_store(vocabulary=25)
-    for name in "abcd":
-        corpus.train[name][corpus.train[name] == 24] = 0
-        corpus.validation[name][corpus.validation[name] == 24] = 0
-    corpus.train["c"][::3] = 24
-    state = search_of(corpus=corpus)
-    state.proxy = Proxy(Bigram(25), ProxyConfig())
-    state.sketch.proxy = state.proxy
-    state.sketch.__init__(state.proxy, 64)
-    with torch.no_grad():
-        state.proxy.model.table[24] = float("nan")
-    state.train = lambda counts, factors: 1.0
-    with pytest.raises(NonFiniteError, match=r"Step 3: the signal of domain 'c' is nan"):
-        list(run_search(state))
-    assert len(state.records) == 2
 
 
 def test_domains_that_keep_nothing_are_refused(corpus: TokenStore) -> None:

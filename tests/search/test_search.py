@@ -51,22 +51,6 @@ def test_same_seed_same_weights_bit_for_bit(corpus: TokenStore, config: SearchCo
     assert not np.array_equal(means(other), means(alone))
 
 
-@KINDS
-@pytest.mark.parametrize("proxy_dtype", [torch.float32, torch.float64])
-def test_a_search_runs_where_float64_is_torchs_default(
-    corpus: TokenStore, config: SearchConfig, proxy_dtype: torch.dtype
-) -> None:
-    torch.set_default_dtype(torch.float64)
-    try:
-        state = state_of(corpus, config)
-        state.proxy.model.to(proxy_dtype)
-        for _ in range(config.trained_steps):
-            state.step()
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert np.isfinite(means(state)).all()
-
-
 def test_the_options_decide_which_search_it_is(corpus: TokenStore) -> None:
     for config, kind in ((LINEAR, LinearSearch), (MATCHING, MatchingSearch)):
         domains = state_of(corpus, config).domains
