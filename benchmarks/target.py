@@ -105,9 +105,7 @@ def measure(options: BenchmarkOptions) -> tuple[dict[str, Any], list[float]]:
     benchmark, config = options.benchmark, options.target
     steps = benchmark.untimed_steps + benchmark.timed_steps
     tokens = steps * config.target_batch_sequences * config.sequence_length
-    config = dataclasses.replace(
-        config, tokens=str(tokens), log="none", log_every=steps, save_every=steps
-    )
+    config = dataclasses.replace(config, tokens=str(tokens), log_every=steps, save_every=steps)
     ends: list[float] = []
 
     class Clock(TrainerCallback):

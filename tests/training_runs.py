@@ -53,7 +53,6 @@ def tiny_config(**fields: Any) -> TargetConfig:
         "loader_workers": 0,
         "log_every": 1,
         "save_every": 4,
-        "log": "none",
     }
     return TargetConfig(**{**given, **fields})
 

@@ -1,3 +1,4 @@
+from .diagnostics import agreement as agreement
 from .diagnostics import jitter as jitter
 from .diagnostics import mixture_of as mixture_of
 from .diagnostics import mixture_of_draws as mixture_of_draws
@@ -7,4 +8,3 @@ from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
 from .plots import domain_colours as domain_colours
 from .plots import plot_weights as plot_weights
-from .seeds import agreement as agreement

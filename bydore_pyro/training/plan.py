@@ -62,8 +62,7 @@ def plan_training(
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
     """
     processes = number_of_processes()
-    for package in ("accelerate", *(["tensorboard"] if config.log == "tensorboard" else [])):
-        require(package, "target")
+    require("accelerate", "target")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("Expected a CUDA device, found none: --device cpu trains on the CPU")
     each, accumulation = _device_batch(

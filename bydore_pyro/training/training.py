@@ -7,7 +7,6 @@ follow each other, with any number of processes. A folder with
     config.json, schedule.json   the options; the mixture, or the mixtures, as they were read
     manifest.json                the text
     checkpoints/checkpoint-N     the Trainer's own, what a run goes on from
-    tensorboard/                 event files
     model/                       the trained model and its tokenizer, for `from_pretrained`
     metrics.json                 losses, tokens of each domain, speed, versions
 """
@@ -178,13 +177,6 @@ def build_trainer(
         plan.stages.by_step(config.steps), config.steps, config.target_batch_sequences, plan.state
     )
     trainer.add_callback(RunCallback(trainer, plan.belongs, store, folder, asked))
-    if config.log == "tensorboard" and folder.writes:
-        from torch.utils.tensorboard import SummaryWriter
-        from transformers.integrations import TensorBoardCallback
-
-        place = str(folder.path / "tensorboard")
-        writer = SummaryWriter(place, purge_step=plan.state.step + 1)
-        trainer.add_callback(TensorBoardCallback(writer))
     for callback in callbacks:
         trainer.add_callback(callback)
     return trainer

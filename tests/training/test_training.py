@@ -82,7 +82,7 @@ def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Whole
     folder = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as monkeypatch:
         seen = watch(monkeypatch)
-        return Whole(folder, train(corpus, folder, log="tensorboard"), seen)
+        return Whole(folder, train(corpus, folder), seen)
 
 
 def losses(metrics: dict[str, Any]) -> list[float]:
@@ -125,10 +125,10 @@ def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:
     assert whole.losses[-1] < whole.losses[0] - 0.5
     assert {path.name for path in whole.folder.iterdir()} == {
         *("config.json", "schedule.json", "manifest.json", "metrics.json"),
-        *("checkpoints", "model", "tensorboard"),
+        *("checkpoints", "model"),
     }
     config = json.loads((whole.folder / "config.json").read_text())
-    assert TargetConfig(**config["target"]) == tiny_config(log="tensorboard")
+    assert TargetConfig(**config["target"]) == tiny_config()
     checkpoints = whole.folder / "checkpoints"
     assert {p.name for p in checkpoints.iterdir()} == {"checkpoint-8", "checkpoint-12"}
     assert not list((whole.folder / "model").glob("*.bin")), "no pickle"

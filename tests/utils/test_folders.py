@@ -60,15 +60,6 @@ def test_a_lock_follows_a_folder_that_is_renamed(tmp_path: Path) -> None:
         assert is_free(tmp_path)
 
 
-def test_a_process_shares_its_own_lock(tmp_path: Path) -> None:
-    with folders_released():
-        first = hold_folder(tmp_path)
-        assert hold_folder(tmp_path) is first
-        assert not is_free(tmp_path)
-    assert is_free(tmp_path)
-    assert not first.is_lost, "what was released is no more watched"
-
-
 def test_a_lock_ends_with_a_killed_process_although_its_forks_live(tmp_path: Path) -> None:
     """The workers that read for a training outlive it by seconds."""
     program = (
