@@ -55,7 +55,7 @@ def test_trials_leave_draws_of_their_weights(text: Path, tmp_path: Path) -> None
     mixture = Mixture.from_json(out / "mixture.json")
     posterior = xarray.load_dataset(out / "posterior.nc", engine="h5netcdf", group="posterior")
     drawn = posterior["w"]
-    assert dict(drawn.sizes) == {"chain": 4, "draw": 250, "domain": 3}
+    assert dict(drawn.sizes) == {"chain": 4, "draw": 50, "domain": 3}
     assert tuple(drawn["domain"].values) == mixture.names
     np.testing.assert_allclose(drawn.sum("domain"), 1)
     np.testing.assert_allclose(drawn.std(("chain", "draw")), mixture.standard_deviation)
