@@ -94,16 +94,16 @@ def prepare_command(arguments: Sequence[str]) -> None:
 
 def store_table(store: TokenStore) -> str:
     """Returns what a store holds as text."""
-    width = max(6, *(len(visible(name)) for name in store.names))
-    lines = [f"{'domain':<{width}}  {'tokens':>14}  {'held out':>12}  {'documents':>11}  "
-             f"{'duplicates':>10}  {'in validation':>13}  {'skipped':>8}"]  # fmt: skip
-    for name in store.names:
-        entry = store.index["domains"][name]
-        tokens, held_out = (entry[split]["tokens"] for split in SPLITS)
-        documents = sum(entry[split]["documents"] for split in SPLITS)
-        lines.append(
-            f"{visible(name):<{width}}  {tokens:>14,}  {held_out:>12,}  {documents:>11,}  "
-            f"{entry['duplicates_dropped']:>10,}  {entry['in_validation_dropped']:>13,}  "
-            f"{entry['skipped']:>8,}"
-        )
-    return "\n".join(lines)
+    import pandas
+
+    domains = store.index["domains"]
+    table = {
+        "tokens": [domains[name]["train"]["tokens"] for name in store.names],
+        "held out": [domains[name]["validation"]["tokens"] for name in store.names],
+        "documents": [sum(domains[n][split]["documents"] for split in SPLITS) for n in store.names],
+        "duplicates": [domains[name]["duplicates_dropped"] for name in store.names],
+        "in validation": [domains[name]["in_validation_dropped"] for name in store.names],
+        "skipped": [domains[name]["skipped"] for name in store.names],
+    }
+    names = [visible(name) for name in store.names]
+    return pandas.DataFrame(table, names).map("{:,}".format).to_string()

@@ -19,7 +19,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from bydore_pyro.data.store import END, SPLITS, nothing_counted
 from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder
 from bydore_pyro.utils import DataError
 
-__all__ = ["RECORD", "Bar", "Build", "is_recorded"]
+__all__ = ["RECORD", "Bar", "Build"]
 
 RECORD = "progress.sqlite"
 BATCH = 500_000  # characters that are encoded at once
@@ -39,15 +38,6 @@ HASH = 16  # bytes of a document's hash that are kept
 CACHE = 64_000  # kB of the database that stay in memory
 #: Told how many of how many bytes of the sources have been read, and what was taken of them.
 Bar = Callable[[float, float, str], None]
-
-
-def is_recorded(folder: Path) -> bool:
-    """Whether a build in a folder could go on from somewhere, or would begin anew."""
-    if not (folder / RECORD).exists():
-        return False
-    with closing(sqlite3.connect(folder / RECORD)) as database:
-        found = database.execute("SELECT count(*) FROM record").fetchone()
-    return bool(found[0])
 
 
 class Text(NamedTuple):
@@ -91,6 +81,7 @@ class Build:
         self._database = sqlite3.connect(folder / RECORD, isolation_level=None)
         for statement in (
             "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = NORMAL",
             f"PRAGMA cache_size = -{CACHE}",
             "CREATE TABLE IF NOT EXISTS seen (hash BLOB PRIMARY KEY, split TEXT) WITHOUT ROWID",
             "CREATE TABLE IF NOT EXISTS record (content TEXT)",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -100,12 +101,11 @@ class SourceFile:
         name: Its path on any machine.
         domain: The domain that it feeds; None where each row names its own.
         read: Yields its rows.
-        size: Bytes, of what is read; 0 where unknown.
+        size: Bytes; 0 where unknown.
         version: Changes when the file changes: its time.
         split: The side that it is on; when None it is drawn from the seed.
         by_row: Whether the side is drawn row by row, or for the whole file.
-        by_piece: Whether its rows are cut into pieces whose sides are drawn one by one, as those of
-            rows are; `in_reading_order` decides it.
+        by_piece: Whether it is drawn piece by piece; `in_reading_order` decides it.
         domains: The domains that rows may name, where these are known.
         path: Where it lies, None for what is no file.
     """
@@ -133,9 +133,7 @@ class SourceFile:
         with suppress(OSError):
             found = size_and_time(self.path)
         if found != (self.size, self.version):
-            raise DataError(
-                f"Expected {self.path} not to change while it is read, found it changed"
-            )
+            raise DataError(f"Expected {self.path} not to change while it is read, found a change")
 
     @property
     def is_whole(self) -> bool:
@@ -153,20 +151,17 @@ class Document(NamedTuple):
 
 
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
-    """Returns the sources domain by domain, shuffled by the seed, validation files first.
+    """Returns the sources domain by domain, shuffled by the seed.
 
-    Validation files come first, so that a document on both sides is dropped from training. For the
-    same reason the domains of few files come next: they are split piece by piece, and their
-    held-out text is known before the training files of other domains are read.
+    Validation files come first, so that a document on both sides is dropped from training, and for
+    the same reason the domains of few files, which are split piece by piece, come next.
     """
-    by_domain: dict[str, list[SourceFile]] = {}
-    for source in sources:
-        by_domain.setdefault(source.domain or "", []).append(source)
     shuffled: list[SourceFile] = []
-    for domain in sorted(by_domain):
-        ordered = sorted(by_domain[domain], key=lambda s: s.name)
+    in_order = sorted(sources, key=lambda source: (source.domain or "", source.name))
+    for domain, own in groupby(in_order, lambda source: source.domain or ""):
+        files = list(own)
         rng = np.random.default_rng([config.data_seed, *domain.encode()])
-        shuffled += [ordered[i] for i in rng.permutation(len(ordered))]
+        shuffled += [files[i] for i in rng.permutation(len(files))]
     few = _of_few_files(shuffled, config)
     dealt = [replace(s, by_piece=True) if s.is_whole and s.domain in few else s for s in shuffled]
 
@@ -178,36 +173,26 @@ def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> lis
     return sorted(dealt, key=place)
 
 
-def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[str]:
+def _of_few_files(sources: Sequence[SourceFile], config: CorpusConfig) -> set[str | None]:
     """The domains that are split piece by piece: of them too few files would be held out.
 
     Not those whose files feed another domain too, where a file's pieces are others: it would lie on
     both sides. Nor those of which every file is a piece at most, where nothing would be gained.
     """
     feeds = Counter(name for name, _ in {(s.name, s.domain) for s in sources})
-    largest: Counter[str] = Counter()
-    held_out: Counter[str] = Counter()
-    taken: Counter[str] = Counter()
-    shared = set()
+    held_out: Counter[str | None] = Counter()
+    taken: Counter[str | None] = Counter()
     for source in sources:
         name, size = source.domain, source.size
-        if name is None:
-            continue
-        if source.is_whole:
-            largest[name] = max(largest[name], size)
-            if feeds[source.name] > 1:
-                shared.add(name)
         if split_of_file(source, config) != "validation" or 0 < size < config.shortest_document:
             continue
         if taken[name] < config.most_bytes("validation"):
             held_out[name] += 1
             taken[name] += size
+    whole = [s for s in sources if s.is_whole and s.domain is not None]
     length = min(config.piece, LARGEST_VALIDATION_FILE * config.cap)
-    return {
-        name
-        for name, size in largest.items()
-        if size > length and held_out[name] < FEWEST_HELD_OUT and name not in shared
-    }
+    few = {s.domain for s in whole if s.size > length and held_out[s.domain] < FEWEST_HELD_OUT}
+    return few - {s.domain for s in whole if feeds[s.name] > 1}
 
 
 def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
@@ -229,12 +214,7 @@ def documents_of(
     """Yields the documents of a source until its domains need no more.
 
     Rows and pieces are split by a hash of their text, so the same text always lies on the same
-    side.
-
-    Args:
-        source: The source.
-        config: Lengths, caps, split and seed.
-        taken: Bytes by domain and side so far; the caller keeps it up to date.
+    side. The caller keeps the bytes that are `taken`, by domain and side, up to date.
 
     Raises:
         DataError: When the source has no domain and a row of it names none.

@@ -125,18 +125,7 @@ def read_docstrings(path: Path) -> str | None:
     except (SyntaxError, ValueError):
         return None
     found = []
-    for node in _definitions(tree):
-        docstring = ast.get_docstring(node, clean=False)
-        if docstring:
+    for node in ast.walk(tree):
+        if isinstance(node, Definition) and (docstring := ast.get_docstring(node, clean=False)):
             found.append((node.body[0].lineno, inspect.cleandoc(docstring)))
     return "\n\n".join(text for _, text in sorted(found))
-
-
-def _definitions(node: ast.AST) -> Iterator[Definition]:
-    """Yields module, classes and functions; goes through statements only, which is quicker."""
-    if isinstance(node, Definition):
-        yield node
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for child in getattr(node, name, ()):
-            if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-                yield from _definitions(child)

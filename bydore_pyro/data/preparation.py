@@ -1,6 +1,7 @@
 """Sources to a token store: read once, encoded in several processes, continued where it stopped.
 
-The store is built beside its place, in ``.NAME.partial``, and renamed when it is whole.
+The store is built beside its place, in ``.NAME.partial/KEY``, and renamed when it is whole. Other
+options and changed files have another key, and are begun anew.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.data.build import RECORD, Bar, Build, is_recorded
+from bydore_pyro.data.build import RECORD, Bar, Build
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import list_sources
@@ -40,7 +41,7 @@ from bydore_pyro.data.tokenizer import (
     tokenizer_sha256,
     train_tokenizer,
 )
-from bydore_pyro.utils import DataError, FolderLock, appearing_file, appearing_folder, content_hash
+from bydore_pyro.utils import DataError, FolderLock, appearing_folder, content_hash
 
 __all__ = ["Plan", "building_place", "load_tokens", "make_plan", "prepare", "sample_text"]
 
@@ -67,22 +68,13 @@ class Plan:
         """The options that make a difference, as plain values."""
         rows = asdict(self.rows)
         del rows["on_error"]  # a store that was built without an error is the same either way
-        corpus, tokenizer = asdict(self.corpus), asdict(self.tokenizer)
-        return {"corpus": corpus, "rows": rows, "tokenizer": tokenizer}
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """All that makes a difference, as plain values."""
-        files = sorted(
-            [s.domain or "", s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources
-        )
-        text = {"format": FORMAT, "data": self.data, "files": content_hash(files)}
-        return json.loads(json.dumps({**text, **self.options}))
+        return {"corpus": asdict(self.corpus), "rows": rows, "tokenizer": asdict(self.tokenizer)}
 
     @property
     def key(self) -> str:
-        """A hash of the parts."""
-        return content_hash(self.parts)[:16]
+        """A hash of all that makes a difference."""
+        files = [[s.domain, s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources]
+        return content_hash([FORMAT, self.data, files, self.options])[:16]
 
     @property
     def domains(self) -> list[str]:
@@ -157,29 +149,25 @@ def prepare(
             not.
 
     Raises:
-        DataError: When `out` exists, a source cannot be read, changes or holds nothing usable, or
-            a store of other options was begun there.
+        DataError: When `out` exists, or a source cannot be read, changes or holds nothing usable.
         RunFolderError: When another process is building it, or what was built was deleted.
         OSError: When the disk is full or a worker dies; what was built so far stays.
     """
-    partial = building_place(out)
-    lock = FolderLock(partial, waiting)
+    place = building_place(out)
+    lock = FolderLock(place, waiting)
+    partial = place / plan.key  # builds of other plans lie beside it until one is whole
     try:
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
-        _begin(partial, plan, progress)
-        try:
-            _make_tokenizer(partial / "tokenizer", plan, progress)
-            index = _build(partial, plan, processes, progress, bar)
-        except DataError:
-            if not is_recorded(partial):
-                _clear(partial)  # so that other options are taken
-            raise
+        partial.mkdir(exist_ok=True)
+        _make_tokenizer(partial / "tokenizer", plan, progress)
+        index = _build(partial, plan, processes, progress, bar)
         (partial / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-        for scaffold in (*partial.glob(f"{RECORD}*"), partial / "plan.json"):
-            scaffold.unlink(missing_ok=True)
+        for record in partial.glob(f"{RECORD}*"):
+            record.unlink()
         lock.require()
         partial.rename(out)
+        shutil.rmtree(place, ignore_errors=True)
     except OSError:
         lock.require()  # what was deleted amid the work fails in many ways
         raise
@@ -191,30 +179,6 @@ def prepare(
 def building_place(out: Path) -> Path:
     """Returns the folder that a store is built in, which who builds it locks."""
     return out.parent / f".{out.name}.partial"
-
-
-def _clear(folder: Path) -> None:
-    for path in folder.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _begin(partial: Path, plan: Plan, progress: Callable[[str], None]) -> None:
-    """Writes the plan, or compares it with the one that was begun; other files are begun anew."""
-    path, begun = partial / "plan.json", {}
-    if path.exists():
-        begun = json.loads(path.read_text(encoding="utf-8"))
-    differing = [key for key, value in plan.parts.items() if begun.get(key) != value]
-    if differing and begun and differing != ["files"]:
-        raise DataError(
-            f"Expected the options with which {partial} was started, found others "
-            f"({', '.join(differing)}); delete that folder to start again"
-        )
-    if differing:
-        if begun:
-            progress(f"beginning anew, because the files have changed since {partial} was begun")
-        _clear(partial)
-        with appearing_file(path) as aside:
-            aside.write_text(json.dumps(plan.parts), encoding="utf-8")
 
 
 def _make_tokenizer(folder: Path, plan: Plan, progress: Callable[[str], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from tiny import documents_in, ends_in, folder_content, small_plan, write_corpus, write_lines
 
-from bydore_pyro.data.build import RECORD, Build, is_recorded
+from bydore_pyro.data.build import RECORD, Build
 from bydore_pyro.data.documents import CorpusConfig, SourceFile
 from bydore_pyro.data.preparation import Plan, prepare
 from bydore_pyro.data.rows import Row, RowConfig
@@ -43,6 +44,7 @@ def records(patch: pytest.MonkeyPatch, batch: int, seconds: float = 0.0) -> None
     """Batches of so many characters, and records so many seconds apart."""
     patch.setattr("bydore_pyro.data.build.BATCH", batch)
     patch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", seconds)
+    patch.setattr(os, "fsync", lambda _: None)  # of use where the power fails alone
 
 
 def check_ends(store: TokenStore) -> None:
@@ -159,7 +161,6 @@ def test_a_build_that_broke_off_goes_on(
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
     assert any("going on" in line for line in starts)
     assert RECORD not in folder_content(tmp_path / "out")
-    assert not is_recorded(tmp_path / "out")
 
 
 # Forked, so that the imports are paid once.

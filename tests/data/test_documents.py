@@ -197,5 +197,5 @@ def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
     one = SourceFile("a", "a", lambda: iter([]), *size_and_time(path), path=path)
     one.require_unchanged()
     path.unlink()
-    with pytest.raises(DataError, match="a not to change while it is read, found it changed"):
+    with pytest.raises(DataError, match="a not to change while it is read, found a change"):
         one.require_unchanged()
