@@ -25,13 +25,9 @@ KINDS = ("train", "signal", "measure")  # of streams
 class Permutation:
     """A permutation of ``0 ... size - 1``, drawn by a seed, nothing of which is kept in memory.
 
-    A Feistel network permutes the numbers below the next power of four, position by position; a
-    result that is not below `size` is permuted again until it is (cycle walking), fewer than four
-    times on average.
-
-    Args:
-        size: How many numbers, in [1, 2^60].
-        seed: Integers >= 0 that name the order.
+    A Feistel network permutes the numbers below the next power of four; a result that is not below
+    `size`, which is in [1, 2^60], is permuted again (cycle walking), fewer than four times on
+    average.
 
     References:
         Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, section 5.
@@ -65,17 +61,16 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 class SequenceStream:
-    """Sequences of one token array, in a seeded order, without repetition within an epoch.
+    """Sequences of a token array, in a seeded order, without repetition within an epoch.
 
-    Position ``n`` of the stream lies in epoch ``n // N`` and is found without replaying the ones
-    before it.
+    Position ``n`` lies in epoch ``n // N`` and is found without replaying the ones before it.
 
     Args:
         tokens: The token array.
         length: Tokens in a sequence, ``T``.
         seed: Numbers that name the stream.
-        choice: A random order of all sequences and the part of it that the stream is made of; all
-            sequences when None. Streams of different parts of one order share no sequence.
+        choice: An order of all sequences and the part of it that the stream is made of; all when
+            None. Streams of different parts of one order share no sequence.
         taken: Calls what reads, and checks what it returns: `TokenStore.taken` of the array.
     """
 
@@ -129,25 +124,24 @@ class Domains:
 
     Args:
         corpus: The tokens.
-        validation: The validation set as shares of domains' held-out text; shares are normalised.
-            A domain named here need not be trained on.
+        validation: Shares of domains' held-out text, which are normalised; a domain named here need
+            not be trained on.
         names: The domains to train on; when None, all that have training text.
         sequence_length: ``T``, tokens in a sequence.
         validation_sequences: Most sequences in the validation set.
-        minimal_validation: Fewest sequences in the validation set.
-        measured: Sequences of each domain that are kept for measuring and never trained on, but no
-            more than a third of the domain's.
+        minimal_validation: Fewest.
+        measured: Sequences of each domain that are kept for measuring and never trained on, at most
+            a third of its sequences.
         seed: Of every order.
         device: Where batches go.
 
     Attributes:
-        trainable: The domains that training batches can be drawn from: `names`, and the
-            validation's.
+        trainable: The domains that batches can be drawn from: `names`, and the validation's.
         validation: Held-out sequences, each domain's number proportional to its share.
         validation_documents: The number of the document that each of them lies in.
 
     Raises:
-        DataError: Fewer than two domains, an unknown domain, one shorter than one sequence, or a
+        DataError: Fewer than two domains, one that is unknown or shorter than a sequence, or a
             validation set that is too small.
         ValueError: When `sequence_length` is below 2.
     """

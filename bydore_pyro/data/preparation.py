@@ -145,8 +145,8 @@ def prepare(
         processes: Worker processes that encode; 0 encodes in this process.
         progress: Told what is going on, line by line.
         bar: Told how far it is.
-        waiting: Called before another process that builds the store is waited for; when None it is
-            not.
+        waiting: Called before another process that builds the store is waited for, and its store
+            taken; when None it is not.
 
     Raises:
         DataError: When `out` exists, or a source cannot be read, changes or holds nothing usable.
@@ -157,6 +157,8 @@ def prepare(
     lock = FolderLock(place, waiting)
     partial = place / plan.key  # builds of other plans lie beside it until one is whole
     try:
+        if waiting is not None and is_store(out):
+            return open_store(out)  # another process built it while this one waited
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
         partial.mkdir(exist_ok=True)
@@ -275,18 +277,16 @@ def load_tokens(
 
     Args:
         data: The folder of a store, or what `bydore_pyro.data.sources.list_sources` takes.
-        corpus: How documents are made; without effect on a store, as the next two.
+        corpus: How documents are made; without effect on a store, as `tokenizer` and `rows`.
         tokenizer: Which tokenizer.
         rows: The columns of rows.
-        needed: Domains that must be among the data's; checked before anything is read, where the
-            domains are known by then.
+        needed: Domains that must be among the data's, checked before anything is read if possible.
         cache: Where stores are kept; ``$XDG_CACHE_HOME/bydore_pyro`` when None.
         progress: As for `prepare`, like `bar`.
         bar: Told how far it is.
 
     Raises:
-        DataError: When the data does not exist, lacks a needed domain, or a domain has no usable
-            text; when a store is damaged.
+        DataError: When the data does not exist, lacks a domain or text in one, or is damaged.
     """
     if is_store(Path(data)):
         store = open_store(Path(data))
@@ -313,11 +313,6 @@ def load_tokens(
     def waiting() -> None:
         progress(f"waiting for another process, which builds {folder}")
 
-    try:
-        store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
-    except DataError:
-        if not is_store(folder):
-            raise
-        store = open_store(folder)  # another process built it while this one waited
+    store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
     check_needed(needed, store.names)
     return store

@@ -94,11 +94,8 @@ def check_name(name: str) -> None:
         DataError: When it is no UTF-8, is empty, is longer than 200 bytes, or holds '=', '/' or a
             null byte.
     """
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
-        raise DataError(f"Expected a UTF-8 name of a domain, found {name!r}") from None
-    if not 0 < length <= 200 or any(c in name for c in "=/\0"):
+    text = name.encode(errors="replace")
+    if not 0 < len(text) <= 200 or text.decode() != name or any(c in name for c in "=/\0"):
         raise DataError(
             f"Expected a domain's name of at most 200 bytes without '=' and '/', found {name!r}"
         )

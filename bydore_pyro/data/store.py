@@ -103,8 +103,7 @@ class TokenStore:
         train: Token array of each domain, sorted by name; empty where a domain has none.
         validation: The held-out ones.
         index: What `index.json` holds.
-        train_documents: Of each domain, where the independent documents of its token array end:
-            exclusive, ascending, the last the array's length; empty where the array is.
+        train_documents: Of each domain, where the independent documents of its token array end.
         validation_documents: Of the held-out ones.
         files: What the arrays are mapped from, by side and domain; none where they are not.
     """

@@ -33,19 +33,12 @@ def joined_stores(store: TokenStore, added: TokenStore) -> TokenStore:
         )
     domains = dict(sorted((store.index["domains"] | added.index["domains"]).items()))
     sha256 = sha256_of(domains, store.tokenizer_sha256, store.vocabulary, store.index["dtype"])
-
-    def both(part: str) -> dict[Any, Any]:
-        return dict(sorted({**getattr(store, part), **getattr(added, part)}.items()))
-
-    return TokenStore(
-        store.folder,
-        both("train"),
-        both("validation"),
-        {**store.index, "domains": domains, "sha256": sha256},
-        both("train_documents"),
-        both("validation_documents"),
-        both("files"),
-    )
+    parts = ("train", "validation", "train_documents", "validation_documents", "files")
+    joined: dict[str, Any] = {
+        part: dict(sorted((getattr(store, part) | getattr(added, part)).items())) for part in parts
+    }
+    index = {**store.index, "domains": domains, "sha256": sha256}
+    return dataclasses.replace(store, index=index, **joined)
 
 
 def name_of_validation_file(entry: str) -> str | None:

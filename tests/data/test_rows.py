@@ -104,11 +104,9 @@ def test_a_broken_line_is_named_or_skipped(tmp_path: Path, line: bytes, message:
 
 
 def test_a_rows_domain_must_be_a_name(tmp_path: Path) -> None:
-    for name in ("", "a/b", "a=b", "a\0b", "x" * 201, "ü" * 101):
+    for name in ("", "a/b", "a=b", "a\0b", "x" * 201, "ü" * 101, "\udc80"):
         with pytest.raises(DataError, match="Expected a domain's name of at most 200 bytes"):
             check_name(name)
-    with pytest.raises(DataError, match=r"Expected a UTF-8 name of a domain, found '\\udc80'"):
-        check_name("\udc80")
     check_name("Gutenberg (PG-19)")
     given = [{"kind": "a/b", "text": "x"}, {"kind": "a", "text": 3}]
     (tmp_path / "a.jsonl").write_bytes(json_lines(given))
