@@ -35,6 +35,7 @@ __all__ = ["Section", "add_html_report", "comparison_sections", "html_report", "
 
 logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
+EXPERT = ("How it was learned", "What finding the weights cost", "How to use it")
 WEIGHTS = (
     "Diamonds: weights, as shares of the training tokens; hollow: free of the cap. Thin lines: "
     "intervals. Epochs: how often the run reads the domain's text."
@@ -84,15 +85,15 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),
         ("", (cost_told(record) if found else None,)),
-        ("How it was learned", (
+        (EXPERT[0], (
             *learned, ROUNDS if record.metrics.matching.rounds else None, round_table(record),
         )),
-        ("What finding the weights cost", (cost_table(record.metrics.search),)),
-        ("How to use it", commands(record)),
+        (EXPERT[1], (cost_table(record.metrics.search),)),
+        (EXPERT[2], commands(record)),
     )  # fmt: skip
     shown = [
-        Section(title, list(filter(_is_shown, blocks)), expert=place > 4)
-        for place, (title, blocks) in enumerate(sections)
+        Section(title, list(filter(_is_shown, blocks)), expert=title in EXPERT)
+        for title, blocks in sections
     ]
     return [one for one in shown if one.blocks]
 

@@ -98,7 +98,7 @@ def cost_told(record: RunRecord) -> str:
         duration(spent.seconds) if spent.seconds else "",
         f"{spent.flops:.2e} FLOPs" if spent.flops else "",
         f"on {metrics.device}" if metrics.device else "",
-        f"{metrics.threads:.0f} threads" if metrics.threads else "",
+        f"{metrics.threads:.0f} thread{'s' * (metrics.threads > 1)}" if metrics.threads else "",
         f"peak memory {metrics.peak_memory_megabytes / 1024:.1f} GB"
         if metrics.peak_memory_megabytes
         else "",

@@ -94,6 +94,7 @@ def test_page_and_text_tell_the_same_verdicts(write: Callable[..., Path], tmp_pa
     assert "bydore export" in page.text
     assert ("Diamonds: weights" in page.text) == (write is not write_seeds)
     assert "Diamonds" not in text
+    assert "Lines: the weights" not in text
     checked(html_report([write_matching(tmp_path / "hostile", HOSTILE)]))
 
 

@@ -72,7 +72,7 @@ def test_losses_and_costs(record: RunRecord) -> None:
     assert rows[1] == ("train", "15,360", "1.00e+09", "4.0 s")
     assert rows[-1] == ("in all", "40,000", "3.00e+09", "6.0 s")
     assert not cost_table(Spent(flops=0.0)).rows
-    told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 threads, peak memory 0.6 GB."
+    told = "Found by search: 6.0 s, 3.00e+09 FLOPs, on cpu, 1 thread, peak memory 0.6 GB."
     assert cost_told(record) == told
     assert cost_told(record_of(metrics={})) == "Found by search: at no cost."
 
