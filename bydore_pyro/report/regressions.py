@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from bydore_pyro.baselines import Regressed
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Table, Verdict, number, percent
@@ -73,7 +71,7 @@ def _gain(record: RunRecord) -> Verdict | None:
     figures = f"Predicted loss of a run on each: {'; '.join(told)}."
     if mixture.weights == mixture.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
-    if math.isclose(min(means), max(means), rel_tol=1e-9, abs_tol=1e-12):
+    if number(min(means), ".4f") == number(max(means), ".4f"):
         figures += " All predictions are equal: the runs tell nothing apart."
         return Verdict("unknown", question, "Nothing was told apart", figures)
     if gain.probability is None:
