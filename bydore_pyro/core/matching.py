@@ -258,11 +258,17 @@ class Matching:
         return self.optimum / self.optimum.sum()
 
 
-def match(rounds: Sequence[MeasuredRound]) -> Matching:
+def match(
+    rounds: Sequence[MeasuredRound], importance: Sequence[float] | None = None
+) -> Matching:
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
     are squared.
+
+    Args:
+        rounds: At least one, of the same domains.
+        importance: What each round counts for, > 0, no unit; the same when None.
 
     Raises:
         ValueError: When there is no round, or the domains' gradients are 0 or not finite.
@@ -270,6 +276,8 @@ def match(rounds: Sequence[MeasuredRound]) -> Matching:
     if not rounds:
         raise ValueError("Expected at least one round, actual none")
     shares = _shares(rounds)
+    if importance is not None:
+        shares = [share * much for share, much in zip(shares, importance, strict=True)]
     gram = torch.stack([a * r.gram for a, r in zip(shares, rounds, strict=True)]).sum(0)
     cross = torch.stack([a * r.cross for a, r in zip(shares, rounds, strict=True)]).sum(0)
     at = least(square_root(gram), cross)

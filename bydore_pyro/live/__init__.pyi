@@ -1,0 +1,2 @@
+from .live_mixture import LiveMixture as LiveMixture
+from .live_mixture import LiveRound as LiveRound

@@ -1,0 +1,243 @@
+"""A mixture whose weights are measured on the model that trains on it; no proxy.
+
+Nothing in gradient matching needs a proxy: the parameters may be the target model's own, at any
+step. A round measures the gradients of a few sequences of every domain, which are never trained on,
+and of the validation set. The posterior of all rounds' evidence then says which mixture teaches
+most now, and how surely. The weights move only if the new mixture probably teaches more::
+
+    P(given_away(u, new) < given_away(u, present)) >= level,    u ~ posterior
+
+Older rounds count less: ``decay`` to the power of a round's age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bydore_pyro.core import Matching, MeasuredRound, central_weights, given_away, match
+from bydore_pyro.data import Domains, check_needed
+from bydore_pyro.proxy import Cost, GradientSketch, Proxy, ProxyConfig
+from bydore_pyro.search import evidence_of, exact_posterior, measure, sample_of
+from bydore_pyro.training import MixtureState, begin, next_batch
+
+if TYPE_CHECKING:
+    import arviz
+
+__all__ = ["LiveMixture", "LiveRound"]
+
+CHAINS = 400  # of a posterior
+APART = 0.1  # share of a flat draw in where a chain begins
+END = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveRound:
+    """What one round found; arrays are ``(K,)``, shares of the training tokens.
+
+    Attributes:
+        step: Steps of the model before it.
+        weights: To train on from now.
+        found: By the posterior; the same as `weights` where these moved.
+        low, high: Ends of the 94 % intervals of the posterior.
+        better: Probability that `found` teaches more than the weights before.
+        moved: Whether the weights moved.
+        unexplained: Share of the target's gradient that no mixture explains.
+        validation_loss: Nats per token.
+        losses: Of the domains, nats per token.
+    """
+
+    step: int
+    weights: np.ndarray
+    found: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    better: float
+    moved: bool
+    unexplained: float
+    validation_loss: float
+    losses: np.ndarray
+
+
+class LiveMixture:
+    """The mixture of a model's training, measured on the model while it trains.
+
+    A training loop of your own::
+
+        live = LiveMixture(domains, first=100)
+        for step in range(1, steps + 1):
+            batch = live.batch(size)  # (size, T); or `live.weights` for a loader of your own
+            ...  # train on it
+            if live.due(step):
+                live.measure(model, step)
+
+    Rounds lie close together early and apart later: after `first` steps, then after twice as many,
+    and so on.
+
+    Args:
+        domains: The text, whose validation set is the target; with ``measured > 0``, sequences
+            that are kept aside.
+        start: Weights by domain before the first round; equal ones when None.
+        first: Steps before the first round.
+        sequences: Of each domain in a round, as far as it has them.
+        level: Probability in [0, 1) above which the weights move.
+        decay: What a round counts for when the next one is measured, in (0, 1]; 1 adds up.
+        sketch_size: Numbers of a gradient's sketch.
+        seed: Of the sketches' signs and of the posterior's draws.
+
+    Raises:
+        ValueError: When a number is out of its range, or no sequences are kept aside.
+        DataError: When a start names another domain.
+    """
+
+    def __init__(
+        self,
+        domains: Domains,
+        start: Mapping[str, float] | None = None,
+        *,
+        first: int,
+        sequences: int = 24,
+        level: float = 0.9,
+        decay: float = 1.0,
+        sketch_size: int = 4096,
+        seed: int = 0,
+    ) -> None:
+        for name, value, fine in (
+            ("first >= 1", first, first >= 1),
+            ("sequences >= 2", sequences, sequences >= 2),
+            ("0 <= level < 1", level, 0 <= level < 1),
+            ("0 < decay <= 1", decay, 0 < decay <= 1),
+        ):
+            if not fine:
+                raise ValueError(f"Expected {name}, actual {value}")
+        domains.measurable()
+        self.domains, self.cost = domains, Cost()
+        self._first, self._sequences, self._level, self._decay = first, sequences, level, decay
+        self._sketch_size, self._seed = sketch_size, seed
+        self._weights = np.full(domains.num_domains, 1 / domains.num_domains)
+        if start is not None:
+            check_needed(start, domains.names)
+            given = np.array([start.get(name, 0.0) for name in domains.names])
+            if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+                raise ValueError(f"Expected weights >= 0, not all 0, actual {dict(start)}")
+            self._weights = given / given.sum()
+        self._order: MixtureState = begin(domains.num_domains)
+        self._sketch: GradientSketch | None = None
+        self._measured: list[MeasuredRound] = []
+        #: What every round found.
+        self.rounds: list[LiveRound] = []
+        #: Draws of the last round's posterior, None before it.
+        self.posterior: arviz.InferenceData | None = None
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The present weights by domain; they sum to 1."""
+        return dict(zip(self.domains.names, self._weights.tolist(), strict=True))
+
+    def batch(self, size: int) -> Tensor:
+        """Draws a training batch ``(size, T)`` by error diffusion: within a sequence of the weights
+        at every step."""
+        counts, self._order = next_batch(self._order, self._weights, size)
+        return self.domains.train_batch(dict(zip(self.domains.names, counts.tolist(), strict=True)))
+
+    def due(self, step: int) -> bool:
+        """Whether a round is due after so many steps: `first`, twice as many, and so on."""
+        times, rest = divmod(step, self._first)
+        return rest == 0 and times >= 1 and times & (times - 1) == 0
+
+    def measure(self, model: nn.Module, step: int) -> LiveRound:
+        """Measures a round on the model, which is left as it was; the weights may move.
+
+        Args:
+            model: A causal language model, ``input_ids (B, T) -> logits (B, T, V)``.
+            step: Steps that it has taken.
+
+        Raises:
+            NonFiniteError: When a loss or a gradient is not finite.
+        """
+        training = model.training
+        with self.cost.part("gradients"):
+            sketch = self._sketch_of(model)
+            measured = measure(sketch, self.domains, self._sequences, step)
+            target, validation_loss = sample_of(
+                sketch,
+                self.domains.validation,
+                self.domains.validation_documents,
+                step,
+                "validation",
+            )
+        model.train(training)
+        with self.cost.part("matching"):
+            self._measured.append(evidence_of(measured.samples, target))
+            found = match(self._measured, importance=self._importance())
+            posterior = exact_posterior(
+                found, self.domains.names, _starts(found, self._seed), seed=self._seed
+            )
+            draws = posterior["posterior"]
+            w = torch.from_numpy(draws["w"].values.reshape(-1, self.domains.num_domains)).double()
+            new, present = central_weights(w), torch.from_numpy(self._weights)
+            gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
+            better = float(gained.double().mean())
+        moved = better >= self._level
+        if moved:
+            self._weights = new.numpy()
+        low, high = np.quantile(w.numpy(), [0.03, 0.97], axis=0)
+        self.posterior = posterior
+        self.rounds.append(
+            LiveRound(
+                step=step,
+                weights=self._weights,
+                found=new.numpy(),
+                low=low,
+                high=high,
+                better=better,
+                moved=moved,
+                unexplained=found.unexplained,
+                validation_loss=validation_loss,
+                losses=measured.losses.numpy(),
+            )
+        )
+        return self.rounds[-1]
+
+    def _importance(self) -> list[float]:
+        newest = len(self._measured) - 1
+        return [self._decay ** (newest - number) for number in range(newest + 1)]
+
+    def _sketch_of(self, model: nn.Module) -> GradientSketch:
+        """Returns the sketch of a model's gradients, with the same signs in all rounds."""
+        if self._sketch is None or self._sketch.proxy.model is not model:
+            proxy = Proxy(model, ProxyConfig(), self.cost)
+            self._sketch = GradientSketch(proxy, self._sketch_size, self._seed)
+        model.eval()
+        return self._sketch
+
+    def state(self) -> dict[str, Any]:
+        """Returns what the next batch and the next round depend on: plain values and tensors."""
+        return {
+            "weights": self._weights.tolist(),
+            "order": list(self._order),
+            "domains": self.domains.state(),
+            "measured": [vars(one) for one in self._measured],
+            "rounds": [vars(one) for one in self.rounds],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a `state` of the same domains and options."""
+        self._weights = np.array(state["weights"])
+        self._order = MixtureState(*state["order"])
+        self.domains.restore(state["domains"])
+        self._measured = [MeasuredRound(**one) for one in state["measured"]]
+        self.rounds = [LiveRound(**one) for one in state["rounds"]]
+
+
+def _starts(found: Matching, seed: int) -> Tensor:
+    """Where chains begin ``(C, K)``: near the optimum, apart from each other."""
+    generator = torch.Generator().manual_seed(seed)
+    ones = torch.ones(CHAINS, len(found.optimum), dtype=torch.float64)
+    flat = torch._sample_dirichlet(ones, generator)
+    return max(found.scale, END) * ((1 - APART) * found.weights + APART * flat) + END

@@ -1,0 +1,164 @@
+"""A live mixture finds what was planted on the model that trains on it, and moves only if sure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import Bigram, random_store
+
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.live.live_mixture import LiveMixture, LiveRound
+from bydore_pyro.utils.errors import DataError, NonFiniteError
+
+PLANTED = {"a": 0.6, "b": 0.4}
+SEQUENCES = 40
+
+
+def domains_of(seed: int = 0, measured: int = 200) -> Domains:
+    return Domains(
+        random_store(tokens=12800, documents=100),
+        PLANTED,
+        sequence_length=32,
+        validation_sequences=200,
+        measured=measured,
+        seed=seed,
+    )
+
+
+def live_of(**options: Any) -> LiveMixture:
+    return LiveMixture(domains_of(), **{"first": 5, "sequences": SEQUENCES, **options})
+
+
+def trained(live: LiveMixture, model: torch.nn.Module, steps: range) -> None:
+    """A training loop of anybody's, on SGD without a state."""
+    for step in steps:
+        batch = live.batch(8)
+        logits = model(batch)
+        loss = torch.nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1), batch[:, 1:].flatten()
+        )
+        model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter -= 0.3 * parameter.grad
+        if live.due(step):
+            live.measure(model, step)
+
+
+def test_the_planted_mixture_is_found_while_the_model_trains() -> None:
+    live = live_of()
+    trained(live, Bigram(24, 0), range(1, 21))
+    assert [one.step for one in live.rounds] == [5, 10, 20]
+    last, truth = live.rounds[-1], np.array([0.6, 0.4, 0, 0])
+    assert 0.5 * np.abs(last.found - truth).sum() < 0.1
+    assert ((last.low <= truth + 1e-3) & (truth <= last.high + 0.01)).all()
+    assert live.rounds[0].moved
+    assert live.rounds[0].better > 0.99
+    assert live.posterior is not None
+    assert live.posterior["posterior"]["domain"].values.tolist() == ["a", "b", "c", "d"]
+    assert {"gradients", "matching"} == set(live.cost.report()["parts"])
+
+
+def test_weights_stay_where_the_evidence_does_not_ask_for_more() -> None:
+    """Equal shares of the target: the present weights are as good as any that are found."""
+    domains = Domains(
+        random_store(tokens=12800, documents=100),
+        dict.fromkeys("abcd", 1.0),
+        sequence_length=32,
+        validation_sequences=200,
+        measured=200,
+    )
+    live = LiveMixture(domains, first=1, sequences=SEQUENCES, level=0.95)
+    found = live.measure(Bigram(24, 0), 1)
+    assert not found.moved
+    assert found.better < 0.95
+    np.testing.assert_array_equal(found.weights, np.full(4, 0.25))
+
+
+def test_rounds_are_due_at_every_doubling() -> None:
+    live = live_of(first=3)
+    assert [step for step in range(1, 50) if live.due(step)] == [3, 6, 12, 24, 48]
+
+
+def test_batches_follow_the_weights_within_a_sequence() -> None:
+    live = live_of(start={"a": 0.55, "c": 0.45})
+    assert live.weights == pytest.approx({"a": 0.55, "b": 0, "c": 0.45, "d": 0})
+    for _ in range(7):
+        assert live.batch(5).shape == (5, 32)
+    taken = np.array(live.state()["order"][1])
+    assert np.abs(taken - 35 * np.array([0.55, 0, 0.45, 0])).max() < 1
+
+
+def test_measuring_leaves_the_model_as_it_was() -> None:
+    live, model = live_of(), Bigram(24, 0)
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    live.measure(model, 5)
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_an_old_round_counts_less_with_decay() -> None:
+    """Where it counts next to nothing, the last round alone is what is found."""
+    forgetful, fresh, model = live_of(decay=1e-9), live_of(), Bigram(24, 0)
+    forgetful.measure(model, 5)
+    fresh.domains.restore(forgetful.domains.state())
+    trained(forgetful, model, range(6, 10))
+    both, alone = forgetful.measure(model, 10), fresh.measure(model, 10)
+    np.testing.assert_allclose(both.found, alone.found, atol=1e-3)
+    added = live_of()
+    added._measured = [*forgetful._measured[:1]]
+    added.domains.restore({**fresh.domains.state()})
+    assert np.abs(added.measure(model, 10).found - alone.found).max() > 1e-3
+
+
+def test_a_run_that_was_broken_off_goes_on_with_the_same_bits() -> None:
+    whole, model = live_of(), Bigram(24, 0)
+    trained(whole, model, range(1, 13))
+    first, half = live_of(), Bigram(24, 0)
+    trained(first, half, range(1, 8))
+    second, other = live_of(), Bigram(24, 1)
+    second.restore(first.state())
+    other.load_state_dict(half.state_dict())
+    trained(second, other, range(8, 13))
+    for left, right in zip(whole.rounds, second.rounds, strict=True):
+        for name in LiveRound.__annotations__:
+            np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
+    torch.testing.assert_close(whole.batch(8), second.batch(8), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"first": 0}, "Expected first >= 1, actual 0"),
+        ({"sequences": 1}, "Expected sequences >= 2, actual 1"),
+        ({"level": 1.0}, "Expected 0 <= level < 1, actual 1.0"),
+        ({"decay": 0.0}, "Expected 0 < decay <= 1, actual 0.0"),
+        ({"start": {"cats": 1.0}}, "found 'cats'"),
+        ({"start": {"a": -1.0, "b": 2.0}}, "Expected weights >= 0"),
+        ({"start": {"a": 0.0}}, "Expected weights >= 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, DataError), match=message):
+        live_of(**options)
+
+
+def test_without_text_kept_aside_nothing_is_measured() -> None:
+    with pytest.raises(ValueError, match="measured > 0"):
+        LiveMixture(domains_of(measured=0), first=1)
+
+
+def test_a_model_that_diverged_is_told() -> None:
+    live, model = live_of(), Bigram(24, 0)
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    with pytest.raises(NonFiniteError, match="Step 5"):
+        live.measure(model, 5)
