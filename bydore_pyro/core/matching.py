@@ -258,17 +258,11 @@ class Matching:
         return self.optimum / self.optimum.sum()
 
 
-def match(
-    rounds: Sequence[MeasuredRound], importance: Sequence[float] | None = None
-) -> Matching:
+def match(rounds: Sequence[MeasuredRound], importance: Sequence[float] | None = None) -> Matching:
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
-    are squared.
-
-    Args:
-        rounds: At least one, of the same domains.
-        importance: What each round counts for, > 0, no unit; the same when None.
+    are squared. `importance` tells what each round counts for, > 0; the same when None.
 
     Raises:
         ValueError: When there is no round, or the domains' gradients are 0 or not finite.
