@@ -276,7 +276,7 @@ def leave(
     content: Mapping[str, Any],
     cost: Cost,
     table: str,
-    figure: str,
+    figure: str | None,
 ) -> None:
     """Writes an experiment's results and table; prints the table, and how to draw the figure."""
     results = results_of(dict(content), options, options.run.seed, cost)
@@ -285,7 +285,8 @@ def leave(
     here = folder.path
     print(table)
     print(f"In {here}: results.json, table.md and what is behind them.")
-    print(f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}")
+    if figure is not None:
+        print(f"Draw it: python figures/{figure}.py {here / 'results.json'} --folder {here}")
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

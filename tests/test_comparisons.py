@@ -105,3 +105,21 @@ def test_compare_withholds_domains_of_a_folder(
         "d": "Expected one of case1",
     }.items():
         assert message in refusal(compared, "--targets", target)
+
+
+@pytest.mark.slow
+def test_live_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
+    words = dict(zip((*HELD_OUT, "python"), "abcdef", strict=True))
+    text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
+    small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4")
+    given = ("--targets", "no_docstrings", "--decays", "0.5", "--data", str(text))
+    models = smoke("live", *given, *small)["targets"]["no_docstrings"]["models"]
+    assert len(models) == 2
+    for one in models:
+        assert [found["step"] for found in one["live, decay 0.5"]["rounds"]] == [1, 2, 4, 8]
+        assert "docstrings" not in one["live, decay 0.5"]["average"]
+        assert sum(one["the live average"]["average"].values()) == pytest.approx(1)
+        assert one["uniform"]["average"] == pytest.approx(
+            dict.fromkeys(set(words) - {"docstrings"}, 0.2)
+        )
+        assert len({model["loss"] for model in one.values()}) > 3

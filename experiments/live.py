@@ -1,0 +1,190 @@
+"""A mixture that is measured on the model that trains, beside fixed ones: is the model better?"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import FRESH_SEED, JUDGED, leave, markdown, run_main
+from compare_tables import verdict
+from compare_targets import TARGETS, posed, require_different, target_named, text_of_targets
+from tqdm import tqdm
+
+from bydore_pyro.data import TokenStore
+from bydore_pyro.live import LiveMixture
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost, Proxy
+from bydore_pyro.runs import (
+    Options,
+    begin_run,
+    domains_of,
+    is_finished,
+    language_model,
+    search_in,
+)
+from bydore_pyro.utils import option, require_fields, tell
+
+ABOUT = """Train models on a mixture that is measured on themselves while they train, on the mixture
+of bydore search, on that mixture after equal weights at first, on the live run's own average, and
+on equal weights. All models of a seed begin alike and take as many steps. What measuring costs
+comes on top; the table tells it."""
+
+SEARCHED, BROAD, AVERAGE = "bydore search", "equal first", "the live average"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveConfig:
+    """What is compared."""
+
+    targets: list[str] = option(
+        ["planted", "no_docstrings"], f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN."
+    )
+    target_seeds: int = option(5, "Number of models per mixture.", least=2, most=100)
+    model_steps: int = option(160, "Steps of each model.", least=16)
+    live_sequences: int = option(24, "Sequences of a domain that a round measures.", least=2)
+    decays: list[float] = option([1.0, 0.5], "What a round counts for when the next is measured.")
+    level: float = option(0.8, "Probability above which live weights move.", least=0, below=1)
+    beginning: float = option(1 / 16, "Share of the steps before the first round.", above=0, most=1)
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+        for name in self.targets:
+            target_named(name)
+        require_different(self.targets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions(Options):
+    """The options of the search and of the comparison."""
+
+    live: LiveConfig
+
+
+def live(options: LiveOptions, resume: Path | None) -> None:
+    """Trains every model; leaves a run folder, a table."""
+    folder = begin_run(options, "live", resume)
+    corpus = text_of_targets(options, options.live.targets)
+    if resume is None:
+        folder.write_config("live", options.as_dict(), tell)
+    results, cost, tables = {}, Cost(), []
+    for name in options.live.targets:
+        own, text = posed(options, corpus, target_named(name))
+        place = folder.path / f"search-{name.replace(':', '-')}"
+        if not is_finished(place):
+            search_in(own, text, place, "live")
+        found = Mixture.from_json(place / "mixture.json").as_dict()
+        models = []
+        for number in range(options.live.target_seeds):
+            compute = partial(models_of, own, text, found, number, name)
+            models.append(folder.once(f"models/{name.replace(':', '-')}-{number}.json", compute))
+            for model in models[-1].values():
+                cost.add(model["cost"])
+        results[name] = {"searched": found, "models": models}
+        tables.append(table_of(name, models))
+    leave(folder, options, {"targets": results}, cost, "\n".join(tables), None)
+
+
+def models_of(
+    options: LiveOptions, corpus: TokenStore, searched: Mapping[str, float], number: int, name: str
+) -> dict[str, Any]:
+    """Trains one model on each mixture, all from the same weights."""
+    config, found = options.live, {}
+    first = max(1, round(config.beginning * config.model_steps))
+    for decay in config.decays:
+        found[f"live, decay {decay:g}"] = one_model(
+            options, corpus, number, f"{name} {number}: live {decay:g}", first=first, decay=decay
+        )
+    average = next(iter(found.values()))["average"]
+    for label, start, later in (
+        (SEARCHED, searched, None),
+        (BROAD, None, searched),
+        (AVERAGE, average, None),
+        ("uniform", None, None),
+    ):
+        told = f"{name} {number}: {label}"
+        found[label] = one_model(options, corpus, number, told, start=start, later=later)
+    return found
+
+
+def one_model(
+    options: LiveOptions,
+    corpus: TokenStore,
+    number: int,
+    label: str,
+    *,
+    start: Mapping[str, float] | None = None,
+    later: Mapping[str, float] | None = None,
+    first: int | None = None,
+    decay: float = 1.0,
+) -> dict[str, Any]:
+    """Trains a model; returns its loss, nats per token, its mixture in the mean, and the rounds.
+
+    Args:
+        options: Model, batches, target.
+        corpus: The text.
+        number: Of the model: its weights, and the order of its text.
+        label: Of the bar.
+        start: The weights at first; equal ones when None.
+        later: The weights after the beginning, where they change once.
+        first: The step of the first round; None for a mixture that is not measured.
+        decay: Of older rounds.
+    """
+    config, seed = options.live, options.run.seed + FRESH_SEED + number
+    measured = config.live_sequences * 8  # kept aside from all models alike
+    domains = domains_of(options, corpus, seed, measured=measured)
+    proxy = Proxy(
+        language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), config.model_steps
+    )
+    given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
+    mixture = LiveMixture(domains, start, first=first or 1, decay=decay, seed=seed, **given)
+    total = np.zeros(domains.num_domains)
+    change = round(config.beginning * config.model_steps)
+    for step in tqdm(range(1, config.model_steps + 1), desc=label, unit="step", mininterval=0.5):
+        if later is not None and step == change + 1:
+            mixture = LiveMixture(domains, later, first=1, seed=seed, **given)
+        total += list(mixture.weights.values())
+        proxy.step(mixture.batch(options.search.batch_sequences))
+        if first is not None and mixture.due(step) and step < config.model_steps:
+            mixture.measure(proxy.model, step)
+    most = JUDGED * options.run.validation_sequences
+    run = dataclasses.replace(options.run, validation_sequences=most)
+    judge = domains_of(dataclasses.replace(options, run=run), corpus, seed).validation
+    return {
+        "loss": proxy.evaluate(judge, "evaluate"),
+        "average": dict(zip(domains.names, (total / config.model_steps).tolist(), strict=True)),
+        "rounds": [
+            {
+                "step": one.step,
+                "found": dict(zip(domains.names, one.found.tolist(), strict=True)),
+                "better": one.better,
+                "moved": one.moved,
+                "unexplained": one.unexplained,
+            }
+            for one in mixture.rounds
+        ],
+        "cost": {**proxy.cost.report()["parts"], **mixture.cost.report()["parts"]},
+    }
+
+
+def table_of(name: str, models: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the mean losses of a target as Markdown, each beside that of the searched mixture."""
+    losses = {label: [one[label]["loss"] for one in models] for label in models[0]}
+    rows = []
+    for label, own in losses.items():
+        beside = verdict(own, losses[SEARCHED])
+        parts = models[0][label]["cost"]
+        share = parts.get("gradients", {"flops": 0})["flops"] / parts["train"]["flops"]
+        told = "" if label == SEARCHED or beside is None else str(beside)
+        rows.append([label, f"{statistics.mean(own):.3f}", told, f"{share:.0%}"])
+    header = [name, "loss", "lower than bydore search", "measuring, of training's FLOPs"]
+    return markdown(header, rows)
+
+
+if __name__ == "__main__":
+    run_main(*(live, "live", ABOUT, LiveOptions), resumable=True, steps=160, batch_sequences=16)
