@@ -16,7 +16,7 @@ from torch.func import functional_call
 from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
-from bydore_pyro.utils import option, require_fields, warn_idle
+from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Cost", "Proxy", "ProxyConfig"]
 
@@ -73,11 +73,10 @@ class Cost:
 class ProxyConfig:
     """How the proxy is trained."""
 
-    optimizer: Literal["adamw", "sgd"] = option("adamw", "Optimiser of the language model.")
     learning_rate: float = option(
         6e-3, "Step size eta after the warm-up.", above=0, most=LARGEST_STEP
     )
-    weight_decay: float = option(0.1, "Decoupled weight decay (AdamW only).", least=0, most=1e6)
+    weight_decay: float = option(0.1, "Decoupled weight decay (AdamW).", least=0, most=1e6)
     warmup_steps: int = option(20, "Steps of the linear warm-up of eta.", least=0)
     precision: Literal["float32", "bfloat16"] = option(
         "float32",
@@ -91,16 +90,14 @@ class ProxyConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
-        if self.optimizer == "sgd":
-            warn_idle(self, ("weight_decay",), "optimizer sgd")
 
 
 class Proxy:
-    """A causal language model (``input_ids (B, T) -> logits (B, T, V)``) with its optimiser.
+    """A causal language model (``input_ids (B, T) -> logits (B, T, V)``) with AdamW.
 
     Args:
         model: The model; called with `input_ids`, it returns an object with `logits`, or logits.
-        config: Optimiser and step size.
+        config: Of the optimiser.
         cost: The counter that every pass adds to; a new one when None.
         decay_steps: Where given, the step size falls linearly to zero over so many steps.
         parallel: The processes that share the rows of every batch; this one alone when None.
@@ -121,19 +118,14 @@ class Proxy:
         self.config = config
         self.cost = cost or Cost()
         self.steps = 0
-        parameters = list(model.parameters())
-        if config.optimizer == "adamw":
-            matrices = [p for p in parameters if p.dim() >= 2]
-            vectors = [p for p in parameters if p.dim() < 2]
-            groups = [
-                {"params": matrices, "weight_decay": config.weight_decay},
-                {"params": vectors, "weight_decay": 0.0},
-            ]
-            self.optimizer: torch.optim.Optimizer = torch.optim.AdamW(
-                groups, lr=config.learning_rate, betas=(0.9, 0.95)
-            )
-        else:
-            self.optimizer = torch.optim.SGD(parameters, lr=config.learning_rate)
+        groups = [
+            {
+                "params": [p for p in model.parameters() if p.dim() >= 2],
+                "weight_decay": config.weight_decay,
+            },
+            {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
         self._flops_per_token = _forward_flops_per_token(model)
 
     @property

@@ -7,7 +7,6 @@ from .asking import compromise as compromise
 from .asking import shortfall as shortfall
 from .domains import domains_of as domains_of
 from .domains import language_model as language_model
-from .domains import load_corpus as load_corpus
 from .domains import load_domains as load_domains
 from .domains import processes as processes
 from .domains import uniform_weights as uniform_weights
@@ -27,7 +26,6 @@ from .options import RunConfig as RunConfig
 from .options import options_or_resumed as options_or_resumed
 from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
-from .record import RoundRecord as RoundRecord
 from .record import Spent as Spent
 from .record import as_number as as_number
 from .record import plain as plain
@@ -36,4 +34,3 @@ from .run import begin_run as begin_run
 from .run import is_finished as is_finished
 from .run import search as search
 from .run import search_in as search_in
-from .run import write_inputs as write_inputs

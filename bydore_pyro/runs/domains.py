@@ -31,7 +31,6 @@ __all__ = [
     "hashes_of",
     "language_model",
     "largest_weights",
-    "load_corpus",
     "load_domains",
     "processes",
     "search_domains",
@@ -56,7 +55,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
             raise DataError(f"Expected a file of rows for --validation, found none: {path}")
     validation = [name for name in options.run.validation_shares() if name not in files]
     needed = (*validation, *(options.run.domains or ()))
-    corpus = load_corpus(options, () if added else needed)
+    corpus = _load_corpus(options, () if added else needed)
     for path in map(Path, added):
         store = open_store(path)
         corpus = joined_stores(corpus, store)
@@ -72,7 +71,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     return domains
 
 
-def load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
+def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     """Checks the proxy and the device, and loads the text, which must have the domains needed.
 
     Raises:

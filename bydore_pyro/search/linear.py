@@ -28,7 +28,6 @@ from bydore_pyro.proxy import Proxy, schedule
 from bydore_pyro.search.config import AVERAGE_FROM, SearchConfig
 from bydore_pyro.search.learners import WeightsLearner, learner_of
 from bydore_pyro.search.state import SearchState, StepRecord, check_finite
-from bydore_pyro.utils import NonFiniteError
 
 __all__ = ["LinearSearch"]
 
@@ -110,7 +109,6 @@ class LinearSearch(SearchState):
             config.strategy, drawn.weights, config.batch_sequences, self.generator
         )
         eta, theta = proxy.eta, {name: p.clone() for name, p in proxy.parameters.items()}
-        _check_parameters(self, theta)
         train_loss = self.train(counts, factors)
 
         g, validation_loss = _measure(self, signals, theta, eta)
@@ -169,18 +167,6 @@ class LinearSearch(SearchState):
     def _mean_losses(self, batch: Tensor, part: str, theta: Parameters | None) -> Tensor:
         losses = self.proxy.losses(batch, part, theta, full_precision=True)  # (m n,)
         return losses.view(-1, self.config.signal_sequences).mean(1)  # (m,)
-
-
-def _check_parameters(state: LinearSearch, theta: Parameters) -> None:
-    """Refuses NaN and infinity in the proxy, by the domain that shows them where one does."""
-    if torch.stack([torch.isfinite(p).all() for p in theta.values()]).all():  # read once
-        return
-    step, names = len(state.records), state.domains.names
-    check_finite("signal", state.losses_of(names), step, names)
-    raise NonFiniteError(
-        f"Step {step}: a parameter of the proxy is NaN or infinite; a smaller --learning_rate may "
-        "help"
-    )
 
 
 def _measure(

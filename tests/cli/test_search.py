@@ -16,6 +16,11 @@ def test_bad_searches(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
+        (["--sequence_length", "100000"], "Expected sequence_length <= "),
+        (["--proxy", str(store)], "Expected the configuration of a causal language model"),
+        (["--device", "tpu"], "Expected a device of this machine, found 'tpu'"),
+        (["--max_epochs", "1", "--target_tokens", "1e12"], "within the cap"),
+        (["--validation", "nowhere"], "nowhere"),
         (["--strategy", "all"], "invalid choice: 'all'"),
     ):
         with pytest.raises(SystemExit) as exit_:

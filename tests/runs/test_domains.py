@@ -15,7 +15,6 @@ from bydore_pyro.runs.domains import (
     hashes_of,
     language_model,
     largest_weights,
-    load_corpus,
     load_domains,
     processes,
     search_domains,
@@ -45,9 +44,6 @@ def test_options_become_domains_and_their_caps(
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect" not in capsys.readouterr().err, "nobody asked for --smoke's cap"
     assert largest_weights(options(store), domains) is None
-    assert load_corpus(capped, ["a"]).sha256 == domains.corpus.sha256
-    with pytest.raises(DataError, match="nowhere"):
-        load_corpus(capped, ["nowhere"])
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:
@@ -73,18 +69,6 @@ def test_options_become_a_model_and_processes(store: Path) -> None:
     assert all(torch.equal(value, same[name]) for name, value in one.items())
     assert not all(torch.equal(value, other[name]) for name, value in one.items())
     assert processes(given).count == 1
-
-
-def test_what_a_run_lacks(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="Expected sequence_length <= "):
-        load_domains(options(store, "--sequence_length", "100000"))
-    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
-    with pytest.raises(DataError, match=r"causal language model.* vit is none"):
-        load_domains(options(store / "none", "--proxy", str(tmp_path)))
-    with pytest.raises(ValueError, match="Expected a device of this machine, found 'tpu'"):
-        load_domains(options(store, "--device", "tpu"))
-    with pytest.raises(DataError, match="within the cap"):
-        load_domains(options(store, "--max_epochs", "1", "--target_tokens", "1e12"))
 
 
 def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_path: Path) -> None:

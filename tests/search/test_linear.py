@@ -68,11 +68,9 @@ def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
     assert moved.tolist() == [False] * 6 + [True] * 6
 
 
-@pytest.mark.parametrize(("optimizer", "eta"), [("adamw", 1e12), ("sgd", 1e20)])
-def test_a_loss_that_explodes_names_step_and_domain(
-    corpus: TokenStore, optimizer: str, eta: float
-) -> None:
-    config = ProxyConfig(optimizer=optimizer, learning_rate=eta, warmup_steps=0)
+@pytest.mark.parametrize("eta", [1e12, 1e30])
+def test_a_loss_that_explodes_names_step_and_domain(corpus: TokenStore, eta: float) -> None:
+    config = ProxyConfig(learning_rate=eta, warmup_steps=0)
     model = build_language_model(MODELS / "proxy-tiny", corpus.vocabulary)
     domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
     state = init_search(domains, Proxy(model, config), LINEAR)
@@ -82,12 +80,8 @@ def test_a_loss_that_explodes_names_step_and_domain(
     assert all(np.isfinite(record.g).all() for record in state.records)
 
 
-def test_a_broken_parameter_or_posterior_is_named(corpus: TokenStore) -> None:
+def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
     state = state_of(corpus)
-    unused = torch.nn.Parameter(torch.tensor([float("inf")]))
-    state.proxy.model.register_parameter("unused", unused)
-    with pytest.raises(NonFiniteError, match="Step 0: a parameter of the proxy is NaN or infinite"):
-        state.step()
     with torch.no_grad():
         state.learner.guide.network.domain_bias[2, 1] = float("nan")
     with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
