@@ -104,16 +104,6 @@ def test_exact_loss_of_the_compound_equals_stock_pyro_in_expectation() -> None:
     assert ours == pytest.approx(expected, abs=2e-3)
 
 
-def test_evaluate_loss_agrees_with_step() -> None:
-    guide = MixtureGuide(PriorNetwork(4))
-    svi = SVI(mixture_model, guide, pyro.optim.Adam({"lr": 1e-3}), HypergradientELBO())
-    pyro.set_rng_seed(1)
-    evaluated = svi.evaluate_loss(SIGNALS, G, LAM)
-    pyro.set_rng_seed(1)
-    assert svi.step(SIGNALS, G, LAM) == evaluated
-    assert isinstance(evaluated, float)
-
-
 @pytest.mark.parametrize("kl_weight", [0.1, 1.0])
 def test_the_learned_mean_is_that_of_the_exact_posterior(kl_weight: float) -> None:
     """p(w) is proportional to exp(g . w / lam) on the simplex: its mean by weighing prior draws."""

@@ -61,29 +61,6 @@ def test_stock_objectives_give_the_evidence_of_an_exact_guide(objective: type[EL
 
 
 @pytest.mark.usefixtures("_store")
-def test_stock_objective_learns_the_exact_posterior() -> None:
-    guide = MixtureGuide(FreeConcentrations(3, initial_shape=5.0).double(), name="shares")
-    optimizer = ClippedAdam({"lr": 0.1, "lrd": 0.02 ** (1 / 250)})
-    objective = Trace_ELBO(num_particles=8, vectorize_particles=True, max_plate_nesting=0)
-    svi = SVI(counts_model, guide, optimizer, objective)
-    for _ in range(250):
-        svi.step(COUNTS)
-    q, exact = guide.posterior(COUNTS), Dirichlet(1 + COUNTS)
-    torch.testing.assert_close(q.mean, exact.mean, atol=0.02, rtol=0)
-    torch.testing.assert_close(q.stddev, exact.stddev, atol=0.03, rtol=0)
-    assert q.kl_to(exact, 2000).item() < 0.2
-
-
-@pytest.mark.usefixtures("_store")
-def test_predictive_draws_from_the_guide() -> None:
-    guide = exact_guide()
-    for parallel in (False, True):
-        predictive = Predictive(counts_model, guide=guide, num_samples=400, parallel=parallel)
-        shares = predictive(COUNTS)["shares"].reshape(400, 3)
-        torch.testing.assert_close(shares.mean(0), Dirichlet(1 + COUNTS).mean, atol=0.03, rtol=0)
-
-
-@pytest.mark.usefixtures("_store")
 def test_importance_weights_of_an_exact_guide_are_equal() -> None:
     guide = exact_guide()
     importance = Importance(counts_model, guide, num_samples=50).run(COUNTS)
@@ -135,36 +112,6 @@ def test_a_second_guide_of_one_name_trains() -> None:
     runs[0].step(COUNTS)
     assert not torch.equal(guides[0].posterior(COUNTS).mean, first)
     assert torch.equal(guides[1].posterior(COUNTS).mean, second)
-
-
-@pytest.mark.usefixtures("_store")
-def test_a_second_guide_trains_its_scale_too() -> None:
-    for _ in range(2):
-        guide = MixtureGuide(PriorNetwork(3).double(), scale=True)
-        before = {name: value.clone() for name, value in guide.named_parameters()}
-        svi = SVI(mixture_model, guide, ClippedAdam({"lr": 0.01}), Trace_ELBO())
-        svi.step(SIGNALS, CURVED[0], 1.0, CURVED[1])
-        svi.step(SIGNALS, CURVED[0], 1.0, CURVED[1])
-        for name, value in guide.named_parameters():
-            assert not torch.equal(value, before[name]), name
-
-
-@pytest.mark.usefixtures("_store")
-@pytest.mark.parametrize("of_signals", [torch.float32, torch.float64])
-@pytest.mark.parametrize("of_network", [torch.float32, torch.float64])
-def test_signals_of_any_dtype_where_float64_is_torchs_default(
-    of_signals: torch.dtype, of_network: torch.dtype
-) -> None:
-    torch.set_default_dtype(torch.float64)
-    try:
-        guide = MixtureGuide(PriorNetwork(3).to(of_network))
-        arguments = (COUNTS.to(of_signals), torch.tensor([0.3, -0.1, 0.2], dtype=of_network))
-        svi = SVI(mixture_model, guide, ClippedAdam({"lr": 0.01}), Trace_ELBO())
-        assert math.isfinite(svi.step(*arguments))
-    finally:
-        torch.set_default_dtype(torch.float32)
-    q = guide.posterior(arguments[0])
-    assert q.mean.dtype == q.log_prob(q.sample()).dtype == of_network
 
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)

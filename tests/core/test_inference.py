@@ -12,8 +12,7 @@ from pyro.infer import MCMC, NUTS
 from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
-from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
+from bydore_pyro.core.guide import MixtureGuide, PriorNetwork
 from bydore_pyro.core.inference import Inference, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
@@ -154,17 +153,3 @@ def test_guide_and_exact_draws_agree_with_nuts() -> None:
     assert drawn.settled
     torch.testing.assert_close(drawn.weights[0].mean(0), exact.mean(0), atol=0.02, rtol=0)
     torch.testing.assert_close(drawn.weights[0].std(0), exact.std(0), atol=0, rtol=0.25)
-
-
-@pytest.mark.slow
-def test_the_network_is_as_good_as_free_parameters() -> None:
-    linear, precision = gaussian_evidence(8, 0.05, alike=1, seed=4)
-    signals, losses = signals_of(8), []
-    free = MixtureGuide(FreeConcentrations(8).double(), scale=True)
-    for guide in (network_guide(8), free):
-        assert infer(guide, signals, linear, precision).settled
-        with pyro.get_param_store().scope():
-            pyro.set_rng_seed(0)
-            elbo = HypergradientELBO(num_samples=1500)
-            losses.append(elbo.loss(mixture_model, guide, signals, linear, 1.0, precision))
-    assert losses[0] < losses[1] + 0.5

@@ -81,17 +81,6 @@ def test_two_domains_against_quadrature(p: float) -> None:
         assert share == pytest.approx(level, abs=0.03), (level, exactly)
 
 
-def test_three_domains_have_the_moments_of_integration() -> None:
-    evidence = [gaussian_evidence(3, d, alike=a, seed=a) for d, a in ((0.05, 0), (0.1, 1))]
-    linear, precision = (torch.stack(parts) for parts in zip(*evidence, strict=True))
-    found = exact_draws(linear, precision, starts(2, 3), draws=40)
-    drawn = torch.cat([found.weights, found.scale[..., None]], -1)
-    for own, one in zip(drawn, evidence, strict=True):
-        mean, deviation = exact_moments(*one)
-        assert ((own.mean(0) - mean).abs() < 0.08 * deviation).all()
-        torch.testing.assert_close(own.std(0), deviation, atol=0, rtol=0.06)
-
-
 def test_many_posteriors_at_once_are_those_one_at_a_time() -> None:
     """And a start at another place changes nothing but the noise."""
     generator = torch.Generator().manual_seed(3)
