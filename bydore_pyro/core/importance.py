@@ -47,17 +47,11 @@ class GuideFit:
 
 @dataclass(frozen=True)
 class CorrectedDraws:
-    """Draws of a model's posterior, or of its guide.
+    """Draws of a model's posterior, or of its guide."""
 
-    Attributes:
-        sites: Draws by sample site, ``(num_draws, ...)``, in an order of no meaning.
-        fit: How well the guide's draws stood in for the posterior's, before the correction.
-        corrected: Whether these are the posterior's. If not, they are the guide's own.
-    """
-
-    sites: Sites
-    fit: GuideFit
-    corrected: bool
+    sites: Sites  # in an order of no meaning
+    fit: GuideFit  # before the correction
+    corrected: bool  # whether these are the posterior's; if not, they are the guide's own
 
 
 def guide_fit(
@@ -79,8 +73,6 @@ def guide_fit(
         Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
         1802.02538; Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
     """
-    if num_samples is not None and num_samples < 100:
-        raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
     with torch.no_grad(), isolated(seed, keep=True):
         return _weighed(model, guide, args, num_samples, MOST_FOR_THE_FIT)[2]
 
@@ -113,8 +105,6 @@ def corrected_draws(
     References:
         Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
     """
-    if num_samples is not None and num_samples < 100:
-        raise ValueError(f"Expected num_samples >= 100, actual {num_samples}")
     if num_draws < 1:
         raise ValueError(f"Expected num_draws >= 1, actual {num_draws}")
     with torch.no_grad(), isolated(seed, keep=True):
@@ -138,6 +128,8 @@ def _weighed(
 
     There are `count` draws, or `most`, or as many as have `MOST_NUMBERS` numbers.
     """
+    if count is not None and count < 100:
+        raise ValueError(f"Expected num_samples >= 100, actual {count}")
     if count is None:
         trace = poutine.trace(guide).get_trace(*args)
         size = sum(trace.nodes[name]["value"].numel() for name in trace.stochastic_nodes)

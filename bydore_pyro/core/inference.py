@@ -50,17 +50,11 @@ class InferenceConfig:
 
 @dataclass(frozen=True)
 class Inference:
-    """What `infer` did.
+    """What `infer` did."""
 
-    Attributes:
-        settled: Whether the loss settled at the last step size before the steps ran out.
-        steps: Steps that were taken.
-        losses: The loss at each, nats; noisy.
-    """
-
-    settled: bool
-    steps: int
-    losses: tuple[float, ...]
+    settled: bool  # whether the loss settled at the last step size before the steps ran out
+    steps: int  # that were taken
+    losses: tuple[float, ...]  # at each step, nats; noisy
 
 
 def infer(

@@ -65,15 +65,10 @@ def least(roots: tuple[Tensor, Tensor], vector: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Sample:
-    """Gradients of sequences, and the documents that these lie in.
+    """Gradients of sequences, and the documents that these lie in."""
 
-    Attributes:
-        gradients: Or sketches of them ``(n, S)``.
-        documents: Number of each one's document ``(n,)``, integers; equal numbers, one witness.
-    """
-
-    gradients: Tensor
-    documents: Tensor
+    gradients: Tensor  # or sketches of them (n, S)
+    documents: Tensor  # number of each one's document (n,), integers; equal numbers, one witness
 
 
 class Metric:

@@ -16,8 +16,7 @@ the posterior minimises ``KL(p || q)`` instead. The chains begin where SVI has l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,19 +46,12 @@ SMALLEST_WEIGHT = 1e-300  # of a draw
 DRIFTED = 5.0  # standard errors by which the chains' mean may change between first and last draw
 
 
-@dataclass(frozen=True)
-class ExactDraws:
-    """Draws of a posterior, of ``D = C * draws`` in all; chain after chain.
+class ExactDraws(NamedTuple):
+    """Draws of N posteriors, ``D = C * draws`` of each, chain after chain."""
 
-    Attributes:
-        weights: ``(N, D, K)``, float64.
-        scale: ``(N, D)``.
-        settled: Whether the mean of the chains stands still.
-    """
-
-    weights: Tensor
-    scale: Tensor
-    settled: bool
+    weights: Tensor  # (N, D, K), float64
+    scale: Tensor  # (N, D)
+    settled: bool  # whether the mean of the chains stands still
 
 
 def exact_draws(
@@ -116,10 +108,7 @@ def exact_draws(
 
 
 def guide_draws(guide: MixtureGuide, signals: Tensor, seed: int) -> Tensor:
-    """Returns draws of ``u = s w`` from a guide with a scale, none of them 0; one for each chain.
-
-    These are ``(CHAINS, K)``.
-    """
+    """Returns a draw of ``u = s w > 0`` of a guide with a scale for each chain ``(C, K)``."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         log_w, _ = guide.posterior(signals).rsample_log(torch.Size((CHAINS,)))
@@ -136,10 +125,7 @@ def infer_and_refine(
     concentrations: tuple[float, ...] = CONCENTRATIONS,
     config: InferenceConfig,
 ) -> Inference:
-    """Fits a guide by SVI, then to exact draws; with many domains by SVI with smaller steps alone.
-
-    The arguments are those of `bydore_pyro.core.infer`, with a precision.
-    """
+    """Fits a guide as `infer` does, then to exact draws; with many domains by SVI alone."""
     exactly = len(linear) <= MOST_EXACT
     evidence = (signals, linear, precision)
     prior: Any = {"concentrations": concentrations}
@@ -160,16 +146,9 @@ def fit_to_draws(
 ) -> None:
     """Fits a guide to draws of `bydore_pyro.core.mixture_model`, by maximum likelihood.
 
-    The network's parameters that all signals share stay as they are. The caller's random numbers
-    and Pyro parameter store are left alone.
-
-    Args:
-        guide: With a scale, near the posterior, as `bydore_pyro.core.infer` leaves it.
-        signals: ``(K,)``, nats per token.
-        linear: ``h (K,)``.
-        precision: ``Lambda (K, K)``.
-        concentrations: Of the prior; see `mixture_model`.
-        seed: Of chains and batches.
+    The guide has a scale and is near the posterior, as `bydore_pyro.core.infer` leaves it; the
+    other arguments are those of `infer`. The network's parameters that all signals share stay as
+    they are. The caller's random numbers and Pyro parameter store are left alone.
 
     References:
         Naesseth, Lindsten, Blei (2020), Markovian Score Climbing: Variational Inference with
