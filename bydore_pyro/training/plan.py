@@ -16,7 +16,7 @@ from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.utils import DataError, in_tokens, require
+from bydore_pyro.utils import DataError, require
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -142,5 +142,5 @@ def _check_epochs(dataset: MixtureDataset, stages: Stages, config: TargetConfig)
         raise DataError(
             f"Expected to read the text of a domain at most {config.max_epochs:g} times "
             f"(--max_epochs), found '{most}' {times[most]:.1f} times with weight "
-            f"{shares[most]:.3g}; --tokens {in_tokens(fits)} would fit"
+            f"{shares[most]:.3g}; --tokens {0.95 * fits:.1e} would fit"
         )

@@ -28,7 +28,6 @@ from .folders import appearing_file as appearing_file
 from .folders import appearing_folder as appearing_folder
 from .folders import remove_half_written as remove_half_written
 from .options import Tokens as Tokens
-from .options import in_tokens as in_tokens
 from .options import number_of_tokens as number_of_tokens
 from .options import option as option
 from .options import options_of as options_of

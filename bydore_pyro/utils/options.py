@@ -19,7 +19,6 @@ from bydore_pyro.utils.errors import RunFolderError
 __all__ = [
     "Range",
     "Tokens",
-    "in_tokens",
     "number_of_tokens",
     "option",
     "options_of",
@@ -135,15 +134,6 @@ class Tokens(float):
             )
         except ValueError as error:
             raise ArgumentTypeError(str(error)) from None
-
-
-def in_tokens(number: float) -> str:
-    """Returns a number of tokens, rounded down to two digits, as `number_of_tokens` reads it."""
-    size, suffix = max(
-        (size, suffix) for suffix, size in {"": 1.0, **SUFFIXES}.items() if size <= max(number, 1)
-    )
-    digits = 0 if number / size >= 10 else 1
-    return f"{math.floor(number / size * 10**digits) / 10**digits:g}{suffix}"
 
 
 def resumed_run(arguments: Sequence[str]) -> Path | None:

@@ -77,7 +77,7 @@ def test_stages_and_another_tokenizer(
         (["--model", "models/none"], "Expected the configuration of a causal language model"),
         (["--model", ""], "Expected a value for --model, found an empty one"),
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
-        (["--tokens", "1B"], "; --tokens 146K would fit"),
+        (["--tokens", "1B"], "; --tokens 1.4e+05 would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
         (["--speed", "3"], "unrecognized arguments: --speed 3"),
         (["--resume", "nowhere"], "Expected --resume RUN and no other option"),

@@ -80,11 +80,8 @@ def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -
     same = belonging("/elsewhere/target-60m", corpus, stages, elsewhere)
     assert last_checkpoint(checkpoint.parent, same, told.append) == (checkpoint, STATE)
     assert not told
-    last_checkpoint(checkpoint.parent, {**saved, "versions": {"torch": "1.0"}}, told.append)
-    assert any("this is 1.0: the result may differ" in line for line in told)
     birds = Stages.constant(Mixture(names=("birds",), weights=(1.0,)))
     for field, changed in (
-        ("learning_rate", belonging("target-60m", corpus, stages, tiny_config(learning_rate=1))),
         ("model", belonging("models/target-1b", corpus, stages, tiny_config())),
         ("mixture", belonging("target-60m", corpus, birds, tiny_config())),
         ("text", {**saved, "text": "0" * 64}),
