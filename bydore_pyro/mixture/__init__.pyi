@@ -4,8 +4,6 @@ from .mixture import total_variation as total_variation
 from .mixture import within_caps as within_caps
 from .published import PILE_COLUMN as PILE_COLUMN
 from .published import PILE_DOMAINS as PILE_DOMAINS
-from .published import average_score as average_score
-from .published import benchmark_scores as benchmark_scores
 from .repetition import PROXY_CONSTANT as PROXY_CONSTANT
 from .repetition import effective_shares as effective_shares
 from .weights_files import mixture_from as mixture_from
