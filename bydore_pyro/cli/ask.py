@@ -21,7 +21,7 @@ __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
 
 # What `--help` lists.
 COMMON = (
-    *("validation", "each", "objective", "drop", "add", "mixture", "target_tokens", "trials"),
+    *("validation", "each", "drop", "add", "mixture", "target_tokens", "trials"),
     "out",
 )
 
@@ -72,10 +72,8 @@ def _ask(run: Path, options: AskOptions) -> None:
         given.check(names, asked.domains.corpus.tokenizer_sha256, str(options.ask.mixture))
         judged = [given.as_dict().get(name, 0.0) for name in names]
     folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
-    shared = None
-    if len(asked.targets) > 1:
-        shared = compromise(asked, options.ask.objective)
-    _write(folder, asked, shared, judged, options)
+    shared = compromise(asked) if len(asked.targets) > 1 else None
+    _write(folder, asked, shared, judged)
 
 
 def _write(
@@ -83,7 +81,6 @@ def _write(
     asked: Asked,
     shared: Tensor | None,
     judged: Sequence[float] | None,
-    options: AskOptions,
 ) -> None:
     """Writes the answers and prints them."""
     from bydore_pyro.mixture import Mixture
@@ -102,9 +99,8 @@ def _write(
             tokenizer=corpus.tokenizer_sha256,
             data_sha256=corpus.sha256,
         )
-        mixtures[f"for the {options.ask.objective}"] = mixture
+        mixtures["for the mean"] = mixture
         content["compromise"] = {
-            "objective": options.ask.objective,
             "weights": mixture.as_dict(),
             "leaves": {one.name: float(shortfall(one, shared)[0]) for one in asked.targets},
         }

@@ -28,9 +28,6 @@ from .metropolis import guide_draws as guide_draws
 from .metropolis import infer_and_refine as infer_and_refine
 from .model import mixture_model as mixture_model
 from .point import best_for_mean as best_for_mean
-from .point import best_for_worst as best_for_worst
 from .point import central_weights as central_weights
 from .point import given_away as given_away
-from .point import members_of as members_of
-from .point import pooled as pooled
 from .point import run_mixture as run_mixture

@@ -1,4 +1,4 @@
-"""The one mixture: of a posterior, for a run of some length, for several targets, of groups.
+"""The one mixture: of a posterior, for a run of some length, for several targets.
 
 **For a run.** `bydore_pyro.core.matching` says of which mixture ``w`` of fresh text the target is
 made: there the mixture's gradient, times a scale ``s``, equals the target's. Three things make
@@ -25,23 +25,19 @@ So targets of long gradients count no more than others, and no scale matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.matching import Matching, Sample, least, square_root
+from bydore_pyro.core.matching import Matching, least, square_root
 
 __all__ = [
     "best_for_mean",
-    "best_for_worst",
     "central_weights",
     "given_away",
     "least_on_simplex",
-    "members_of",
     "most_likely_weights",
-    "pooled",
     "run_mixture",
 ]
 
@@ -202,63 +198,6 @@ def best_for_mean(gram: Tensor, u: Tensor) -> Tensor:
     return found / found.sum()
 
 
-def best_for_worst(gram: Tensor, u: Tensor) -> Tensor:
-    """Returns the weights ``(K,)`` of the largest least cosine with several targets ``(T, K)``.
-
-    The shortest ``x >= 0`` whose product with every target at unit length is at least 1: a convex
-    quadratic problem. Where there is none, the mixture for the mean.
-    """
-    from scipy.optimize import minimize
-
-    start = best_for_mean(gram, u)
-    unit = _at_unit_length(gram, u)
-    pull = (unit @ gram).numpy()  # (T, K)
-    metric = gram.double().numpy()
-    begun = start.numpy() / max(float((pull @ start.numpy()).min()), 1e-3)
-    size = float(begun @ metric @ begun)
-    found = minimize(
-        lambda x: x @ metric @ x / size,
-        begun,
-        jac=lambda x: 2 * metric @ x / size,
-        method="SLSQP",
-        bounds=[(0, None)] * len(begun),
-        constraints={"type": "ineq", "fun": lambda x: pull @ x - 1, "jac": lambda _: pull},
-        options={"maxiter": 1000, "ftol": 1e-12},
-    )
-    x = np.clip(found.x, 0, None)
-    weights = torch.from_numpy(x / x.sum()) if x.sum() > 0 else start
-    worst = [float(given_away(gram, u, w).max()) for w in (weights, start)]
-    return weights if worst[0] <= worst[1] else start
-
-
 def _at_unit_length(gram: Tensor, u: Tensor) -> Tensor:
     u = u.double()
     return u / ((u @ gram) * u).sum(-1, keepdim=True).clamp(min=1e-300).sqrt()
-
-
-def pooled(samples: Sequence[Sample], sizes: Sequence[float]) -> Sample:
-    """Returns a sample of several domains together, as many sequences of each as its share of the
-    text, whose sizes are in any unit."""
-    if len(samples) == 1:
-        return samples[0]
-    least = min(len(one.gradients) / size for one, size in zip(samples, sizes, strict=True))
-    gradients, documents, before = [], [], 0
-    for one, size in zip(samples, sizes, strict=True):
-        count = max(1, int(least * size))
-        gradients.append(one.gradients[:count])
-        documents.append(before + one.documents[:count])
-        before += int(one.documents.max()) + 1
-    return Sample(torch.cat(gradients), torch.cat(documents))
-
-
-def members_of(groups: Sequence[Sequence[int]], sizes: Sequence[float]) -> Tensor:
-    """Returns which share of a group's weight each domain has, ``(G, K)``, rows summing to 1.
-
-    Every domain's place stands in one group; sizes are those of the domains' text ``(K,)``.
-    """
-    members = torch.zeros(len(groups), len(sizes), dtype=torch.float64)
-    for row, places in enumerate(groups):
-        whole = sum(sizes[place] for place in places)
-        for place in places:
-            members[row, place] = sizes[place] / whole
-    return members

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from bydore_pyro.core import (
     MeasuredRound,
     Metric,
     best_for_mean,
-    best_for_worst,
     central_weights,
     given_away,
     match,
@@ -82,9 +81,6 @@ class AskConfig:
     )
     each: bool = option(
         False, "Take each of --validation for a target of its own, and find a compromise."
-    )
-    objective: Literal["mean", "worst"] = option(
-        "mean", "With --each: nearest to the targets in the mean, or to the worst of them."
     )
     drop: list[str] = option([], "Domains of the run that are not to be trained on.")
     add: list[str] = option(
@@ -293,12 +289,11 @@ def _answer(
     return TargetAnswer(name, found, w * s[:, None], posterior, mixture, settled, trials)
 
 
-def compromise(asked: Asked, objective: str) -> Tensor:
-    """Returns one mixture ``(K,)`` for several targets: for their mean, or the worst."""
+def compromise(asked: Asked) -> Tensor:
+    """Returns the one mixture ``(K,)`` that is nearest to several targets in the mean."""
     shares = [one.composition / one.composition.sum(1, keepdim=True) for one in asked.targets]
     u = torch.stack([central_weights(draws) for draws in shares])
-    found = best_for_mean if objective == "mean" else best_for_worst
-    return found(asked.targets[0].matching.gram, u)
+    return best_for_mean(asked.targets[0].matching.gram, u)
 
 
 def shortfall(target: TargetAnswer, weights: Tensor) -> np.ndarray:
