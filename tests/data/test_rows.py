@@ -26,7 +26,6 @@ from bydore_pyro.data.rows import (
     read_hub,
     read_rows,
     read_text,
-    size_and_time,
 )
 from bydore_pyro.utils.errors import DataError
 
@@ -262,11 +261,3 @@ def test_a_line_of_any_length_is_read_in_pieces(
     assert max(len(str(row.text)) for row in found) < 200_000 + 2 * PIECE
     assert len(found) < 20
     assert all(str(row.text).endswith("short lines\n") for row in found[-4:-1])
-
-
-def test_a_file_that_changes_has_another_time(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"123")
-    before = size_and_time(tmp_path / "a")
-    assert before[0] == 3
-    while size_and_time(tmp_path / "a") == before:  # clocks of file systems tick in milliseconds
-        (tmp_path / "a").write_bytes(b"124")
