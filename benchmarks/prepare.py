@@ -2,7 +2,7 @@
 
 Both alternate within one run, so that a busy machine slows both alike; what counts is the ratio.
 The text is generated: words of the standard library's docstrings, drawn with their frequencies. The
-memory is the peak of the process that reads, and as often as there are workers that of the largest.
+memory is the sum of the peaks of all processes (resident, on Linux).
 """
 
 from __future__ import annotations
@@ -31,22 +31,35 @@ DOCUMENT = 400  # words
 BATCH = 200  # documents
 
 PREPARE = """
-import json, resource, sys, time
+import json, multiprocessing, os, sys, threading, time
 from pathlib import Path
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.preparation import make_plan, prepare
+from bydore_pyro.data.preparation import make_plan
+from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.tokenizer import TokenizerConfig
+
+peaks = {}
+
+def watch():
+    while True:
+        for process in (os.getpid(), *(c.pid for c in multiprocessing.active_children())):
+            try:
+                status = Path(f"/proc/{process}/status").read_text()
+            except OSError:
+                continue  # it has ended
+            if "VmHWM:" in status:
+                peaks[process] = int(status.split("VmHWM:")[1].split()[0]) / 1024
+        time.sleep(0.2)
 
 if __name__ == "__main__":
     data, out, tokenizer, processes = sys.argv[1:]
+    threading.Thread(target=watch, daemon=True).start()
     start = time.perf_counter()
     config = CorpusConfig(domain_megabytes=0)
     plan = make_plan(data, config, tokenizer=TokenizerConfig(tokenizer=tokenizer))
     prepare(plan, Path(out), processes=int(processes))
     seconds = time.perf_counter() - start
-    own, of_worker = (resource.getrusage(who).ru_maxrss / 1024
-                      for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(json.dumps({"seconds": seconds, "megabytes": own + int(processes) * of_worker}))
+    print(json.dumps({"seconds": seconds, "megabytes": sum(peaks.values())}))
 """
 
 
