@@ -23,7 +23,7 @@ from compare_targets import (
 )
 
 from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import Problem, SingleConfig
+from bydore_pyro.baselines import Problem
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
@@ -156,7 +156,7 @@ def fits(
     for label, method, single in labelled(own.compare.methods, target_named(name)):
         # DoReMi has no target: its mixture serves every target of the same text.
         prefix = "all" if method == "doremi" and shared else stem
-        chosen = dataclasses.replace(own, single=SingleConfig(single=single))
+        chosen = dataclasses.replace(own, fixed=dataclasses.replace(own.fixed, single=single))
         compute = partial(one_fit, chosen, corpus, folder, method, stem)
         place = f"fits/{prefix}-{label.replace(' ', '-')}.json"
         if not (folder.path / place).exists():

@@ -123,6 +123,7 @@ def test_the_figures_of_the_authors() -> None:
     assert score(process) > 99.4
     low, high = interval_of_run(process, test.weights).T
     assert ((low < measured) & (measured < high)).mean() > 0.94
+    assert score(fit_regression("gaussian_process", train.weights[:24], losses[:24])) > 90
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ from .experts import fit_mixmin as fit_mixmin
 from .fit import Details as Details
 from .fit import Fit as Fit
 from .fit import Regressed as Regressed
-from .fixed import HumanConfig as HumanConfig
-from .fixed import SingleConfig as SingleConfig
-from .fixed import UniMaxConfig as UniMaxConfig
+from .fixed import FixedConfig as FixedConfig
 from .fixed import fit_human as fit_human
 from .fixed import fit_natural as fit_natural
 from .fixed import fit_single as fit_single

@@ -8,33 +8,35 @@ import numpy as np
 
 from bydore_pyro.baselines.fit import Fit
 from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.mixture import mixture_from
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = ["HumanConfig", "SingleConfig", "UniMaxConfig", "fit_human", "fit_natural", "fit_single",
-           "fit_uniform", "fit_unimax", "unimax_tokens"]  # fmt: skip
+__all__ = ["FixedConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform", "fit_unimax",
+           "unimax_tokens"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleConfig:
-    """The domain of the method 'single'."""
+class FixedConfig:
+    """The domain of the method 'single', the weights of 'human', the limit of 'unimax'."""
 
     single: str | None = option(
         None,
         "Domain of the method 'single'. Default: the training domain with the largest share of "
         "the target.",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HumanConfig:
-    """The weights of the method 'human'."""
-
     human: str = option(
         "published:human",
         "Weights of the method 'human': a mixture file, a RegMix YAML, DoReMi JSON or CSV file,"
         " or the Pile's 'published:human', 'published:doremi' or 'published:regmix'.",
     )
+    unimax_epochs: float = option(
+        4.0,
+        "Maximum number of times that UniMax reads a domain in a run of --target_tokens.",
+        above=0,
+    )
+
+    def __post_init__(self) -> None:
+        require_fields(self)
 
 
 def fit_uniform(problem: Problem) -> Fit:
@@ -47,7 +49,7 @@ def fit_natural(problem: Problem) -> Fit:
     return Fit(mixture=problem.mixture(problem.token_shares))
 
 
-def fit_single(problem: Problem, config: SingleConfig) -> Fit:
+def fit_single(problem: Problem, config: FixedConfig) -> Fit:
     """Returns all weight on one domain.
 
     Raises:
@@ -67,42 +69,23 @@ def fit_single(problem: Problem, config: SingleConfig) -> Fit:
     return Fit(mixture=problem.mixture(np.array([n == name for n in problem.names], float)))
 
 
-def fit_human(problem: Problem, config: HumanConfig) -> Fit:
+def fit_human(problem: Problem, config: FixedConfig) -> Fit:
     """Returns the weights of a file, for those of its domains that are trained on.
 
     Raises:
         DataError: When the file gives weight to a domain that the data does not have.
     """
-    given: Mixture = mixture_from(config.human)
+    given = mixture_from(config.human)
     given.check(problem.names, problem.corpus.tokenizer_sha256, config.human)
     weights = given.as_dict()
     return Fit(mixture=problem.mixture(np.array([weights.get(n, 0.0) for n in problem.names])))
 
 
-@dataclass(frozen=True, kw_only=True)
-class UniMaxConfig:
-    """UniMax's setting."""
-
-    unimax_epochs: float = option(
-        4.0,
-        "Maximum number of times that UniMax reads a domain in a run of --target_tokens.",
-        above=0,
-    )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
-
-
 def unimax_tokens(sizes: np.ndarray, budget: float, epochs: float) -> np.ndarray:
     """Returns how many tokens of each domain are read ``(K,)``: equally many, as far as they reach.
 
-    From the smallest domain on, each takes an equal share of what is left of the budget, or
-    `epochs` times its text where that is less.
-
-    Args:
-        sizes: Tokens of the domains ``(K,)``.
-        budget: Tokens of the run.
-        epochs: Most times that a domain is read.
+    From the smallest domain on, each takes an equal share of what is left of the budget of tokens,
+    or `epochs` times its text, of so many tokens ``(K,)``, where that is less.
 
     References:
         Chung et al., UniMax, arXiv 2304.09151, Algorithm 1.
@@ -114,7 +97,7 @@ def unimax_tokens(sizes: np.ndarray, budget: float, epochs: float) -> np.ndarray
     return found
 
 
-def fit_unimax(problem: Problem, config: UniMaxConfig, tokens: float) -> Fit:
+def fit_unimax(problem: Problem, config: FixedConfig, tokens: float) -> Fit:
     """Returns UniMax's mixture for a run of so many tokens; no domain's text is looked at.
 
     Where all text together is too little for the run, the mixture is the natural one.

@@ -25,7 +25,7 @@ __all__ = ["GaussianProcess", "fit_gaussian_process"]
 # A domain's log weight ends at this share, below which tables are rounded to zero.
 OFFSET = 1e-3
 ITERATIONS = 200  # of the search for the kernel, at most
-STARTS, NOISE = (3.0, 30.0), 1e-2  # of that search: lengths; variance of standardised losses
+LENGTH, NOISE = 1.5, 1e-2  # where it starts: lengths; variance of standardised losses
 CHUNK = 4096  # mixtures whose losses are predicted at once
 
 
@@ -33,7 +33,8 @@ CHUNK = 4096  # mixtures whose losses are predicted at once
 class GaussianProcess:
     """A fitted Gaussian process; all losses are in the unit of those that it was fitted to.
 
-        loss(w) ~ GP(mean, kernel(x, x')),   x_k = log(w_k + 0.001),   measured = loss(w) + noise
+        loss(w) ~ GP(mean, kernel(x, x')),     measured = loss(w) + noise,
+        x_k = log(1 + 1000 w_k) / log(1001)
 
     Args:
         model: BoTorch's `SingleTaskGP`.
@@ -86,8 +87,8 @@ class GaussianProcess:
 def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianProcess:
     """Fits BoTorch's `SingleTaskGP` with its default kernel, a length a domain, and prior.
 
-    Lengths and noise are searched for by their logarithms, which takes a tenth of the time, from
-    two starts; the more probable kernel is taken.
+    The prior of the lengths is one for inputs in [0, 1]. Lengths and noise are searched for by
+    their logarithms, which takes a tenth of the time.
 
     Args:
         weights: Of the runs ``(N, K)``.
@@ -97,35 +98,29 @@ def fit_gaussian_process(weights: np.ndarray, losses: np.ndarray) -> GaussianPro
         DataError: When BoTorch is not installed, or finds no kernel.
     """
     models = require("botorch.models", "baselines")
-    settings = require("botorch.settings", "baselines")
     marginal = require("gpytorch.mlls", "baselines").ExactMarginalLogLikelihood
     positive = require("gpytorch.constraints", "baselines").Positive
     fitting, problems = (require(f"botorch.{n}", "baselines") for n in ("fit", "exceptions"))
-    tried: list[tuple[float, Any]] = []
-    with _seeded(0), settings.validate_input_scaling(False):
-        for length in STARTS:
-            model = models.SingleTaskGP(_inputs(weights), torch.from_numpy(losses)[:, None])
-            kernel, noise = model.covar_module, model.likelihood.noise_covar
-            kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
-            noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
-            kernel.lengthscale, noise.noise = length, NOISE
-            objective = marginal(model.likelihood, model)
-            try:
-                fitting.fit_gpytorch_mll(
-                    objective, optimizer_kwargs={"options": {"maxiter": ITERATIONS}}
-                )
-            except problems.ModelFittingError as error:
-                raise DataError(f"Expected runs that a Gaussian process fits: {error}") from error
-            model.train()
-            tried.append((float(objective(model(*model.train_inputs), model.train_targets)), model))
-    model = max(tried, key=lambda one: one[0])[1]
+    with _seeded(0):
+        model = models.SingleTaskGP(_inputs(weights), torch.from_numpy(losses)[:, None])
+        kernel, noise = model.covar_module, model.likelihood.noise_covar
+        kernel.register_constraint("raw_lengthscale", positive(torch.exp, torch.log))
+        noise.register_constraint("raw_noise", positive(torch.exp, torch.log))
+        kernel.lengthscale, noise.noise = LENGTH, NOISE
+        try:
+            fitting.fit_gpytorch_mll(
+                marginal(model.likelihood, model),
+                optimizer_kwargs={"options": {"maxiter": ITERATIONS}},
+            )
+        except problems.ModelFittingError as error:
+            raise DataError(f"Expected runs that a Gaussian process fits: {error}") from error
     model.eval()
     return GaussianProcess(model=model)
 
 
 def _inputs(weights: np.ndarray) -> Tensor:
-    """Returns the log weights ``x`` of mixtures ``(S, K)``."""
-    return torch.from_numpy(np.log(weights + OFFSET))
+    """Returns the log weights ``x`` of mixtures ``(S, K)``, in [0, 1]."""
+    return torch.from_numpy(np.log1p(weights / OFFSET) / np.log1p(1 / OFFSET))
 
 
 @contextlib.contextmanager

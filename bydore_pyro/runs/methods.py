@@ -13,12 +13,10 @@ import numpy as np
 from bydore_pyro.baselines import (
     FastMixConfig,
     Fit,
-    HumanConfig,
+    FixedConfig,
     MDEConfig,
     Problem,
     RegMixConfig,
-    SingleConfig,
-    UniMaxConfig,
     fit_autoscale,
     fit_doremi,
     fit_fastmix,
@@ -90,12 +88,10 @@ class MethodOptions(Options):
     """The options of a search and of every other method."""
 
     budget: BudgetConfig
-    single: SingleConfig
-    human: HumanConfig
+    fixed: FixedConfig
     regmix: RegMixConfig
     mde: MDEConfig
     fastmix: FastMixConfig
-    unimax: UniMaxConfig
 
     @property
     def repeated_tokens(self) -> float | None:
@@ -190,10 +186,10 @@ METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {
     "uniform": lambda problem, options, folder: fit_uniform(problem),
     "natural": lambda problem, options, folder: fit_natural(problem),
     "unimax": lambda problem, options, folder: fit_unimax(
-        problem, options.unimax, options.run_tokens
+        problem, options.fixed, options.run_tokens
     ),
-    "human": lambda problem, options, folder: fit_human(problem, options.human),
-    "single": lambda problem, options, folder: fit_single(problem, options.single),
+    "human": lambda problem, options, folder: fit_human(problem, options.fixed),
+    "single": lambda problem, options, folder: fit_single(problem, options.fixed),
     "doremi": lambda problem, options, folder: fit_doremi(problem),
     "regmix": lambda problem, options, folder: fit_regmix(problem, options.regmix),
     "autoscale": lambda problem, options, folder: fit_autoscale(problem),

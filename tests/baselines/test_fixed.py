@@ -9,9 +9,7 @@ import pytest
 from tiny import make_problem
 
 from bydore_pyro.baselines.fixed import (
-    HumanConfig,
-    SingleConfig,
-    UniMaxConfig,
+    FixedConfig,
     fit_human,
     fit_natural,
     fit_single,
@@ -32,25 +30,25 @@ def test_uniform_and_natural(problem: Problem) -> None:
 
 def test_one_domain(corpus: TokenStore, tmp_path: Path) -> None:
     problem = make_problem(corpus, tmp_path, target={"greek": 0.3, "upper": 0.7})
-    assert fit_single(problem, SingleConfig()).mixture.as_dict()["upper"] == 1
-    assert fit_single(problem, SingleConfig(single="digits")).mixture.as_dict()["digits"] == 1
+    assert fit_single(problem, FixedConfig()).mixture.as_dict()["upper"] == 1
+    assert fit_single(problem, FixedConfig(single="digits")).mixture.as_dict()["digits"] == 1
     with pytest.raises(DataError, match=r"Expected one of the domains .*, found 'law'"):
-        fit_single(problem, SingleConfig(single="law"))
+        fit_single(problem, FixedConfig(single="law"))
     apart = make_problem(corpus, tmp_path, names=("digits", "greek"))
     with pytest.raises(DataError, match="Expected --single"):
-        fit_single(apart, SingleConfig())
+        fit_single(apart, FixedConfig())
 
 
 def test_someone_elses(problem: Problem, tmp_path: Path) -> None:
     path = tmp_path / "weights.yaml"
     path.write_text("train:\n  birds: 0.25\n  upper: 0.75\n")
-    found = fit_human(problem, HumanConfig(human=str(path)))
+    found = fit_human(problem, FixedConfig(human=str(path)))
     assert found.mixture.as_dict() == {"birds": 0.25, "digits": 0, "greek": 0, "upper": 0.75}
     with (
         pytest.raises(DataError, match="Expected domains of the data"),
         pytest.warns(UserWarning, match="sum"),
     ):
-        fit_human(problem, HumanConfig())
+        fit_human(problem, FixedConfig())
 
 
 def test_by_hand() -> None:
@@ -74,6 +72,6 @@ def test_it_fills_like_water() -> None:
 
 
 def test_a_short_run_is_uniform_and_one_too_long_is_natural(problem: Problem) -> None:
-    assert fit_unimax(problem, UniMaxConfig(), 10.0).mixture.weights == (0.25,) * 4
-    long = fit_unimax(problem, UniMaxConfig(unimax_epochs=1), 1e12)
+    assert fit_unimax(problem, FixedConfig(), 10.0).mixture.weights == (0.25,) * 4
+    long = fit_unimax(problem, FixedConfig(unimax_epochs=1), 1e12)
     assert long.mixture.weights == pytest.approx(fit_natural(problem).mixture.weights)

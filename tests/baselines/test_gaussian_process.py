@@ -38,3 +38,12 @@ def test_draws_and_gaps_have_the_posteriors_moments(process: GaussianProcess) ->
     assert gap == pytest.approx(mean[1] - mean[0])
     assert unsure == pytest.approx((drawn[:, 1] - drawn[:, 0]).std(), rel=0.15)
     np.testing.assert_array_equal(wide.sample(weights, 5, 3), wide.sample(weights, 5, 3))
+
+
+def test_few_runs_of_many_domains_tell_their_ranks() -> None:
+    """A kernel whose prior does not fit the inputs would take all losses for one."""
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.full(17, 0.5), 224)
+    losses = 5 - 0.3 * np.log(weights[:, 0] + 1e-3) - 0.1 * np.log(weights[:, 2] + 1e-3)
+    found = fit_gaussian_process(weights[:24], losses[:24]).predict(weights[24:])
+    assert np.corrcoef(found, losses[24:])[0, 1] > 0.8

