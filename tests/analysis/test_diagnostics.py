@@ -33,11 +33,6 @@ A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)
 B = np.array([[1.0, 2.0, 1.0, 0.5], [1.0, 1.0, 0.2, 1.0]], dtype=np.float32)
 
 
-@pytest.fixture(autouse=True)
-def _quick_searches() -> None:
-    """As many draws as a search takes: they are judged here."""
-
-
 @pytest.fixture
 def state(corpus: TokenStore) -> SearchState:
     """A search whose averaged window holds the two posteriors above."""
@@ -122,7 +117,7 @@ def test_jitter() -> None:
     assert jitter(np.array([[0.5, 0.5]])) == 0.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def matched(corpus: TokenStore) -> MatchingSearch:
     """A finished search by gradient matching."""
     state = state_of(corpus, MATCHING, validation={"birds": 0.6, "greek": 0.4})
@@ -141,8 +136,7 @@ def test_the_posterior_of_matching_tells_whether_it_is_to_be_believed(
     np.testing.assert_allclose(posterior["w"].sum("domain"), 1, atol=1e-6)
     assert (posterior["s"] > 0).all()
     assert set(posterior.attrs) >= {"khat", "effective_draws", "weighed_draws", "corrected"}
-    assert posterior.attrs["weighed_draws"] == 4000
-    assert 1 <= posterior.attrs["effective_draws"] <= 4000
+    assert 1 <= posterior.attrs["effective_draws"] <= posterior.attrs["weighed_draws"]
     assert posterior.attrs["corrected"] == 1
     again = posterior_of(matched, chains=2, draws=300)["posterior"]
     other = posterior_of(matched, chains=2, draws=300, seed=1)["posterior"]
