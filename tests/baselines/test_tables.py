@@ -18,8 +18,6 @@ from bydore_pyro.baselines.tables import (
 )
 from bydore_pyro.utils.errors import DataError
 
-SHARED = Path(__file__).parents[3] / "shared" / "regmix"
-
 WEIGHTS = """index,train_the_pile_arxiv,train_the_pile_pile_cc,note
 7,0.25,0.75,x
 3,1.0,0.0,y
@@ -181,18 +179,6 @@ def test_what_lies_in_the_folder(
     write(tmp_path, **dict.fromkeys(files, WEIGHTS))
     with pytest.raises(DataError, match=message):
         read_runs(tmp_path / place)
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the runs of RegMix are not in {SHARED}")
-def test_the_runs_of_regmix() -> None:
-    for split, count in (("train", 512), ("test", 256)):
-        with pytest.warns(UserWarning, match=f"of {count} runs sum to 0.99"):
-            runs = read_runs(SHARED / f"{split}_mixture_1m.csv")
-        assert runs.weights.shape == (count, 17)
-        assert runs.losses.shape == (count, 13)
-        assert runs.domains[:2] == ("arxiv", "freelaw")
-        assert runs.targets[8] == "pile_cc"
-        assert 1 < runs.losses.min() < runs.losses.max() < 10
 
 
 TABLE = RunsTable(

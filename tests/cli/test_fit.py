@@ -17,7 +17,7 @@ import xarray
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.cli.fit import FitConfig, FitOptions, fit_command
+from bydore_pyro.cli.fit import FitOptions, fit_command
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
@@ -277,9 +277,3 @@ def test_mistakes(
         fit_command([*wrong, *given, "--out", str(tmp_path / "out")])
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_the_options_name_the_method() -> None:
-    assert FitConfig(method="mde").runs is None
-    with pytest.raises(ValueError, match="Expected a method"):
-        FitConfig(method="magic")
