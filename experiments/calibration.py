@@ -216,11 +216,8 @@ def posteriors_of(found: Sequence[Matching], concentrations: tuple[float, ...]) 
 
 
 def held(weights: Tensor, truth: Tensor) -> dict[str, Any]:
-    """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``, and more.
-
-    Coverage is a mean over all weights of all targets, its error that over targets. The width is
-    that of the widest intervals.
-    """
+    """Returns how often intervals of draws ``(N, D, K)`` hold the truth ``(N, K)``, with the error
+    of that over targets; the width of the widest; the total variation of the centres."""
     coverage = {}
     for level in LEVELS:
         ends = [to_the_bounds(arviz.hdi(one[None], level), one) for one in weights.numpy()]

@@ -193,11 +193,7 @@ def best_for_mean(gram: Tensor, u: Tensor) -> Tensor:
     The largest ``g.x / |x|`` over ``x >= 0`` lies where ``x`` is nearest to ``g``, the sum of the
     targets at unit length.
     """
-    pull = gram @ _at_unit_length(gram, u).sum(0)
-    found = least(square_root(gram), pull)
-    return found / found.sum()
-
-
-def _at_unit_length(gram: Tensor, u: Tensor) -> Tensor:
     u = u.double()
-    return u / ((u @ gram) * u).sum(-1, keepdim=True).clamp(min=1e-300).sqrt()
+    lengths = ((u @ gram) * u).sum(-1, keepdim=True).clamp(min=1e-300).sqrt()
+    found = least(square_root(gram), gram @ (u / lengths).sum(0))
+    return found / found.sum()
