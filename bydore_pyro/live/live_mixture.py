@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.core import Matching, MeasuredRound, central_weights, given_away, match
+from bydore_pyro.core import MeasuredRound, central_weights, given_away, match
 from bydore_pyro.data import Domains, check_needed
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy, ProxyConfig
 from bydore_pyro.search import evidence_of, exact_posterior, measure, sample_of
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     import arviz
 
 __all__ = ["LiveMixture", "LiveRound"]
-
-CHAINS = 400  # of a posterior
-APART = 0.1  # share of a flat draw in where a chain begins
-END = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,9 +171,7 @@ class LiveMixture:
         with self.cost.part("matching"):
             self._measured.append(evidence_of(measured.samples, target))
             found = match(self._measured, importance=self._importance())
-            posterior = exact_posterior(
-                found, self.domains.names, _starts(found, self._seed), seed=self._seed
-            )
+            posterior = exact_posterior(found, self.domains.names, seed=self._seed)
             draws = posterior["posterior"]
             w = torch.from_numpy(draws["w"].values.reshape(-1, self.domains.num_domains)).double()
             new, present = central_weights(w), torch.from_numpy(self._weights)
@@ -233,11 +227,3 @@ class LiveMixture:
         self.domains.restore(state["domains"])
         self._measured = [MeasuredRound(**one) for one in state["measured"]]
         self.rounds = [LiveRound(**one) for one in state["rounds"]]
-
-
-def _starts(found: Matching, seed: int) -> Tensor:
-    """Where chains begin ``(C, K)``: near the optimum, apart from each other."""
-    generator = torch.Generator().manual_seed(seed)
-    ones = torch.ones(CHAINS, len(found.optimum), dtype=torch.float64)
-    flat = torch._sample_dirichlet(ones, generator)
-    return max(found.scale, END) * ((1 - APART) * found.weights + APART * flat) + END

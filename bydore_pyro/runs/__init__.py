@@ -1,4 +1,4 @@
-"""A run: its options, inputs, results, resuming; every method by its name."""
+"""A run: its options, text, record, answers to questions, resuming; every method by its name."""
 
 import lazy_loader
 

@@ -60,10 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AskConfig", "Asked", "TargetAnswer", "ask", "compromise", "shortfall"]
 
-CHAINS = 400  # of a posterior
-APART = 0.1  # share of a flat draw in where a chain begins
-END = 1e-9
-
 
 @dataclass(frozen=True, kw_only=True)
 class AskConfig:
@@ -271,13 +267,8 @@ def _set(proxy: Proxy, measured: Measurement) -> None:
 def _answer(
     options: Options, name: str, domains: Domains, found: Matching, out: Path
 ) -> TargetAnswer:
-    """Draws from the posterior, by chains that begin near the optimum, decides, and makes the
-    trials that were asked for."""
-    generator = torch.Generator().manual_seed(0)
-    ones = torch.ones(CHAINS, len(found.optimum)).double()
-    flat = torch._sample_dirichlet(ones, generator)
-    begun = max(found.scale, END) * ((1 - APART) * found.weights + APART * flat) + END
-    posterior = exact_posterior(found, domains.names, begun)
+    """Draws from the posterior, decides, and makes the trials that were asked for."""
+    posterior = exact_posterior(found, domains.names)
     settled = bool(posterior["posterior"].attrs["corrected"])
     w, s = composition_of(posterior)
     run, trials = run_of(options, domains), None

@@ -8,7 +8,7 @@ import math
 import resource
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,9 +33,6 @@ from bydore_pyro.runs.record import (
 )
 from bydore_pyro.search import MatchingSearch, SearchState
 from bydore_pyro.utils import provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "learning_of",

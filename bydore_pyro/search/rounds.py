@@ -61,6 +61,8 @@ __all__ = [
 
 FORMAT = "bydore_pyro.measurement/1"
 WEIGHED = 4000  # draws of the guide whose k-hat is told
+# Chains that begin near the optimum: how many, and which share of a flat draw sets them apart.
+CHAINS, APART, END = 400, 0.1, 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,7 @@ def evidence_of(
 def exact_posterior(
     found: Matching,
     names: Sequence[str],
-    start: Tensor,
+    start: Tensor | None = None,
     *,
     chains: int = 4,
     draws: int = 1000,
@@ -157,7 +159,7 @@ def exact_posterior(
     Args:
         found: The evidence, of K domains.
         names: Of the domains.
-        start: Where chains begin, ``u = s w`` ``(C, K)``.
+        start: Where chains begin, ``u = s w`` ``(C, K)``; near the optimum when None.
         chains: That the draws are told as.
         draws: Of each of these.
         seed: Of the draws.
@@ -166,6 +168,10 @@ def exact_posterior(
         A group `posterior`: weights ``w`` and scale ``s``; its attribute `corrected` tells whether
         the chains stood still.
     """
+    if start is None:
+        ones = torch.ones(CHAINS, len(names), dtype=torch.float64)
+        flat = torch._sample_dirichlet(ones, torch.Generator().manual_seed(seed))
+        start = max(found.scale, END) * ((1 - APART) * found.weights + APART * flat) + END
     exact = exact_draws(
         *(found.linear[None], found.precision[None], start[None]),
         concentrations=found.concentrations,
