@@ -12,7 +12,6 @@ import pytest
 import torch
 import xarray
 from processes import Run, on_two_processes
-from tiny import HELD_OUT, write_domains
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
@@ -67,7 +66,7 @@ def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
 
 # What two processes do, one after the other, so that they are started once.
 TOGETHER = """
-import json, os, runpy, signal, sys, time
+import json, os, signal, sys, time
 from pathlib import Path
 from bydore_pyro.cli.main import main
 from bydore_pyro.runs.options import Options
@@ -77,7 +76,7 @@ from bydore_pyro.utils.command_line import parse_options
 from quick import be_quick
 
 be_quick()  # in seconds, as all tests
-rank, compared, arguments = os.environ["RANK"], json.loads(sys.argv[1]), sys.argv[2:]
+rank, fitted, arguments = os.environ["RANK"], json.loads(sys.argv[1]), sys.argv[2:]
 
 # The clock of each process says something else.
 clock, time.strftime = time.strftime, lambda format: "now-" + rank
@@ -88,9 +87,8 @@ time.strftime = clock
 for evidence in ("matching", "linear"):
     main([*arguments, "--evidence", evidence, "--out", evidence])
 
-sys.argv = [*compared, "--out", "compared"]
-sys.path.insert(0, str(Path(compared[0]).parent))
-runpy.run_path(compared[0], run_name="__main__")
+for method in ("regmix", "doremi"):
+    main([*fitted, "--method", method, "--out", method])
 
 # The signal reaches the second process alone.
 taken = MatchingSearch.step
@@ -120,26 +118,20 @@ def arguments(store: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A comparison of three methods, which share out their proxies, their batches, or both."""
-    folder = tmp_path_factory.mktemp("compared")
-    words = dict(zip((*HELD_OUT, "python", "licences"), "abcdefg", strict=True))
-    text = write_domains(folder / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
-    return ["--smoke", "--data", str(text), "--cache", str(folder / "cache"), "--budget", "24",
-            "--targets", "case2", "--target_seeds", "1", "--evaluation_sequences", "16",
-            "--methods", "doremi", "bydore", "bydore_match"]  # fmt: skip
+def fitted(store: Path) -> list[str]:
+    """A fit of methods that share out their proxies, or their batches."""
+    given = ["fit", "--smoke", "--data", str(store), "--validation", "a", "--device", "cpu"]
+    return [*given, "--budget", "24"]
 
 
 @pytest.fixture(scope="module")
 def together(
-    arguments: list[str], compared: list[str], tmp_path_factory: pytest.TempPathFactory
+    arguments: list[str], fitted: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """The folder in which two processes did all of that, and what they printed."""
     folder = tmp_path_factory.mktemp("together")
     (folder / "program.py").write_text(TOGETHER)
-    script = str(Path(__file__).parents[2] / "experiments" / "compare.py")
-    words = (json.dumps([script, *compared]), *arguments)
-    return folder, on_two_processes("program.py", *words, cwd=folder)
+    return folder, on_two_processes("program.py", json.dumps(fitted), *arguments, cwd=folder)
 
 
 @pytest.mark.slow
@@ -160,7 +152,7 @@ def test_two_processes_find_what_one_finds(
 ) -> None:
     main([*arguments, "--evidence", evidence, "--out", str(tmp_path / "one")])
     folders = (tmp_path / "one", together[0] / evidence)
-    assert together[1].stdout.count("domain  weight") == 2, "one process prints, of two searches"
+    assert together[1].stdout.count("domain  weight") == 4, "one process prints"
     weights = [Mixture.from_json(folder / "mixture.json").weights for folder in folders]
     np.testing.assert_allclose(*weights, atol=1e-4 if evidence == "linear" else 2e-3)
     runs = [xarray.load_dataset(f / "trajectory.nc", engine="h5netcdf") for f in folders]
@@ -177,23 +169,17 @@ def test_two_processes_find_what_one_finds(
 
 
 @pytest.mark.slow
-def test_two_processes_compare_what_one_compares(
-    compared: list[str],
+@pytest.mark.parametrize("method", ["regmix", "doremi"])
+def test_two_processes_fit_what_one_fits(
+    fitted: list[str],
     together: tuple[Path, subprocess.CompletedProcess[str]],
     tmp_path: Path,
-    run_here: Run,
+    method: str,
 ) -> None:
-    done = run_here("compare", *compared, "--out", str(tmp_path / "one"), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    told = "validation text docstrings"
-    assert together[1].stdout.count(told) == done.stdout.count(told) == 1, "one process prints"
-    folders = (tmp_path / "one", together[0] / "compared")
-    files = [json.loads((folder / "results.json").read_text()) for folder in folders]
-    one, two = (found["targets"]["case2"]["losses"] for found in files)
-    both = set(one) & set(two)  # a pruned mixture may differ by its intervals' rounding
-    assert both >= {"doremi", "bydore", "bydore_match"}
-    for label in both:
-        np.testing.assert_allclose(two[label], one[label], rtol=1e-3)
+    main([*fitted, "--method", method, "--out", str(tmp_path / "one")])
+    folders = (tmp_path / "one", together[0] / method)
+    weights = [Mixture.from_json(folder / "mixture.json").weights for folder in folders]
+    np.testing.assert_allclose(*weights, atol=1e-3)
 
 
 @pytest.mark.slow
