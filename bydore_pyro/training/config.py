@@ -64,6 +64,10 @@ class TargetConfig:
     )
     log_every: int = option(10, "Steps between two logged losses.", least=1, below=2**31)
     save_every: int = option(1000, "Steps between two checkpoints.", least=1, below=2**31)
+    report_to: str = option(
+        "none",
+        "Where losses are reported too: 'tensorboard', 'wandb' or another that transformers knows.",
+    )
     seed: int = option(
         0, "Seed of the model and of the order of the sequences.", least=0, below=2**31
     )

@@ -62,7 +62,8 @@ def plan_training(
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
     """
     processes = number_of_processes()
-    require("accelerate", "target")
+    for package in ("accelerate", *([config.report_to] if config.report_to != "none" else [])):
+        require(package, "target")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("Expected a CUDA device, found none: --device cpu trains on the CPU")
     each, accumulation = _device_batch(

@@ -211,7 +211,7 @@ def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
         "remove_unused_columns": False,
         "logging_steps": config.log_every,
         "logging_nan_inf_filter": False,
-        "report_to": "none",
+        "report_to": config.report_to,
         "disable_tqdm": False,
         "save_steps": config.save_every,
         "save_total_limit": 2,

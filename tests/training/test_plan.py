@@ -74,6 +74,9 @@ def test_a_missing_package(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with pytest.raises(ValueError, match=r"Expected the package accelerate, found none .*pip"):
         plan(corpus)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="Expected the package nowhere, found none"):
+        plan(corpus, report_to="nowhere")
 
 
 def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:

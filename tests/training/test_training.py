@@ -119,6 +119,13 @@ def test_the_samplers_sequences_in_its_order(build: Callable[..., MixtureTrainer
     assert trainer.largest(15) == 15
 
 
+def test_losses_are_reported_where_asked(build: Callable[..., MixtureTrainer]) -> None:
+    names = [
+        type(one).__name__ for one in build(report_to="tensorboard").callback_handler.callbacks
+    ]
+    assert "TensorBoardCallback" in names
+
+
 def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:
     assert len(whole.losses) == 12
     assert whole.losses[0] == pytest.approx(math.log(corpus.vocabulary), abs=0.1)
