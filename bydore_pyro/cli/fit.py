@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +65,7 @@ MORE = (
     *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
 )
 
+IDLE = ("data", "domains", "proxy")  # beside --runs
 CHAINS = 4  # that independent draws are written as, because ArviZ compares chains
 SMALL = {
     "regmix_proxies": 4,
@@ -173,6 +174,9 @@ def fit_command(arguments: Sequence[str]) -> None:
 def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     """Fits RegMix's regression to tables of finished runs; trains nothing."""
     folder, asked, run = begin_run(options, "fit", None), options.fit, options.run
+    for field in fields(run):
+        if field.name in IDLE and getattr(run, field.name) != field.default:
+            tell(f"without effect beside --runs: --{field.name}")
     table = read_runs(runs)
     metrics = metric_shares(table, asked.target or [])
     tokens = domain_tokens(options, table)

@@ -125,6 +125,7 @@ def test_a_mean_is_fitted_by_the_best_regression_and_all_is_told(
     metrics = fit(
         *(write_runs(tmp_path / "runs"), "--target", "exam:*=2", "program=1"),
         *("--prior", str(natural), "--regmix_kl", "0.05", "--predict", str(given)),
+        *("--data", "nowhere"),
     )
     details = metrics["details"]
     assert set(details["regressions"]) == {"linear", "log_linear", "gaussian_process"}
@@ -145,6 +146,7 @@ def test_a_mean_is_fitted_by_the_best_regression_and_all_is_told(
     captured = capsys.readouterr()
     assert "fit and optima" in captured.err, "a bar"
     assert f"48 runs of 3 domains; prior: {natural}" in captured.err
+    assert "without effect beside --runs: --data" in captured.err
     for told in ("Spearman x 100", "tokens off the nearest run", "The nearest run (r"):
         assert told in captured.out
     asked = {verdict.question: verdict for verdict in verdicts_of(read_run(out))}
