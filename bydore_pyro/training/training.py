@@ -65,6 +65,7 @@ class MixtureTrainer(Trainer):
     """A `Trainer` that reads the sequences of a sampler, in its order."""
 
     sampler: MixtureSampler
+    folder: RunFolder
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Returns the Trainer's own, whose workers live on when a signal ends the training."""
@@ -74,6 +75,11 @@ class MixtureTrainer(Trainer):
         # What it draws for its workers would move the dropout of a run that was resumed.
         inner.generator = torch.Generator()
         return loader
+
+    def save_model(self, *arguments: Any, **options: Any) -> None:
+        """Writes the model, of a checkpoint too; not into a folder that was deleted or replaced."""
+        self.folder.require()
+        super().save_model(*arguments, **options)
 
     def largest(self, value: int) -> int:
         """Returns the largest of the processes' values, to all of them."""
@@ -173,6 +179,7 @@ def build_trainer(
             (newer or model.gradient_checkpointing_enable)()
     arguments = _arguments(plan, folder.path / CHECKPOINTS)
     trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
+    trainer.folder = folder
     trainer.sampler = MixtureSampler(
         plan.stages.by_step(config.steps), config.steps, config.target_batch_sequences, plan.state
     )
