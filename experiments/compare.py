@@ -18,6 +18,7 @@ from compare_targets import (
     Target,
     posed,
     require_different,
+    require_targets,
     target_named,
     text_of_targets,
 )
@@ -72,10 +73,8 @@ class CompareConfig:
         for name in self.methods:
             if name not in COMPARED:
                 raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
-        for name in self.targets:
-            target_named(name)
         require_different(self.methods)
-        require_different(self.targets)
+        require_targets(self.targets)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,6 +76,13 @@ def require_different(names: Sequence[str]) -> None:
         raise ValueError(f"Expected different names, found {' '.join(names) or 'none'}")
 
 
+def require_targets(names: Sequence[str]) -> None:
+    """Refuses a list of targets that is empty, or has an unknown one or one twice."""
+    for name in names:
+        target_named(name)
+    require_different(names)
+
+
 def text_of_targets(options: Options, names: Sequence[str]) -> TokenStore:
     """Checks what can be checked before anything long starts, and loads the text of all targets.
 

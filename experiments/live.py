@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from common import FRESH_SEED, JUDGED, leave, markdown, run_main
 from compare_tables import verdict
-from compare_targets import TARGETS, posed, require_different, target_named, text_of_targets
+from compare_targets import TARGETS, posed, require_targets, target_named, text_of_targets
 from tqdm import tqdm
 
 from bydore_pyro.data import TokenStore
@@ -54,9 +54,7 @@ class LiveConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
-        for name in self.targets:
-            target_named(name)
-        require_different(self.targets)
+        require_targets(self.targets)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,24 +156,23 @@ class LiveMixture:
         Raises:
             NonFiniteError: When a loss or a gradient is not finite.
         """
-        training = model.training
-        with self.cost.part("gradients"):
-            sketch = self._sketch_of(model)
-            measured = measure(sketch, self.domains, self._sequences, step)
-            target, validation_loss = sample_of(
-                sketch,
-                self.domains.validation,
-                self.domains.validation_documents,
-                step,
-                "validation",
-            )
-        model.train(training)
+        domains, training = self.domains, model.training
+        try:
+            with self.cost.part("gradients"):
+                sketch = self._sketch_of(model)
+                measured = measure(sketch, domains, self._sequences, step)
+                documents = domains.validation_documents
+                target, validation_loss = sample_of(
+                    sketch, domains.validation, documents, step, "validation"
+                )
+        finally:
+            model.train(training)
         with self.cost.part("matching"):
             self._measured.append(evidence_of(measured.samples, target))
             found = match(self._measured, importance=self._importance())
-            posterior = exact_posterior(found, self.domains.names, seed=self._seed)
+            posterior = exact_posterior(found, domains.names, seed=self._seed)
             draws = posterior["posterior"]
-            w = torch.from_numpy(draws["w"].values.reshape(-1, self.domains.num_domains)).double()
+            w = torch.from_numpy(draws["w"].values.reshape(-1, domains.num_domains)).double()
             new, present = central_weights(w), torch.from_numpy(self._weights)
             gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
             better = float(gained.double().mean())

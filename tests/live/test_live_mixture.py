@@ -160,5 +160,8 @@ def test_a_model_that_diverged_is_told() -> None:
     live, model = live_of(), Bigram(24, 0)
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
+    model.train()
     with pytest.raises(NonFiniteError, match="Step 5"):
         live.measure(model, 5)
+    assert model.training
+    assert not live.rounds
