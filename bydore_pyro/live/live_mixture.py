@@ -203,7 +203,7 @@ class LiveMixture:
 
     def _sketch_of(self, model: nn.Module) -> GradientSketch:
         """Returns the sketch of a model's gradients, with the same signs in all rounds."""
-        if self._sketch is None or self._sketch.proxy.model is not model:
+        if self._sketch is None or self._sketch.model.model is not model:
             proxy = Proxy(model, ProxyConfig(), self.cost)
             self._sketch = GradientSketch(proxy, self._sketch_size, self._seed)
         model.eval()

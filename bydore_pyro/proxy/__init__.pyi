@@ -2,9 +2,10 @@ from .gradients import GradientSketch as GradientSketch
 from .language_model import build_language_model as build_language_model
 from .language_model import model_source as model_source
 from .language_model import read_model_config as read_model_config
+from .measured_model import Cost as Cost
+from .measured_model import MeasuredModel as MeasuredModel
 from .parallel import Parallel as Parallel
 from .parallel import number_of_processes as number_of_processes
-from .proxy import Cost as Cost
 from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
 from .scheduling import STRATEGIES as STRATEGIES

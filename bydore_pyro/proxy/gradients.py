@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core import Parameters
-from bydore_pyro.proxy.proxy import Proxy
+from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.utils import return_freed_memory
 
 __all__ = ["GradientSketch"]
@@ -27,20 +27,20 @@ TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
 
 
 class GradientSketch:
-    """Sketches the gradient of each sequence's mean next-token loss at the proxy's parameters.
+    """Sketches the gradient of each sequence's mean next-token loss at the model's parameters.
 
     The parameters are only read. Gradients are computed in float32, whatever the precision of the
     training. Where several processes share a batch's rows, each sketches its own.
 
     Args:
-        proxy: The language model.
+        model: The language model.
         size: ``S >= 1``, numbers of a sketch.
         seed: Of the signs.
     """
 
-    def __init__(self, proxy: Proxy, size: int = 4096, seed: int = 0) -> None:
-        parameters = proxy.parameters.values()
-        self.proxy = proxy
+    def __init__(self, model: MeasuredModel, size: int = 4096, seed: int = 0) -> None:
+        parameters = model.parameters.values()
+        self.model = model
         self.count = sum(p.numel() for p in parameters)  # P
         self.size = min(size, self.count)
         generator = torch.Generator().manual_seed(seed)
@@ -57,7 +57,7 @@ class GradientSketch:
         """Returns sketches ``(B, S)`` and losses ``(B,)``, nats per token, float32, on the CPU, of
         token ids ``(B, T)``; charges a part of the cost counter."""
         pieces = []
-        for rows in batch.split(self.chunk * self.proxy.parallel.count):
+        for rows in batch.split(self.chunk * self.model.parallel.count):
             pieces.append(self._sketch(rows, part))
             self._untrimmed += len(rows)
             if self._untrimmed >= TRIM_EVERY:
@@ -67,17 +67,17 @@ class GradientSketch:
         return torch.cat(sketches), torch.cat(losses)
 
     def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
-        gradients, losses = self.proxy.sequence_gradients(rows, part)  # (b, P), of own rows
+        gradients, losses = self.model.sequence_gradients(rows, part)  # (b, P), of own rows
         gradients *= self._signs  # in place: a copy would be a third of the peak memory
         whole = self.count // self.size * self.size
         folded = gradients[:, :whole].unflatten(1, (-1, self.size)).sum(1)  # (b, S)
         folded[:, : self.count - whole] += gradients[:, whole:]
-        gather, count = self.proxy.parallel.gather, len(rows)
+        gather, count = self.model.parallel.gather, len(rows)
         return gather(folded, count).cpu(), gather(losses, count).cpu()
 
     def unfolded(self, sketch: Tensor) -> Parameters:
         """Returns the direction ``D`` with ``<grad, D> = z . sketch``, for a sketch ``(S,)``."""
-        parameters = self.proxy.parameters
+        parameters = self.model.parameters
         times = math.ceil(self.count / self.size)
         flat = sketch.float().to(self._signs.device).repeat(times)[: self.count] * self._signs
         parts = flat.split([p.numel() for p in parameters.values()])

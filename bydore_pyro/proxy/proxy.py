@@ -1,72 +1,21 @@
-"""A language model in training: its losses, its gradients, what they cost. No Pyro here."""
+"""A proxy: a small language model in training. No Pyro here."""
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from bydore_pyro.core import Parameters
-from bydore_pyro.proxy.language_model import TokenLosses
+from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.utils import option, require_fields
 
-__all__ = ["Cost", "Proxy", "ProxyConfig"]
+__all__ = ["Proxy", "ProxyConfig"]
 
 LARGEST_STEP = 1e30  # what float32 can still hold with a margin
-
-
-@dataclass
-class Cost:
-    """Tokens that models read, FLOPs that they spent on them, and seconds, by part of a method."""
-
-    tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    flops: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Adds the block's wall-clock seconds to part `name`."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - start
-
-    def count(self, name: str, tokens: int, flops: float) -> None:
-        """Adds `tokens` read by a model and the `flops` of its passes over them to part `name`."""
-        self.tokens[name] += tokens
-        self.flops[name] += flops
-
-    def add(self, parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> None:
-        """Adds what another counter reported as its `parts`, under their names after a prefix."""
-        for name, spent in parts.items():
-            self.count(prefix + name, int(spent["tokens"]), spent["flops"])
-            self.seconds[prefix + name] += spent["seconds"]
-
-    def report(self) -> dict[str, Any]:
-        """Returns the totals and the parts as plain JSON values."""
-        parts = {
-            name: {
-                "tokens": self.tokens.get(name, 0),
-                "flops": self.flops.get(name, 0.0),
-                "seconds": round(self.seconds.get(name, 0.0), 3),
-            }
-            for name in {**self.seconds, **self.tokens}
-        }
-        return {
-            "tokens": sum(self.tokens.values()),
-            "flops": sum(self.flops.values()),
-            "seconds": round(sum(self.seconds.values()), 3),
-            "parts": parts,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +41,15 @@ class ProxyConfig:
         require_fields(self)
 
 
-class Proxy:
-    """A causal language model (``input_ids (B, T) -> logits (B, T, V)``) with AdamW.
+class Proxy(MeasuredModel):
+    """A causal language model with AdamW.
 
     Args:
-        model: The model; called with `input_ids`, it returns an object with `logits`, or logits.
+        model: See `MeasuredModel`.
         config: Of the optimiser.
-        cost: The counter that every pass adds to; a new one when None.
+        cost: See `MeasuredModel`.
         decay_steps: Where given, the step size falls linearly to zero over so many steps.
-        parallel: The processes that share the rows of every batch; this one alone when None.
+        parallel: See `MeasuredModel`.
     """
 
     def __init__(
@@ -111,12 +60,9 @@ class Proxy:
         decay_steps: int | None = None,
         parallel: Parallel | None = None,
     ) -> None:
-        self._losses = TokenLosses(model, liger=config.liger)
-        self.model = model.eval()  # dropout would make the perturbed losses differ by its masks
+        super().__init__(model, cost, parallel, config.precision, liger=config.liger)
         self.decay_steps = decay_steps
-        self.parallel = parallel or Parallel(alone=True)
         self.config = config
-        self.cost = cost or Cost()
         self.steps = 0
         groups = [
             {
@@ -126,7 +72,6 @@ class Proxy:
             {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
-        self._flops_per_token = _forward_flops_per_token(model)
 
     @property
     def eta(self) -> float:
@@ -136,69 +81,6 @@ class Proxy:
         if self.decay_steps is not None:
             ramp *= max(0.0, 1 - self.steps / self.decay_steps)
         return self.config.learning_rate * ramp
-
-    @property
-    def parameters(self) -> dict[str, Tensor]:
-        """The model's trainable parameters by name, detached; they share the model's memory."""
-        return {n: p.detach() for n, p in self.model.named_parameters() if p.requires_grad}
-
-    def losses(self, batch: Tensor, part: str, theta: Parameters | None = None,
-               **options: Any) -> Tensor:  # fmt: skip
-        """Returns the mean next-token loss of each sequence ``(B,)``, nats per token; as
-        `token_losses`."""
-        return self.token_losses(batch, part, theta, **options).mean(1)
-
-    def token_losses(
-        self,
-        batch: Tensor,
-        part: str,
-        theta: Parameters | None = None,
-        *,
-        full_precision: bool = False,
-        passes: int = 1,
-    ) -> Tensor:
-        """Returns the loss of each token from the second on ``(B, T - 1)``, nats.
-
-        Args:
-            batch: Token ids ``(B, T)``.
-            part: The part of the cost counter to charge.
-            theta: Parameters to use instead of the model's own, which stay untouched.
-            full_precision: Compute in float32 whatever the training's precision: rounding would
-                swamp differences of losses.
-            passes: What it costs, in forward passes: 3 where derivatives are carried along.
-        """
-        self._charge(part, batch, passes)
-        named = {f"language_model.{name}": value for name, value in (theta or {}).items()}
-        with self._precision(batch.device, full_precision):
-            own = functional_call(self._losses, named, (self.parallel.own(batch),))
-        return self.parallel.gather(own, len(batch))
-
-    def _own_losses(self, batch: Tensor, part: str, passes: int = 3) -> Tensor:
-        """The token losses of this process's rows, of which a gradient will be taken."""
-        self._charge(part, batch, passes)
-        with self._precision(batch.device, full=False):
-            return self._losses(self.parallel.own(batch))
-
-    def _charge(self, part: str, batch: Tensor, passes: int) -> None:
-        """Counts a forward pass over a whole batch as 1, with a backward pass or a tangent as 3."""
-        tokens = batch.numel()
-        self.cost.count(part, tokens, passes * tokens * self._flops_per_token(batch.shape[1]))
-
-    @contextmanager
-    def _precision(self, device: torch.device, full: bool) -> Iterator[None]:
-        """Runs the block in the training's precision, or in float32 proper (not TF32)."""
-        if not full:
-            enabled = self.config.precision == "bfloat16"
-            with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
-                yield
-            return
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest")
-        try:
-            with torch.autocast(device.type, enabled=False):
-                yield
-        finally:
-            torch.set_float32_matmul_precision(before)
 
     def step(
         self, batch: Tensor, factors: Tensor | Callable[[Tensor], Tensor] | None = None
@@ -227,82 +109,3 @@ class Proxy:
             self.optimizer.step()
             self.steps += 1
         return self.parallel.gather(own.detach(), len(batch))
-
-    def gradient(
-        self, batch: Tensor, part: str, only: str | None = None
-    ) -> tuple[float, dict[str, Tensor]]:
-        """Returns the batch's mean loss, nats per token, and its gradient by parameter name.
-
-        With `only` of the one parameter of that name: one near the loss costs less than a backward
-        pass, and is counted as one forward pass more.
-        """
-        named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        named = named if only is None else {only: named[only]}
-        losses = self._own_losses(batch, part, passes=3 if only is None else 2)
-        loss = self._mean(losses.mean(1), torch.ones(len(batch)))
-        gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
-        (whole,) = self.parallel.sum([loss.detach()])
-        return whole.item(), dict(zip(named, gradients, strict=True))
-
-    def sequence_gradients(self, batch: Tensor, part: str) -> tuple[Tensor, Tensor]:
-        """Returns the gradient of each sequence's mean loss ``(b, P)`` and the losses ``(b,)``.
-
-        Of this process's rows of a batch ``(B, T)``, in float32, in the order of `parameters`. One
-        pass for all sequences, by `torch.func`; a single one takes torch's ordinary way.
-        """
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
-        self._charge(part, batch, passes=3)
-        own = self.parallel.own(batch)
-        trained = {n: p for n, p in self._losses.named_parameters() if p.requires_grad}
-
-        def loss(parameters: Parameters, row: Tensor) -> Tensor:
-            return functional_call(self._losses, dict(parameters), (row[None],)).mean()
-
-        with self._precision(batch.device, full=True):
-            if len(own) == 1:
-                value = self._losses(own).mean()
-                found = torch.autograd.grad(value, list(trained.values()))
-                return torch.cat([g.flatten() for g in found])[None], value.detach()[None]
-            # The fused kernels of attention have no rule for a batch of gradients.
-            with sdpa_kernel(SDPBackend.MATH):
-                values = {n: p.detach() for n, p in trained.items()}
-                of_each = torch.func.vmap(torch.func.grad_and_value(loss), (None, 0))
-                gradients, losses = of_each(values, own)
-        return torch.cat([gradients[n].detach().flatten(1) for n in trained], 1), losses.detach()
-
-    def _mean(self, own: Tensor, factors: Tensor) -> Tensor:
-        """This process's summand of the mean over the batch of factors times losses."""
-        return (own * self.parallel.own_factors(factors).to(own.device)).sum() / len(factors)
-
-    @torch.no_grad()
-    def evaluate(self, batch: Tensor, part: str, chunk: int = 64) -> float:
-        """Returns the mean loss over sequences ``(N, T)``, nats per token."""
-        return self.evaluate_tokens(batch, part, chunk).mean().item()
-
-    @torch.no_grad()
-    def evaluate_tokens(self, batch: Tensor, part: str, chunk: int = 64) -> Tensor:
-        """Returns every token's loss ``(N, T - 1)`` over sequences ``(N, T)``, nats."""
-        return torch.cat([self.token_losses(piece, part) for piece in batch.split(chunk)])
-
-    def flops_per_sequence(self, length: int) -> float:
-        """Returns the FLOPs of a forward pass over a sequence of `length` tokens."""
-        return length * self._flops_per_token(length)
-
-
-def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:
-    """Returns a function of ``T``: FLOPs of a forward pass, per token, the unembedding included.
-
-    Two for each weight of a matrix (not of an embedding's table) and, for attention's two products,
-    ``4 T width`` a layer (as executed, without the saving that causality allows).
-    """
-    linear = sum(
-        parameter.numel()
-        for module in model.modules()
-        if not isinstance(module, nn.Embedding)
-        for parameter in module.parameters(recurse=False)
-        if parameter.dim() >= 2
-    )
-    config = getattr(model, "config", None)
-    attention = 4 * getattr(config, "num_hidden_layers", 0) * getattr(config, "hidden_size", 0)
-    return lambda length: 2 * linear + attention * length

@@ -286,14 +286,14 @@ def check_residual(
         unit: What the slopes are multiplied by to be in the evidence's unit.
         count: Sequences of each domain.
     """
-    proxy, theta = sketch.proxy, sketch.proxy.parameters
+    model, theta = sketch.model, sketch.model.parameters
     direction = sketch.unfolded(residual)
     slopes, variances = [], []
     for name in domains.names:
         batch, documents = domains.measure_batch(name, count)
 
         def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
-            return proxy.losses(batch, "check", perturbed, full_precision=True)  # (n,)
+            return model.losses(batch, "check", perturbed, full_precision=True)  # (n,)
 
         _, slope = finite_difference(losses, theta, direction, 1.0)  # (n,)
         slope = unit * slope.cpu().double()

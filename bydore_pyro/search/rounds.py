@@ -130,7 +130,7 @@ def measure(
         losses.append(loss)
     return Measurement(
         step=step,
-        parameters=sketch.proxy.parameters,
+        parameters=sketch.model.parameters,
         samples=tuple(samples),
         losses=torch.tensor(losses),
     )

@@ -22,7 +22,8 @@ from bydore_pyro.baselines.proxy_runs import (
     train_runs,
 )
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.proxy import Cost, Proxy
+from bydore_pyro.proxy.measured_model import Cost
+from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 

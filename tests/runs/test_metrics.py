@@ -13,7 +13,7 @@ from searches import LINEAR, MATCHING, state_of
 from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.proxy import Cost
+from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.runs.answers import answer_of
 from bydore_pyro.runs.metrics import (
     learning_of,
