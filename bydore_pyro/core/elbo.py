@@ -39,11 +39,15 @@ SMALLEST_BETA = 1e-3  # the divergence grows as 1 / beta
 class HypergradientELBO(ELBO):
     r"""Loss ``- E_q[evidence] + lam KL(q || p)`` for a model and guide over mixture weights.
 
-    For a guide whose KL has a closed form it is the expectation of the loss of
-    `pyro.infer.Trace_ELBO` for `bydore_pyro.core.mixture_model`, times `lam`. Model and guide are
-    called with ``(signals, linear, kl_weight, precision, ...)``, the last ones as far as given.
-    They share one sample site on the simplex, of any name; where both have a site "scale", it
-    scales the weights within the evidence.
+    Model and guide are called with ``(signals, linear, kl_weight, precision, ...)``, the last ones
+    as far as given. They share one sample site on the simplex, of any name; where both have a site
+    "scale", it scales the weights within the evidence. The model gives the priors alone: its factor
+    "validation" and `poutine.scale` are not evaluated. The evidence, in the unit of `linear` and
+    the higher the better, is ``g . w``, or ``h . u - 1/2 u' Lambda u`` with a `precision`. With
+    `mixture_model` and a KL in closed form, the loss is `lam` times the mean of `Trace_ELBO`'s.
+
+    With ``g`` alone, measured again at the guide's mean, the mean is the answer; the spread does
+    not know how curved the outer loss is. A `precision` makes the spread the posterior's.
 
     Args:
         num_samples: Draws for the divergence of a `GammaDirichlet` guide (`GammaDirichlet.kl_to`,
@@ -79,8 +83,8 @@ class HypergradientELBO(ELBO):
             ValueError: When `kl_weight` is not positive; of a guide without one simplex, or without
                 a covariance in closed form though there is a precision; of a model whose prior of
                 the weights is no `SparseDirichlet` and no Dirichlet, with a `GammaDirichlet` guide;
-                of a model with observed data; of a guide and a model of which one alone has a
-                scale.
+                of a model with other latent sites, observed data or factors; of a guide and a model
+                of which one alone has a scale.
         """
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")

@@ -17,6 +17,7 @@ import pyro
 import torch
 from pyro import poutine
 from pyro.distributions import Dirichlet, LogNormal, Unit
+from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
@@ -25,6 +26,7 @@ from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
 __all__ = ["expected_evidence", "mixture_model", "paired_sites"]
 
 WEIGHTS, SCALE = "weights", "scale"  # names of the sample sites that model and guide share
+EVIDENCE = "validation"  # name of the factor, for which the ELBO has the exact expectation
 
 Program = Callable[..., Any]  # a model or a guide
 Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
@@ -75,7 +77,7 @@ def mixture_model(
         prior = SparseDirichlet.like(linear, concentrations)
     weights = pyro.sample(WEIGHTS, prior)
     if precision is None:
-        pyro.factor("validation", (linear * weights).sum(-1) / kl_weight)
+        pyro.factor(EVIDENCE, (linear * weights).sum(-1) / kl_weight)
         return weights
     if precision.shape != 2 * linear.shape[-1:]:
         expected = 2 * tuple(linear.shape[-1:])
@@ -83,7 +85,7 @@ def mixture_model(
     scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
     u = scale.unsqueeze(-1) * weights  # (..., K)
     evidence = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
-    pyro.factor("validation", evidence / kl_weight)
+    pyro.factor(EVIDENCE, evidence / kl_weight)
     return weights
 
 
@@ -148,8 +150,8 @@ def paired_sites(
         neither has one.
 
     Raises:
-        ValueError: When there is not one simplex, the scale is in one of both alone, or the model
-            has observed data, which the ELBO would pass over.
+        ValueError: When there is not one simplex, or the model lacks a site of both or has others,
+            which the ELBO would pass over: latent ones, data, factors.
     """
     guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
     replayed = poutine.replay(model, trace=guide_trace)
@@ -158,19 +160,22 @@ def paired_sites(
     def pair(site: str) -> Pair:
         return guide_trace.nodes[site]["fn"], model_trace.nodes[site]["fn"]
 
-    scaled = SCALE in guide_trace.nodes
-    if scaled != (SCALE in model_trace.nodes):
-        raise ValueError(
-            f"Expected a scale in model and guide or in neither, "
-            f"actual in the {'guide' if scaled else 'model'} alone"
-        )
-    observed = model_trace.observation_nodes
-    if data := [n for n in observed if not isinstance(model_trace.nodes[n]["fn"], Unit)]:
-        raise ValueError(
-            f"Expected a model whose evidence is a pyro.factor, actual observed site {data[0]!r}; "
-            "pyro.infer.Trace_ELBO takes such models"
-        )
-    return pair(_simplex_site(guide, guide_trace)), pair(SCALE) if scaled else None
+    expected = [_simplex_site(guide, guide_trace), *([SCALE] if SCALE in guide_trace.nodes else [])]
+    latent = _latent_sites(model_trace)
+    if sorted(latent) != sorted(expected):
+        raise ValueError(f"Expected a model with the latent sites {expected}, actual {latent}")
+    for name in model_trace.observation_nodes:
+        if name != EVIDENCE or not isinstance(model_trace.nodes[name]["fn"], Unit):
+            raise ValueError(
+                f"Expected a model whose evidence is the pyro.factor {EVIDENCE!r}, "
+                f"actual site {name!r}; pyro.infer.Trace_ELBO takes such models"
+            )
+    return pair(expected[0]), pair(SCALE) if SCALE in expected else None
+
+
+def _latent_sites(trace: poutine.Trace) -> list[str]:
+    """Returns the names of the sample sites that are neither observed nor a plate."""
+    return [n for n in trace.stochastic_nodes if not site_is_subsample(trace.nodes[n])]
 
 
 def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
@@ -179,7 +184,7 @@ def _simplex_site(guide: Program, trace: poutine.Trace) -> str:
     if isinstance(named, str) and named in trace.nodes:
         return named
     simplex = type(constraints.simplex)
-    sites = [n for n in trace.stochastic_nodes if isinstance(trace.nodes[n]["fn"].support, simplex)]
+    sites = [n for n in _latent_sites(trace) if isinstance(trace.nodes[n]["fn"].support, simplex)]
     if len(sites) != 1:
         raise ValueError(f"Expected one sample site on the simplex, actual {sites}")
     return sites[0]

@@ -86,7 +86,8 @@ def test_the_weights_are_found_whatever_their_name() -> None:
         pyro.sample("shares", Dirichlet(BETA))
 
     def guide_with_another_site(*_: object) -> None:
-        pyro.sample("x", Normal(0.0, 1.0))
+        with pyro.plate("data", 3):
+            pyro.sample("x", Normal(0.0, 1.0))
         plain_guide()
 
     for guide in (plain_guide, guide_with_another_site):
@@ -120,17 +121,34 @@ def test_a_guide_that_does_not_match_is_refused() -> None:
     for guide, actual in ((no_simplex, r"\[\]"), (two_simplexes, r"\['one', 'two'\]")):
         with pytest.raises(ValueError, match=f"one sample site on the simplex, actual {actual}"):
             paired_sites(guide, guide, LEVEL, FIRST_ORDER)
-    with pytest.raises(ValueError, match="in the model alone"):
-        paired_sites(mixture_model, MixtureGuide(network), *SECOND_ORDER)
-    with pytest.raises(ValueError, match="in the guide alone"):
-        paired_sites(mixture_model, MixtureGuide(network, scale=True), *SECOND_ORDER[:3])
+    weights, both, mix = r"\['weights'\]", r"\['weights', 'scale'\]", r"\['mix'\]"
+    for guide, given, expected, actual in (
+        (MixtureGuide(network), SECOND_ORDER, weights, both),
+        (MixtureGuide(network, scale=True), SECOND_ORDER[:3], both, weights),
+        (MixtureGuide(network, name="mix"), SECOND_ORDER[:3], mix, weights),
+    ):
+        with pytest.raises(ValueError, match=f"latent sites {expected}, actual {actual}"):
+            paired_sites(mixture_model, guide, *given)
 
 
-def test_a_model_of_data_is_refused() -> None:
+def test_a_model_of_more_than_priors_is_refused() -> None:
     def counts_model(signals: Tensor, linear: Tensor) -> None:
         shares = pyro.sample("shares", Dirichlet(torch.ones_like(linear)))
         pyro.sample("counts", Multinomial(20, shares), obs=torch.tensor([20.0, 0, 0, 0]))
 
+    def factor_model(signals: Tensor, linear: Tensor) -> None:
+        shares_model(signals, linear)
+        pyro.factor("mine", linear.sum())
+
+    def latent_model(signals: Tensor, linear: Tensor) -> None:
+        shares_model(signals, linear)
+        pyro.sample("x", Normal(0.0, 1.0))
+
     guide = MixtureGuide(FreeConcentrations(4), name="shares")
-    with pytest.raises(ValueError, match=r"pyro\.factor, actual observed site 'counts'"):
-        paired_sites(counts_model, guide, LEVEL, FIRST_ORDER)
+    for model, message in (
+        (counts_model, r"pyro\.factor 'validation', actual site 'counts'"),
+        (factor_model, r"pyro\.factor 'validation', actual site 'mine'"),
+        (latent_model, r"latent sites \['shares'\], actual \['shares', 'x'\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            paired_sites(model, guide, LEVEL, FIRST_ORDER)
