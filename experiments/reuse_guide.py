@@ -141,7 +141,7 @@ def reuse_guide(options: ReuseOptions) -> None:
     many = torch.stack([Multinomial(int(n), p).sample() for n, p in zip(totals, each, strict=True)])
     amortised = MixtureGuide(CountNetwork().double(), name="shares")
 
-    def in_plate(counts: Tensor) -> Tensor:
+    def in_plate(counts: Tensor) -> dict[str, Tensor]:
         with pyro.plate("documents", len(counts)):
             return amortised(counts)
 

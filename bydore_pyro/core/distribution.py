@@ -141,7 +141,7 @@ class GammaDirichlet(TorchDistribution):
                 if bool((wrong := ~((values >= low) & (values <= high))).any()):
                     raise ValueError(
                         f"Expected Gamma {what} in [{low:g}, {high:g}], "
-                        f"actual {float(values[wrong][0]):g}"
+                        f"actual {float(values[wrong][0].detach()):g}"
                     )
 
     def expand(
@@ -246,8 +246,8 @@ class GammaDirichlet(TorchDistribution):
 
         The divergence is finite only where all ``a_k > 1``: ``log q`` grows as ``-log w_k``, whose
         mean is that of ``1 / beta_k``. A `smallest_beta` above 0 keeps the estimate finite for
-        every shape; it is then too low, by about ``E[1 / beta_k; beta_k < smallest_beta]`` in every
-        k where ``w_k`` is rare, and is a divergence no more.
+        every shape, but too low, so that it is no longer a divergence. Each domain of small weight
+        lowers it by about the part of ``E[1 / beta_k]`` from draws with ``beta_k`` below that.
 
         Args:
             prior: Broadcastable to ``batch_shape``.
@@ -259,7 +259,12 @@ class GammaDirichlet(TorchDistribution):
 
         References:
             Roeder, Wu, Duvenaud (2017), Sticking the Landing, arXiv 1703.09194: the gradient.
+
+        Raises:
+            ValueError: When `num_samples` is below 1.
         """
+        if num_samples < 1:
+            raise ValueError(f"Expected num_samples >= 1, actual {num_samples}")
         log_w, _ = self.rsample_log(torch.Size((num_samples,)), smallest_beta)
         if isinstance(prior, SparseDirichlet):
             log_p = prior.log_prob_of_log(log_w)

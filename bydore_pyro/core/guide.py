@@ -26,16 +26,16 @@ class MixtureGuide(PyroModule):
     """The amortised variational posterior ``q(w | s) = GammaDirichlet(a(s), b(s))``.
 
     A guide for any Pyro model with a sample site on the simplex. It is called with the model's
-    arguments, of which the network sees the first. For a batch of simplexes, ``(N, K)``, call it
-    inside the model's plate::
+    arguments. The network sees the first, or None where there is none or all are keywords. For a
+    batch of simplexes, ``(N, K)``, call it inside the model's plate::
 
         def amortised(counts):
             with pyro.plate("documents", len(counts)):
                 return guide(counts)
 
-    Its parameters stand in Pyro's store under the site's name. There the guide that is called
-    replaces what another guide of the same name has left, so that each trains its own: a notebook's
-    cell can be run twice. To go on from stored parameters load the guide's `state_dict`.
+    Its parameters stand in Pyro's store under the site's name. A guide that is
+    called removes what another one of that name has stored, so a notebook's cell can be run twice.
+    To go on from stored parameters load the guide's `state_dict`.
 
     Args:
         network: Maps what the guide is called with, ``(..., K)``, to Gamma shape and rate, each
@@ -47,11 +47,16 @@ class MixtureGuide(PyroModule):
             parameters are free, whatever the signals; they start at 0 and log 0.1, in the dtype and
             on the device of the network.
 
+    Raises:
+        ValueError: When the network is no module.
+
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.3.
     """
 
     def __init__(self, network: nn.Module, name: str = WEIGHTS, *, scale: bool = False) -> None:
+        if not isinstance(network, nn.Module):
+            raise ValueError(f"Expected a network that is an nn.Module, actual {network!r}")
         super().__init__(name)
         self.network = network
         self.site = name
@@ -62,9 +67,16 @@ class MixtureGuide(PyroModule):
             start = like.detach().new_tensor(math.log(INITIAL_DEVIATION))
             self.scale_log_deviation = nn.Parameter(start)
 
-    def posterior(self, signals: Tensor) -> GammaDirichlet:
-        """Returns ``q(w | s)`` for signals ``(..., K)``."""
-        return GammaDirichlet(*self.network(signals))
+    def posterior(self, signals: Tensor | None = None) -> GammaDirichlet:
+        """Returns ``q(w | s)`` for signals ``(..., K)``.
+
+        Raises:
+            ValueError: When the network returns one tensor.
+        """
+        found = self.network(signals)
+        if isinstance(found, Tensor):
+            raise ValueError("Expected a network that returns shape and rate, actual one tensor")
+        return GammaDirichlet(*found)
 
     def scale_posterior(self) -> LogNormal:
         """Returns the posterior of the scale.
@@ -76,13 +88,16 @@ class MixtureGuide(PyroModule):
             raise ValueError("Expected a guide with scale=True, actual scale=False")
         return LogNormal(self.scale_loc, self.scale_log_deviation.exp())
 
-    def forward(self, signals: Tensor, *_: object, **__: object) -> Tensor:
-        """Samples the weights ``(..., K)``; further arguments of the model are ignored."""
+    def forward(self, signals: Tensor | None = None, *_: object, **__: object) -> dict[str, Tensor]:
+        """Samples, and returns values by site: the weights ``(..., K)``, the scale if there is one.
+
+        Further arguments of the model are ignored.
+        """
         self._own_parameters()
-        weights = pyro.sample(self.site, self.posterior(signals))
+        values = {self.site: pyro.sample(self.site, self.posterior(signals))}
         if self.has_scale:
-            pyro.sample(SCALE, self.scale_posterior())
-        return weights
+            values[SCALE] = pyro.sample(SCALE, self.scale_posterior())
+        return values
 
     def _own_parameters(self) -> None:
         """Takes parameters of another guide out of Pyro's store, where this one's names are theirs.
@@ -172,9 +187,10 @@ class PriorNetwork(nn.Module):
 
     def _raw(self, signals: Tensor) -> Tensor:
         """Returns the last layer without the domains' biases, ``(..., K, 2)``."""
-        if signals.shape[-1:] != (self.num_domains,):
+        shape = tuple(getattr(signals, "shape", ()))
+        if shape[-1:] != (self.num_domains,):
             raise ValueError(
-                f"Expected signals (..., {self.num_domains}), actual {tuple(signals.shape)}"
+                f"Expected signals (..., {self.num_domains}), actual {shape or signals}"
             )
         signals = signals.to(self.embedding.dtype)
         centred = signals - signals.mean(-1, keepdim=True)
@@ -210,7 +226,7 @@ class FreeConcentrations(nn.Module):
         self.log_mean = nn.Parameter(torch.zeros(num_domains))
         self.log_rate = nn.Parameter(torch.full((num_domains,), math.log(initial_shape)))
 
-    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, signals: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns Gamma shape and rate, ``(K,)``, > 0; the signals are not looked at."""
         return _from_logs(self.log_mean, self.log_rate)
 

@@ -181,6 +181,7 @@ def test_empty_batches_and_nan_come_out_as_they_went_in() -> None:
 def test_bad_parameters_are_refused(shape: float, rate: float, message: str) -> None:
     a, b = A.clone(), B.clone()
     a[1], b[1] = shape, rate
+    a.requires_grad_()
     with pytest.raises(ValueError, match=message):
         GammaDirichlet(a, b, validate_args=True)
     for few in (torch.ones(1), torch.tensor(1.0), torch.ones(3, 0)):
@@ -242,6 +243,8 @@ def test_divergence_and_its_gradient_agree_with_an_integral() -> None:
     for sample, expected in ((torch.stack(values), integral), (torch.stack(gradients), exact)):
         error = sample.std(0) / math.sqrt(len(sample))
         assert ((sample.mean(0) - expected).abs() < 5 * error).all()
+    with pytest.raises(ValueError, match="num_samples >= 1"):
+        GammaDirichlet(a, b).kl_to(FLAT, 0)
     near = torch.stack([GammaDirichlet(2 * a, 4 * b).kl_to(FLAT) for _ in range(50)])
     assert near.min() < 0 < near.mean() + near.std(), "one draw has no sign"
 

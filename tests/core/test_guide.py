@@ -10,7 +10,7 @@ import pytest
 import torch
 from gaussian_evidence import gaussian_evidence
 from pyro import poutine
-from pyro.distributions import Dirichlet
+from pyro.distributions import Dirichlet, Normal
 from pyro.infer import (
     ELBO,
     SVI,
@@ -20,6 +20,7 @@ from pyro.infer import (
     TraceMeanField_ELBO,
     WeighedPredictive,
 )
+from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from pyro.infer.importance import vectorized_importance_weights
 from pyro.optim import ClippedAdam
 from tiny import counts_model
@@ -80,7 +81,7 @@ def test_guide_inside_a_plate() -> None:
         with pyro.plate("documents", len(counts)):
             counts_model(counts)
 
-    def amortised(counts: Tensor) -> Tensor:
+    def amortised(counts: Tensor) -> dict[str, Tensor]:
         with pyro.plate("documents", len(counts)):
             return guide(counts)
 
@@ -92,6 +93,26 @@ def test_guide_inside_a_plate() -> None:
     before = guide.posterior(counts).mean.detach()
     SVI(model, amortised, ClippedAdam({"lr": 0.01}), objective).step(counts)
     assert not torch.equal(before, guide.posterior(counts).mean)
+
+
+@pytest.mark.usefixtures("_store")
+def test_models_without_arguments_and_with_keywords() -> None:
+    """Also beside another guide, in Pyro's list of them."""
+
+    def model(counts: Tensor = COUNTS) -> None:
+        pyro.sample("x", Normal(0.0, 1.0))
+        counts_model(counts)
+
+    guide, autoguide = exact_guide(), AutoGuideList(model)
+    autoguide.append(AutoNormal(poutine.block(model, hide=["shares"])))
+    autoguide.append(guide)
+    elbo = Trace_ELBO(num_particles=64, vectorize_particles=True, max_plate_nesting=0)
+    assert -elbo.loss(counts_model, guide, counts=COUNTS) == pytest.approx(LOG_EVIDENCE, abs=1e-2)
+    assert elbo(model, autoguide)().isfinite()
+    assert set(autoguide()) == {"x", "shares"}
+    before = guide.posterior().mean.detach()
+    SVI(model, autoguide, ClippedAdam({"lr": 0.1}), elbo).step()
+    assert not torch.equal(before, guide.posterior().mean)
 
 
 @pytest.mark.usefixtures("_store")
@@ -210,8 +231,13 @@ def test_free_concentrations_ignore_the_signals() -> None:
 def test_bad_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="num_domains >= 2"):
         PriorNetwork(1)
-    with pytest.raises(ValueError, match="signals"):
-        PriorNetwork(3)(torch.ones(4))
+    for signals, actual in ((torch.ones(4), r"\(4,\)"), (None, "None")):
+        with pytest.raises(ValueError, match=rf"signals \(\.\.\., 3\), actual {actual}"):
+            PriorNetwork(3)(signals)
+    with pytest.raises(ValueError, match=r"nn\.Module, actual 'x'"):
+        MixtureGuide("x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="actual one tensor"):
+        MixtureGuide(torch.nn.Linear(2, 2)).posterior(torch.ones(2, 2))
     with pytest.raises(ValueError, match="'softplus' or 'exp'"):
         PriorNetwork(3, link="log")  # type: ignore[arg-type]
     for shape in (0.0, -1.0, math.inf, math.nan):
