@@ -12,6 +12,7 @@ import pyro
 import torch
 from pyro import poutine
 from pyro.infer.importance import vectorized_importance_weights
+from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from bydore_pyro.core.inference import isolated
@@ -67,7 +68,8 @@ def guide_fit(
         seed: Of the draws.
 
     Raises:
-        ValueError: When `num_samples` is below 100: the tail's shape could not be told.
+        ValueError: When `num_samples` is below 100 (the tail's shape could not be told), or there
+            is a plate.
 
     References:
         Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
@@ -100,7 +102,7 @@ def corrected_draws(
         seed: Of all draws.
 
     Raises:
-        ValueError: When `num_samples` or `num_draws` is out of range.
+        ValueError: When `num_samples` or `num_draws` is out of range, or there is a plate.
 
     References:
         Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
@@ -130,6 +132,11 @@ def _weighed(
     """
     if count is not None and count < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {count}")
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        nodes = poutine.trace(guide).get_trace(*args).nodes
+        nodes = nodes | poutine.trace(model).get_trace(*args).nodes
+    if plates := [n for n, node in nodes.items() if site_is_subsample(node)]:
+        raise ValueError(f"Expected a model and a guide without plates, actual plates {plates}")
     if count is None:
         trace = poutine.trace(guide).get_trace(*args)
         size = sum(trace.nodes[name]["value"].numel() for name in trace.stochastic_nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +27,7 @@ FREE_RATE, NETWORK_RATE = 0.1, 3e-3  # step sizes of the parameters of each doma
 DECAYS, DECAY = 2, 0.3  # how often step sizes are made smaller, and by which factor
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
 START_DRAWS = 64  # of the KL, where two starts are compared
+ROUNDING = 1e-6  # of a precision, as a share of its largest eigenvalue
 DRAWS_TIMES_DOMAINS = 512
 
 
@@ -74,7 +75,8 @@ def infer(
 
     The caller's random numbers and Pyro parameter store are left alone. The optimiser is a new one,
     so that the result depends on the guide, the evidence and the seed alone. Prefer float64: near
-    its maximum the evidence is a difference of numbers thousands of times as large.
+    its maximum the evidence is a difference of numbers thousands of times as large. Where the
+    parameters end as NaN or infinity, the guide is as it was.
 
     Args:
         guide: With a scale, and a network that has a method `start_at`, as `PriorNetwork` and
@@ -87,11 +89,15 @@ def infer(
         decays: How often the step size is made smaller before it stops.
 
     Raises:
-        ValueError: When the guide has no scale; when the evidence is not finite.
+        ValueError: When the guide has no scale, or its network no `start_at`; when the evidence is
+            not finite; when the precision is 0, or not symmetric and positive semi-definite.
     """
     config = config or InferenceConfig()
-    if not all(x.isfinite().all() for x in (linear, precision)):
-        raise ValueError("Expected finite evidence, found NaN or infinity")
+    guide.scale_posterior()  # refuses a guide without a scale
+    if not hasattr(guide.network, "start_at"):
+        network = type(guide.network).__name__
+        raise ValueError(f"Expected a network with a method start_at, actual {network}")
+    _check_evidence(linear, precision)
     arguments: tuple[Any, ...] = (signals, linear, 1.0, precision, concentrations)
     draws = max(1, min(config.draws, DRAWS_TIMES_DOMAINS // linear.shape[-1]))
 
@@ -99,19 +105,24 @@ def infer(
         free = name.rpartition(".")[2] in FREE
         return {"lr": FREE_RATE if free else NETWORK_RATE, "betas": (0.9, 0.99)}
 
-    with isolated(config.seed):
-        _start(guide, arguments)
-        optimizer = pyro.optim.ClippedAdam(rates)
-        svi = SVI(mixture_model, guide, optimizer, HypergradientELBO(num_samples=draws))
-        losses: list[float] = []
-        settled = False
-        for _ in range(decays + 1):
-            settled = _step_until_settled(svi, arguments, config, losses)
-            if not settled:
-                break
-            for one in optimizer.optim_objs.values():
-                for group in one.param_groups:
-                    group["lr"] *= DECAY
+    before = {name: value.clone() for name, value in guide.state_dict().items()}
+    try:
+        with isolated(config.seed):
+            _start(guide, arguments, before)
+            optimizer = pyro.optim.ClippedAdam(rates)
+            svi = SVI(mixture_model, guide, optimizer, HypergradientELBO(num_samples=draws))
+            losses: list[float] = []
+            settled = False
+            for _ in range(decays + 1):
+                settled = _step_until_settled(svi, arguments, config, losses)
+                if not settled:
+                    break
+                for one in optimizer.optim_objs.values():
+                    for group in one.param_groups:
+                        group["lr"] *= DECAY
+    finally:
+        if not all(value.isfinite().all() for value in guide.parameters()):
+            guide.load_state_dict(before)
     return Inference(settled, len(losses), tuple(losses))
 
 
@@ -151,12 +162,27 @@ def _step_until_settled(
     return False
 
 
-def _start(guide: MixtureGuide, arguments: tuple[Any, ...]) -> None:
-    """Sets the guide to the Dirichlet of the least loss where that is better."""
+def _check_evidence(linear: Tensor, precision: Tensor) -> None:
+    """Raises what `infer` does."""
+    if not all(x.isfinite().all() for x in (linear, precision)):
+        raise ValueError("Expected finite evidence, found NaN or infinity")
+    expected = 2 * tuple(linear.shape[-1:])
+    if precision.shape != expected:
+        raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
+    values = torch.linalg.eigvalsh(precision.double())
+    asymmetry = float((precision - precision.T).abs().max())
+    if not -values[0] <= ROUNDING * values[-1] > 0 or asymmetry > ROUNDING * values[-1]:
+        raise ValueError(
+            "Expected a precision that is symmetric, positive semi-definite and not 0, actual "
+            f"eigenvalues from {values[0]:g} to {values[-1]:g}, asymmetry {asymmetry:g}"
+        )
+
+
+def _start(guide: MixtureGuide, arguments: tuple[Any, ...], before: Mapping[str, Tensor]) -> None:
+    """Sets the guide to the Dirichlet of the least loss where that is better than before."""
     signals, linear, _, precision, concentrations = arguments
     start_at: Any = guide.network.start_at
     elbo = HypergradientELBO(num_samples=START_DRAWS)
-    before = {name: value.clone() for name, value in guide.state_dict().items()}
     loss_before = elbo.loss(mixture_model, guide, *arguments)
     alpha, loc, log_deviation = _dirichlet_fit(linear, precision, concentrations)
     shape = torch.full_like(alpha, 20.0)  # sharp enough that draws stay near the start

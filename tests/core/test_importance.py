@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import arviz
 import numpy as np
+import pyro
 import pytest
 import torch
 from pyro.distributions import Dirichlet
@@ -101,6 +102,16 @@ def test_bad_options_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             corrected_draws(counts_model, guide_of(1 + COUNTS), COUNTS, **options)
+
+
+def test_a_plate_is_refused() -> None:
+    def in_a_plate(counts: Tensor) -> None:
+        with pyro.plate("documents", 2):
+            counts_model(counts)
+
+    for weigh in (corrected_draws, guide_fit):
+        with pytest.raises(ValueError, match=r"without plates, actual plates \['documents'\]"):
+            weigh(in_a_plate, guide_of(1 + COUNTS), COUNTS)
 
 
 @pytest.mark.parametrize("shape", [0.0, 0.4, 0.9, 3.0])

@@ -95,8 +95,31 @@ def test_it_tells_when_the_steps_ran_out() -> None:
     found = infer(network_guide(3), signals_of(3), linear, precision, config=config)
     assert not found.settled
     assert found.steps == 25
-    with pytest.raises(ValueError, match="finite evidence"):
-        infer(network_guide(3), signals_of(3), torch.nan * linear, precision, config=config)
+
+
+def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear, precision = gaussian_evidence(3, 0.05)
+    nan, lopsided, network = torch.nan * linear, precision.tril(), network_guide(3).network
+    indefinite = torch.diag(torch.tensor([50.0, 50.0, -40.0], dtype=torch.float64))
+    no_start = torch.nn.Linear(3, 3)
+    psd = "symmetric, positive semi-definite and not 0, actual eigenvalues from"
+    for guide, h, bend, message in (
+        (network_guide(3), nan, precision, "finite evidence"),
+        (network_guide(3), linear, precision[:2], r"precision \(3, 3\), actual \(2, 3\)"),
+        (network_guide(3), linear, lopsided, psd),
+        (network_guide(3), linear, indefinite, psd),
+        (network_guide(3), linear, 0 * precision, psd),
+        (MixtureGuide(network), linear, precision, "scale=True"),
+        (MixtureGuide(network, "mix", scale=True), linear, precision, r"latent sites \['mix'"),
+        (MixtureGuide(no_start, scale=True), linear, precision, "start_at, actual Linear"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            infer(guide, signals_of(3), h, bend)
+    monkeypatch.setattr("bydore_pyro.core.inference.ROUNDING", 10)  # it is tried nevertheless
+    guide = network_guide(3)
+    before = {name: value.clone() for name, value in guide.state_dict().items()}
+    assert not infer(guide, signals_of(3), linear, indefinite).settled
+    assert all(torch.equal(value, before[name]) for name, value in guide.state_dict().items())
 
 
 def test_it_begins_where_the_loss_is_less() -> None:
