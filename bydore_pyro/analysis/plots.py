@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "domain_colours", "plot_weights"]
+__all__ = ["PALETTE", "domain_colours", "plot_rounds", "plot_weights"]
+
+MOST_SHOWN = 12  # domains of a training that moved its mixture
 
 # Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
 # more than lightness, among those that are neither too pale for white paper nor near black.
@@ -51,4 +55,41 @@ def plot_weights(mixture: Mixture) -> Figure:
     axes.set_xlabel("weight, share of training tokens")
     intervals = "" if mixture.hdi is None else f", with {HDI_PROBABILITY:.0%} intervals"
     axes.set_title(f"The weights{intervals}; dotted: equal shares", fontsize=10)
+    return figure
+
+
+def plot_rounds(
+    names: Sequence[str],
+    steps: Sequence[int],
+    weights: np.ndarray,
+    intervals: np.ndarray,
+    last: int,
+) -> Figure:
+    """Draws the weights of a training that moved its mixture, a small picture for each domain.
+
+    Args:
+        names: The ``K`` domains; the twelve of the largest weights are drawn.
+        steps: After which rounds were measured ``(R,)``.
+        weights: Before the first round and from each on ``(R + 1, K)``.
+        intervals: Of each round's posterior ``(R, 2, K)``.
+        last: Steps of the run.
+    """
+    from matplotlib.figure import Figure
+
+    shown = np.argsort(-weights.max(0), kind="stable")[:MOST_SHOWN]
+    rows, colours = -(-len(shown) // 3), domain_colours(names)
+    figure = Figure(figsize=(9, 0.6 + 1.6 * rows), layout="constrained")
+    grid = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).flat
+    ends = [*steps, last]
+    for axes, k in zip(grid, shown, strict=False):
+        colour = colours[names[k]]
+        for begin, end, (low, high) in zip(steps, ends[1:], intervals[:, :, k], strict=True):
+            axes.fill_between([begin, end], low, high, color=colour, alpha=0.3, linewidth=0)
+        axes.step([0, *ends], [*weights[:, k], weights[-1, k]], where="post", color=colour)
+        axes.set_title(names[k].replace("$", r"\$"), fontsize=9)
+    for axes in list(grid)[len(shown) :]:
+        axes.set_axis_off()
+    figure.supxlabel("step of the model", fontsize=9)
+    figure.supylabel("weight", fontsize=9)
+    figure.suptitle(f"The weights, with each round's {HDI_PROBABILITY:.0%} interval", fontsize=10)
     return figure

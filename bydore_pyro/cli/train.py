@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ COMMON = (
     *("learning_rate", "device", "smoke"),
 )
 # Seconds on a CPU; an option given beside --smoke wins over these.
+NATURAL = "natural"
 SMOKE = {
     "model": "models/target-tiny",
     "tokens": "2K",
@@ -42,20 +44,41 @@ SMOKE = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """What is trained, on what, and where it goes."""
+    """What is trained, on what, and where it goes.
+
+    Raises:
+        ValueError: When `live` or `validation` is given without the other.
+    """
 
     mixture: str = option(
         MISSING,
         "The weights: a run's folder or its mixture.json, a file of weights, a published "
-        "mixture such as published:doremi, or a JSON or YAML list of stages.",
+        "mixture such as published:doremi, a JSON or YAML list of stages, or 'natural' (the "
+        "domains' own sizes).",
     )
     data: str = option(MISSING, "Token store, made by bydore prepare.")
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
+    live: bool = option(
+        False, "Measure the mixture on the model while it trains; --mixture is where it starts."
+    )
+    validation: list[str] = option(
+        [],
+        "With --live, the target: domains (NAME=SHARE), by their held-out text, or FILE.jsonl.",
+    )
+    live_share: float = option(
+        0.01,
+        "With --live: share of the training's sequences that measuring may add.",
+        above=0,
+        most=1,
+    )
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
         require_fields(self)
+        if self.live != bool(self.validation):
+            found = "no --validation" if self.live else "no --live"
+            raise ValueError(f"Expected --live and --validation together, found {found}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +115,12 @@ def train_command(arguments: Sequence[str]) -> None:
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
-    from bydore_pyro.data import open_store
-    from bydore_pyro.training import read_stages, train_target
+    from bydore_pyro.data import open_store, with_validation_file
+    from bydore_pyro.live import LiveTraining
+    from bydore_pyro.mixture import normalised
+    from bydore_pyro.proxy import Parallel
+    from bydore_pyro.runs import RunConfig
+    from bydore_pyro.training import Stages, read_stages, train_target
     from bydore_pyro.utils import number_of_tokens
 
     # Its bars for every file that it writes, and its warnings of what is checked here anyway.
@@ -101,9 +128,28 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     transformers.utils.logging.set_verbosity_error()
     given, config = options.train, options.target
     out = resume or Path(given.out)
-    source = given.mixture if resume is None else str(resume / "schedule.json")
-    stages = read_stages(source, number_of_tokens(config.tokens))
     store = open_store(Path(given.data))
+    if resume is None and given.mixture == NATURAL:
+        total = sum(len(tokens) for tokens in store.train.values())
+        shares = {name: len(tokens) / total for name, tokens in store.train.items()}
+        stages = Stages.constant(normalised(shares, given.data))
+    else:
+        source = given.mixture if resume is None else str(resume / "schedule.json")
+        stages = read_stages(source, number_of_tokens(config.tokens))
+    live = None
+    if given.live:
+        target = RunConfig(validation=given.validation)
+        for path in target.validation_files().values():
+            store = with_validation_file(store, path)
+        live = LiveTraining(
+            store,
+            target.validation_shares(),
+            stages.shares(),
+            config,
+            given.live_share,
+            parallel=Parallel(cpu=config.device == "cpu"),
+            tell=tell if os.environ.get("RANK", "0") == "0" else lambda line: None,
+        )
     metrics = train_target(
         model_source(given.model),
         store,
@@ -113,6 +159,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         resume=resume is not None,
         options=asdict(options),
         tell=tell,
+        live=live,
     )
     print(_told(metrics, out / "model"))
 

@@ -1,6 +1,7 @@
 from .documents import CorpusConfig as CorpusConfig
 from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
+from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
 from .preparation import load_tokens as load_tokens
 from .preparation import make_plan as make_plan

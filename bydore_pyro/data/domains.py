@@ -13,7 +13,7 @@ from torch import Tensor
 from bydore_pyro.data.store import TokenStore, check_needed
 from bydore_pyro.utils import DataError
 
-__all__ = ["Domains", "Permutation", "SequenceStream"]
+__all__ = ["Domains", "Permutation", "SequenceStream", "kept_aside"]
 
 ROUNDS = 8  # of a permutation
 BLOCK = 64  # positions whose sequences are looked up at once
@@ -119,6 +119,27 @@ class SequenceStream:
         return order(rows + part.start)
 
 
+def kept_aside(
+    count: int, measured: int, seed: int, name: str
+) -> tuple[tuple[Permutation, range], tuple[Permutation, range]] | None:
+    """Returns which of a domain's sequences are kept for measuring, and which are trained on.
+
+    Both are a `choice` of `SequenceStream`, of one order by `seed`. None where none can be kept: a
+    domain of two sequences has none to spare.
+
+    Args:
+        count: Sequences of the domain.
+        measured: How many are to be kept; at most a third are.
+        seed: Of the order.
+        name: The domain's.
+    """
+    kept = min(measured, count // 3)
+    if not kept:
+        return None
+    order = Permutation(count, [seed, 4, *name.encode()])
+    return (order, range(kept)), (order, range(kept, count))
+
+
 class Domains:
     """The domains of a search: training sequences by domain, and a validation set.
 
@@ -182,13 +203,16 @@ class Domains:
 
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
         tokens, length = self.corpus.train[name], self.sequence_length
-        seed, count = [self._seed, number, *name.encode()], len(tokens) // length
-        kept, taken = min(self._measured, count // 3), partial(self.corpus.taken, "train", name)
-        if not kept or kind == "signal":  # a domain of two sequences has none to spare
-            return SequenceStream(tokens, length, seed, taken=taken)
-        order = Permutation(count, [self._seed, 4, *name.encode()])
-        part = range(kept) if kind == "measure" else range(kept, count)
-        return SequenceStream(tokens, length, seed, (order, part), taken=taken)
+        seed, taken = (
+            [self._seed, number, *name.encode()],
+            partial(self.corpus.taken, "train", name),
+        )
+        choice = None
+        if kind != "signal":
+            choices = kept_aside(len(tokens) // length, self._measured, self._seed, name)
+            choice = choices and choices[kind != "measure"]
+        taken = partial(self.corpus.taken, "train", name)
+        return SequenceStream(tokens, length, seed, choice, taken=taken)
 
     def _validation_set(self, most: int, fewest: int) -> tuple[Tensor, np.ndarray]:
         shares, length = self.validation_shares, self.sequence_length

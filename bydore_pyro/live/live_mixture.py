@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from bydore_pyro.core import MeasuredRound, central_weights, given_away, match
 from bydore_pyro.data import Domains, check_needed
-from bydore_pyro.proxy import Cost, GradientSketch, Proxy, ProxyConfig
+from bydore_pyro.mixture import within_caps
+from bydore_pyro.proxy import Cost, GradientSketch, MeasuredModel, Parallel
 from bydore_pyro.search import evidence_of, exact_posterior, measure, sample_of
 from bydore_pyro.training import MixtureState, begin, next_batch
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     import arviz
 
 __all__ = ["LiveMixture", "LiveRound"]
+
+CHAINS, DRAWS = 4, 1000  # of each round's posterior
+KEPT = 5  # every so many draws are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,7 @@ class LiveRound:
         unexplained: Share of the target's gradient that no mixture explains.
         validation_loss: Nats per token.
         losses: Of the domains, nats per token.
+        draws: Of the posterior ``(4, D, K)``, float32.
     """
 
     step: int
@@ -58,6 +63,7 @@ class LiveRound:
     unexplained: float
     validation_loss: float
     losses: np.ndarray
+    draws: np.ndarray
 
 
 class LiveMixture:
@@ -85,6 +91,7 @@ class LiveMixture:
         decay: What a round counts for when the next one is measured, in (0, 1]; 1 adds up.
         sketch_size: Numbers of a gradient's sketch.
         seed: Of the sketches' signs and of the posterior's draws.
+        parallel: The processes that share the measuring; this one alone when None.
 
     Raises:
         ValueError: When a number is out of its range, or no sequences are kept aside.
@@ -102,6 +109,7 @@ class LiveMixture:
         decay: float = 1.0,
         sketch_size: int = 4096,
         seed: int = 0,
+        parallel: Parallel | None = None,
     ) -> None:
         for name, value, fine in (
             ("first >= 1", first, first >= 1),
@@ -114,31 +122,39 @@ class LiveMixture:
         domains.measurable()
         self.domains, self.cost = domains, Cost()
         self._first, self._sequences, self._level, self._decay = first, sequences, level, decay
-        self._sketch_size, self._seed = sketch_size, seed
-        self._weights = np.full(domains.num_domains, 1 / domains.num_domains)
+        self._sketch_size, self._seed, self._parallel = sketch_size, seed, parallel
+        self._start = np.full(domains.num_domains, 1 / domains.num_domains)
         if start is not None:
             check_needed(start, domains.names)
             given = np.array([start.get(name, 0.0) for name in domains.names])
             if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
                 raise ValueError(f"Expected weights >= 0, not all 0, actual {dict(start)}")
-            self._weights = given / given.sum()
+            self._start = given / given.sum()
         self._order: MixtureState = begin(domains.num_domains)
         self._sketch: GradientSketch | None = None
         self._measured: list[MeasuredRound] = []
         #: What every round found.
         self.rounds: list[LiveRound] = []
-        #: Draws of the last round's posterior, None before it.
-        self.posterior: arviz.InferenceData | None = None
+
+    @property
+    def present(self) -> np.ndarray:
+        """The present weights ``(K,)``; they sum to 1."""
+        return self.rounds[-1].weights if self.rounds else self._start
 
     @property
     def weights(self) -> dict[str, float]:
         """The present weights by domain; they sum to 1."""
-        return dict(zip(self.domains.names, self._weights.tolist(), strict=True))
+        return dict(zip(self.domains.names, self.present.tolist(), strict=True))
+
+    def before(self, step: int) -> np.ndarray:
+        """Returns the weights ``(K,)`` by the rounds after so many steps or fewer."""
+        known = [one.weights for one in self.rounds if one.step <= step]
+        return known[-1] if known else self._start
 
     def batch(self, size: int) -> Tensor:
         """Draws a training batch ``(size, T)`` by error diffusion: within a sequence of the weights
         at every step."""
-        counts, self._order = next_batch(self._order, self._weights, size)
+        counts, self._order = next_batch(self._order, self.present, size)
         return self.domains.train_batch(dict(zip(self.domains.names, counts.tolist(), strict=True)))
 
     def due(self, step: int) -> bool:
@@ -146,12 +162,13 @@ class LiveMixture:
         times, rest = divmod(step, self._first)
         return rest == 0 and times >= 1 and times & (times - 1) == 0
 
-    def measure(self, model: nn.Module, step: int) -> LiveRound:
+    def measure(self, model: nn.Module, step: int, most: np.ndarray | None = None) -> LiveRound:
         """Measures a round on the model, which is left as it was; the weights may move.
 
         Args:
             model: A causal language model, ``input_ids (B, T) -> logits (B, T, V)``.
             step: Steps that it has taken.
+            most: The largest weights that are allowed ``(K,)``; any when None.
 
         Raises:
             NonFiniteError: When a loss or a gradient is not finite.
@@ -170,21 +187,23 @@ class LiveMixture:
         with self.cost.part("matching"):
             self._measured.append(evidence_of(measured.samples, target))
             found = match(self._measured, importance=self._importance())
-            posterior = exact_posterior(found, domains.names, seed=self._seed)
-            draws = posterior["posterior"]
-            w = torch.from_numpy(draws["w"].values.reshape(-1, domains.num_domains)).double()
-            new, present = central_weights(w), torch.from_numpy(self._weights)
+            drawn = exact_posterior(
+                found, domains.names, chains=CHAINS, draws=DRAWS, seed=self._seed
+            )
+            draws = drawn["posterior"]["w"].values  # (4, D, K)
+            w = torch.from_numpy(draws.reshape(-1, domains.num_domains)).double()
+            new = central_weights(w)
+            if most is not None:
+                new = torch.from_numpy(within_caps(new.numpy()[None], most)[0])
+            present = torch.from_numpy(self.present)
             gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
             better = float(gained.double().mean())
         moved = better >= self._level
-        if moved:
-            self._weights = new.numpy()
         low, high = np.quantile(w.numpy(), [0.03, 0.97], axis=0)
-        self.posterior = posterior
         self.rounds.append(
             LiveRound(
                 step=step,
-                weights=self._weights,
+                weights=new.numpy() if moved else self.present,
                 found=new.numpy(),
                 low=low,
                 high=high,
@@ -193,9 +212,38 @@ class LiveMixture:
                 unexplained=found.unexplained,
                 validation_loss=validation_loss,
                 losses=measured.losses.numpy(),
+                draws=draws[:, ::KEPT].astype(np.float32),
             )
         )
         return self.rounds[-1]
+
+    def posterior(self) -> arviz.InferenceData:
+        """Returns all rounds for ArviZ.
+
+        `posterior` holds the draws ``w (chain, draw, round, domain)``; `constant_data` the step of
+        each round, its `weights`, and `better`, `moved`, `unexplained`, `validation_loss`.
+
+        Raises:
+            ValueError: Before the first round.
+        """
+        import arviz
+
+        if not self.rounds:
+            raise ValueError("Expected at least one round, actual none")
+        told = {
+            name: np.array([getattr(one, name) for one in self.rounds])
+            for name in ("step", "weights", "better", "moved", "unexplained", "validation_loss")
+        }
+        by_round = {name: ["round"] for name in told}
+        return arviz.from_dict(
+            posterior={"w": np.stack([one.draws for one in self.rounds], axis=2)},
+            constant_data=told,
+            dims={"w": ["round", "domain"], **by_round, "weights": ["round", "domain"]},
+            coords={
+                "domain": list(self.domains.names),
+                "round": np.arange(1, len(self.rounds) + 1),
+            },
+        )
 
     def _importance(self) -> list[float]:
         newest = len(self._measured) - 1
@@ -204,25 +252,27 @@ class LiveMixture:
     def _sketch_of(self, model: nn.Module) -> GradientSketch:
         """Returns the sketch of a model's gradients, with the same signs in all rounds."""
         if self._sketch is None or self._sketch.model.model is not model:
-            proxy = Proxy(model, ProxyConfig(), self.cost)
-            self._sketch = GradientSketch(proxy, self._sketch_size, self._seed)
+            measured = MeasuredModel(model, self.cost, self._parallel)
+            self._sketch = GradientSketch(measured, self._sketch_size, self._seed)
         model.eval()
         return self._sketch
 
     def state(self) -> dict[str, Any]:
-        """Returns what the next batch and the next round depend on: plain values and tensors."""
+        """Returns what the next batch and the next round depend on: plain values and arrays."""
         return {
-            "weights": self._weights.tolist(),
             "order": list(self._order),
             "domains": self.domains.state(),
             "measured": [vars(one) for one in self._measured],
             "rounds": [vars(one) for one in self.rounds],
+            "cost": self.cost.report()["parts"],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Goes on from a `state` of the same domains and options."""
-        self._weights = np.array(state["weights"])
         self._order = MixtureState(*state["order"])
         self.domains.restore(state["domains"])
         self._measured = [MeasuredRound(**one) for one in state["measured"]]
         self.rounds = [LiveRound(**one) for one in state["rounds"]]
+        self.cost = Cost()
+        self.cost.add(state["cost"])
+        self._sketch = None

@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from bydore_pyro.data import SequenceStream, TokenStore, open_store
+from bydore_pyro.data import SequenceStream, TokenStore, kept_aside, open_store
 from bydore_pyro.utils import DataError
 
 __all__ = ["MixtureDataset", "MixtureSampler", "MixtureState", "begin", "next_batch"]
@@ -98,13 +98,20 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         names: ``K`` domains.
         sequence_length: ``T``, tokens in a sequence.
         seed: Of the order of the sequences within each domain.
+        measured: Sequences of each domain that are kept for measuring, and are not in it
+            (`bydore_pyro.data.kept_aside`).
 
     Raises:
         DataError: When a domain is not in the store or shorter than one sequence.
     """
 
     def __init__(
-        self, store: TokenStore, names: Sequence[str], sequence_length: int, seed: int = 0
+        self,
+        store: TokenStore,
+        names: Sequence[str],
+        sequence_length: int,
+        seed: int = 0,
+        measured: int = 0,
     ) -> None:
         for name in names:
             tokens = len(store.train.get(name, ()))
@@ -114,16 +121,14 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
                     f"'{name}', which has weight, found {tokens} tokens"
                 )
         self.names = tuple(names)
-        self._streams = [
-            SequenceStream(
-                store.train[name],
-                sequence_length,
-                [seed, STREAM, *name.encode()],
-                taken=partial(store.taken, "train", name),
-            )
-            for name in names
-        ]
-        self._given = (store.folder, self.names, sequence_length, seed)
+        self._streams = []
+        for name in names:
+            text, order = store.train[name], [seed, STREAM, *name.encode()]
+            aside = kept_aside(len(text) // sequence_length, measured, seed, name)
+            taken = partial(store.taken, "train", name)
+            part = None if aside is None else aside[1]
+            self._streams.append(SequenceStream(text, sequence_length, order, part, taken=taken))
+        self._given = (store.folder, self.names, sequence_length, seed, measured)
 
     def __len__(self) -> int:
         """Different sequences of all domains."""

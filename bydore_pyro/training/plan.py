@@ -15,7 +15,7 @@ from bydore_pyro.proxy import build_language_model, number_of_processes
 from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
-from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.stages import Schedule, Stages
 from bydore_pyro.utils import DataError, require
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ def plan_training(
     config: TargetConfig,
     resumed: Path | None,
     tell: Callable[[str], None],
+    live: Schedule | None = None,
 ) -> TrainingPlan:
     """Checks everything that can be checked before anything long starts.
 
     Args:
-        model: As `train_target` takes it; so are `store`, `stages`, `config` and `tell`.
+        model: As `train_target` takes it; so are `store`, `stages`, `config`, `tell` and `live`.
         resumed: The folder of the run that is continued, or None.
 
     Raises:
@@ -70,7 +71,8 @@ def plan_training(
         config.target_batch_sequences, config.device_batch_sequences, processes
     )
     _check_mixture(stages, store, other_tokenizer=config.other_tokenizer)
-    dataset = MixtureDataset(store, stages.names, config.sequence_length, config.seed)
+    names, measured = (stages.names, 0) if live is None else (live.names, live.measured)
+    dataset = MixtureDataset(store, names, config.sequence_length, config.seed, measured)
     _check_epochs(dataset, stages, config)
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
     belongs, found = belonging(named, store, stages, config), None
@@ -78,7 +80,7 @@ def plan_training(
         writes = os.environ.get("RANK", "0") == "0"
         found = last_checkpoint(resumed / CHECKPOINTS, belongs, tell, writes=writes)
         tell(f"going on from {found[0]}" if found else "no checkpoint: beginning anew")
-    checkpoint, state = found or (None, begin(len(stages.names)))
+    checkpoint, state = found or (None, begin(len(names)))
     with torch.device("meta"):
         empty: Any = build_language_model(checkpoint or model, store.vocabulary)
     longest = getattr(empty.config, "max_position_embeddings", None)
@@ -136,7 +138,7 @@ def _check_mixture(stages: Stages, store: TokenStore, *, other_tokenizer: bool) 
 def _check_epochs(dataset: MixtureDataset, stages: Stages, config: TargetConfig) -> None:
     """Refuses to read a text more than `max_epochs` times."""
     shares, sequences = stages.shares(), config.steps * config.target_batch_sequences
-    times = dataset.epochs({name: sequences * share for name, share in shares.items()})
+    times = dataset.epochs({name: sequences * shares.get(name, 0.0) for name in dataset.names})
     most = max(times, key=lambda name: times[name])
     if times[most] > config.max_epochs:
         fits = sequences * config.sequence_length * config.max_epochs / times[most]

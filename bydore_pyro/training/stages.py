@@ -18,16 +18,47 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from torch import nn
 
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
-from bydore_pyro.utils import DataError, number_of_tokens, yaml_or_json
+from bydore_pyro.utils import DataError, RunFolder, number_of_tokens, yaml_or_json
 
-__all__ = ["Stages", "read_stages"]
+__all__ = ["Schedule", "Stages", "read_stages"]
 
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
+
+
+class Schedule(Protocol):
+    """A mixture that a training itself moves; what `train_target` asks of it.
+
+    Attributes:
+        names: The ``K`` domains.
+        measured: Sequences of each domain that are kept for measuring, never trained on.
+    """
+
+    names: tuple[str, ...]
+    measured: int
+
+    def weights_of(self, step: int) -> np.ndarray:
+        """Returns the weights ``(K,)`` of a step, counted from 0."""
+
+    def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
+        """Is called after each step, 1 after the first; returns what is to be logged, by name."""
+
+    def told(self) -> dict[str, Any]:
+        """Returns what `metrics.json` tells of it."""
+
+    def leave(self, folder: RunFolder) -> None:
+        """Writes what it found into the run's folder, at the end."""
+
+    def save(self, checkpoint: Path) -> None:
+        """Writes its state into a checkpoint's folder."""
+
+    def load(self, checkpoint: Path) -> None:
+        """Goes on from a checkpoint's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,31 +14,28 @@ follow each other, with any number of processes. A folder with
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Sampler
-from transformers import PretrainedConfig, Trainer, TrainerCallback, TrainingArguments
+from transformers import PretrainedConfig, TrainerCallback, TrainingArguments
 
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import build_language_model
-from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
+from bydore_pyro.training.checkpoints import copy_tokenizer
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureSampler
 from bydore_pyro.training.plan import CHECKPOINTS, TrainingPlan, plan_training
-from bydore_pyro.training.stages import Stages
+from bydore_pyro.training.stages import Schedule, Stages
+from bydore_pyro.training.trainer import MixtureTrainer, RunCallback
 from bydore_pyro.utils import (
     DataError,
     Interrupted,
-    NonFiniteError,
     RunFolder,
     RunFolderError,
     appearing_folder,
@@ -47,119 +44,10 @@ from bydore_pyro.utils import (
     provenance,
 )
 
-__all__ = ["MixtureTrainer", "RunCallback", "build_trainer", "train_target"]
+__all__ = ["build_trainer", "train_target"]
 
 MODEL = "model"
 PICKLE = "training_args.bin"  # the Trainer leaves its arguments as a pickle; nothing reads it
-
-
-def _apart(start: Callable[[int], None] | None, worker: int) -> None:
-    """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun signal
-    whole groups, and a training whose workers died could not end its step."""
-    os.setpgid(0, 0)
-    if start is not None:
-        start(worker)
-
-
-class MixtureTrainer(Trainer):
-    """A `Trainer` that reads the sequences of a sampler, in its order."""
-
-    sampler: MixtureSampler
-    folder: RunFolder
-
-    def get_train_dataloader(self) -> DataLoader[Any]:
-        """Returns the Trainer's own, whose workers live on when a signal ends the training."""
-        loader = super().get_train_dataloader()
-        inner: Any = getattr(loader, "base_dataloader", loader)  # Accelerate's wraps another
-        inner.worker_init_fn = partial(_apart, inner.worker_init_fn)
-        # What it draws for its workers would move the dropout of a run that was resumed.
-        inner.generator = torch.Generator()
-        return loader
-
-    def save_model(self, *arguments: Any, **options: Any) -> None:
-        """Writes the model, of a checkpoint too; not into a folder that was deleted or replaced."""
-        self.folder.require()
-        super().save_model(*arguments, **options)
-
-    def largest(self, value: int) -> int:
-        """Returns the largest of the processes' values, to all of them."""
-        if self.accelerator.num_processes == 1:
-            return value
-        own = torch.tensor([value], device=self.accelerator.device)
-        return int(self.accelerator.gather(own).max())
-
-    def train(self, *arguments: Any, **options: Any) -> Any:
-        """Trains; ends the line of the bar also on an error, which is told on a line of its own."""
-        try:
-            return super().train(*arguments, **options)
-        finally:
-            for callback in self.callback_handler.callbacks:
-                if (bar := getattr(callback, "training_bar", None)) is not None:
-                    bar.close()
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any]:
-        return self.sampler
-
-
-class RunCallback(TrainerCallback):
-    """Ends a training in time, and makes checkpoints whole, with the tokenizer and a seal.
-
-    All processes end behind the step in which a signal arrived in any of them.
-
-    Args:
-        trainer: Knows the other processes.
-        belongs: What the checkpoints belong to.
-        store: The text.
-        folder: Of the run.
-        asked: Returns the number of the signal that arrived in this process, 0 before.
-    """
-
-    def __init__(
-        self,
-        trainer: MixtureTrainer,
-        belongs: Mapping[str, Any],
-        store: TokenStore,
-        folder: RunFolder,
-        asked: Callable[[], int],
-    ) -> None:
-        self._trainer, self._belongs, self._store = trainer, belongs, store
-        self._folder, self._asked = folder, asked
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
-        """Looks at what is logged.
-
-        Raises:
-            NonFiniteError: When it is not finite.
-        """
-        for name in ("loss", "grad_norm"):
-            value = (logs or {}).get(name, 0.0)
-            if not math.isfinite(value):
-                raise NonFiniteError(
-                    f"Expected a finite {name}, found {value} at step {state.global_step}: a lower "
-                    "--learning_rate may help"
-                )
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Looks for signals, at the folder, and at the text where the step is saved or the last.
-
-        Raises:
-            RunFolderError: When the folder is another.
-            DataError: When the text is.
-        """
-        state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
-        self._folder.require()  # the Trainer would make it again
-        if self._trainer.largest(self._asked()):
-            control.should_log = control.should_save = control.should_training_stop = True
-        if control.should_save or control.should_training_stop:
-            self._store.require_unchanged()
-
-    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Makes the checkpoint whole, when every process has written its file."""
-        self._trainer.accelerator.wait_for_everyone()
-        if state.is_world_process_zero:
-            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            copy_tokenizer(self._store.tokenizer, checkpoint)
-            write_seal(checkpoint, self._belongs, self._trainer.sampler.state(state.global_step))
 
 
 def build_trainer(
@@ -168,6 +56,7 @@ def build_trainer(
     folder: RunFolder,
     callbacks: Sequence[TrainerCallback] = (),
     asked: Callable[[], int] = lambda: 0,
+    live: Schedule | None = None,
 ) -> MixtureTrainer:
     """Returns the Trainer of a fresh model; `folder`, `store` and `asked` are for its callback."""
     config = plan.config
@@ -181,9 +70,12 @@ def build_trainer(
     trainer = MixtureTrainer(model=model, args=arguments, train_dataset=plan.dataset)
     trainer.folder = folder
     trainer.sampler = MixtureSampler(
-        plan.stages.by_step(config.steps), config.steps, config.target_batch_sequences, plan.state
+        plan.stages.by_step(config.steps) if live is None else live.weights_of,
+        config.steps,
+        config.target_batch_sequences,
+        plan.state,
     )
-    trainer.add_callback(RunCallback(trainer, plan.belongs, store, folder, asked))
+    trainer.add_callback(RunCallback(trainer, plan.belongs, store, folder, asked, live))
     for callback in callbacks:
         trainer.add_callback(callback)
     return trainer
@@ -237,6 +129,7 @@ def train_target(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
     tell: Callable[[str], None] = lambda line: None,
+    live: Schedule | None = None,
 ) -> dict[str, Any]:
     """Trains a causal language model from scratch on a mixture.
 
@@ -250,6 +143,7 @@ def train_target(
         options: What `config.json` tells beside `config`, by part.
         callbacks: Further ones for the Trainer.
         tell: Is given lines of progress.
+        live: A mixture that the training moves from `stages` on, or None.
 
     Returns:
         What `metrics.json` holds. Its `log` has, of every `log_every` steps, `step`, `loss` (nats
@@ -265,16 +159,18 @@ def train_target(
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
         if folder.writes:  # by the time another process looks, its first files may be there
             _check_folder(out, resume)
-        plan = plan_training(model, store, stages, config, out if resume else None, tell)
+        plan = plan_training(model, store, stages, config, out if resume else None, tell, live)
         if plan.checkpoint is None:
             parts = {**(options or {}), "target": dataclasses.asdict(config)}
             folder.write_text("schedule.json", stages.to_json() + "\n")
             folder.write_json("manifest.json", store.index)
             folder.write_config("train", parts, tell)
+        elif live is not None:
+            live.load(plan.checkpoint)
         start = time.perf_counter()
         try:
             with deferred() as asked:
-                trainer = build_trainer(plan, store, folder, callbacks, asked)
+                trainer = build_trainer(plan, store, folder, callbacks, asked, live)
                 trainer.train(resume_from_checkpoint=plan.checkpoint and str(plan.checkpoint))
                 # Every process comes here: none ends before it is saved.
                 if number := trainer.largest(asked()):
@@ -291,6 +187,9 @@ def train_target(
         seconds = time.perf_counter() - start
         _save_model(trainer, store, folder)
         metrics = _metrics(trainer, plan, seconds)
+        if live is not None:
+            metrics["live"] = live.told()
+            live.leave(folder)
         folder.write_json("metrics.json", metrics)
         return metrics
 

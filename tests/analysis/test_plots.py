@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from bydore_pyro.analysis.plots import PALETTE, domain_colours, plot_weights
+from bydore_pyro.analysis.plots import PALETTE, domain_colours, plot_rounds, plot_weights
 from bydore_pyro.mixture.mixture import Mixture
 
 
@@ -22,6 +22,21 @@ def test_every_weight_and_interval_is_drawn(hdi: tuple[tuple[float, float], ...]
     np.testing.assert_array_equal(np.ravel(points), [0.0, 0.25, 0.75])
     spans = [list(line.get_xdata()) for line in lines if len(line.get_xdata()) == 2]
     assert spans == ([] if hdi is None else [[0.0, 0.0], [0.1, 0.4], [0.5, 0.9]])
+
+
+def test_every_round_is_drawn_where_it_holds() -> None:
+    names = [f"d{number:02}" for number in range(14)]
+    weights = np.linspace(0, 1, 3 * 14).reshape(3, 14)
+    intervals = np.stack([weights[1:] - 0.1, weights[1:] + 0.1], axis=1)
+    figure = plot_rounds(names, [10, 20], weights, intervals, 80)
+    drawn = [axes for axes in figure.axes if axes.lines]
+    assert [axes.get_title() for axes in drawn] == names[:1:-1], "the twelve largest"
+    (line,) = drawn[0].lines
+    np.testing.assert_array_equal(line.get_xdata(), [0, 10, 20, 80])
+    np.testing.assert_allclose(line.get_ydata(), [*weights[:, 13], weights[-1, 13]])
+    bands = [band.get_paths()[0].get_extents() for band in drawn[0].collections]
+    assert [(band.x0, band.x1) for band in bands] == [(10, 20), (20, 80)]
+    np.testing.assert_allclose([band.height for band in bands], 0.2)
 
 
 def oklab(colour: str) -> np.ndarray:

@@ -79,6 +79,10 @@ def test_stages_and_another_tokenizer(
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--tokens", "1B"], "; --tokens 1.4e+05 would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
+        (["--live"], "Expected --live and --validation together, found no --validation"),
+        (["--live", "--validation", "cats"], "found 'cats'"),
+        (["--live", "--validation", "none.jsonl"], "none.jsonl"),
+        (["--live", "--validation", "greek", "--tokens", "512"], "more than 3 steps for --live"),
         (["--speed", "3"], "unrecognized arguments: --speed 3"),
         (["--resume", "nowhere"], "Expected --resume RUN and no other option"),
     ],
@@ -96,13 +100,15 @@ def test_mistakes_end_as_one_line(
 
 @pytest.mark.slow
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
-    """SIGKILL, which leaves nobody time for anything."""
-    options = [*given, "--tokens", "10K", "--save_every", "4"]
+    """SIGKILL, which leaves nobody time for anything; also what a live mixture has measured."""
+    live = ["--live", "--validation", "greek", "--mixture", "natural"]
+    options = [*given, *live, "--tokens", "10K", "--save_every", "4"]
+    quick = Path(__file__).parents[1] / "quick.py"
     (tmp_path / "script.py").write_text(
         "import sys\nfrom bydore_pyro.cli.train import train_command\ntrain_command(sys.argv[1:])\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "script.py", *options],
+        [sys.executable, str(quick), "script.py", *options],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -118,3 +124,6 @@ def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) 
     train_command([*options, "--out", str(tmp_path / "whole")])
     killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
     assert same_bits(killed, whole)
+    told = [json.loads((tmp_path / out / "metrics.json").read_text()) for out in ("run", "whole")]
+    assert told[0]["live"]["rounds"] == told[1]["live"]["rounds"]
+    assert len(told[0]["live"]["rounds"]) == 5

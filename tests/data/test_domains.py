@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from tiny import random_store
 
-from bydore_pyro.data.domains import Domains, Permutation, SequenceStream
+from bydore_pyro.data.domains import Domains, Permutation, SequenceStream, kept_aside
 from bydore_pyro.data.store import TokenStore
 
 
@@ -128,6 +128,7 @@ def test_what_is_kept_for_measuring_is_never_trained_on(corpus: TokenStore, meas
         assert every_row(domains, "signal", name) == set(range(total))
     with pytest.raises(ValueError, match="Expected domains with measured > 0"):
         measuring(corpus, 0).measurable()
+    assert kept_aside(2, measured, 0, "a") is None
 
 
 def test_measured_sequences_come_with_their_documents(corpus: TokenStore) -> None:

@@ -59,8 +59,9 @@ def test_the_planted_mixture_is_found_while_the_model_trains() -> None:
     assert ((last.low <= truth + 1e-3) & (truth <= last.high + 0.01)).all()
     assert live.rounds[0].moved
     assert live.rounds[0].better > 0.99
-    assert live.posterior is not None
-    assert live.posterior["posterior"]["domain"].values.tolist() == ["a", "b", "c", "d"]
+    told = live.posterior()
+    assert told["posterior"]["domain"].values.tolist() == ["a", "b", "c", "d"]
+    assert told["constant_data"]["step"].values.tolist() == [5, 10, 20]
     assert {"gradients", "matching"} == set(live.cost.report()["parts"])
 
 

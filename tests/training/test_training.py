@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,11 +32,9 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.training.checkpoints import read_seal, write_seal
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset
-from bydore_pyro.training.plan import plan_training
 from bydore_pyro.training.stages import Stages
-from bydore_pyro.training.training import MixtureTrainer, build_trainer, train_target
+from bydore_pyro.training.training import train_target
 from bydore_pyro.utils.errors import NonFiniteError, RunFolderError
-from bydore_pyro.utils.folders import RunFolder
 from bydore_pyro.utils.terminal import Interrupted
 
 Key = tuple[int, int]
@@ -87,43 +82,6 @@ def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Whole
 
 def losses(metrics: dict[str, Any]) -> list[float]:
     return [entry["loss"] for entry in metrics["log"]]
-
-
-@pytest.fixture
-def build(corpus: TokenStore, tmp_path: Path) -> Callable[..., MixtureTrainer]:
-    stages, folder = Stages.constant(mixture_for(corpus)), RunFolder(tmp_path / "run")
-
-    def build(**options: Any) -> MixtureTrainer:
-        plan = plan_training(tiny_shape(), corpus, stages, tiny_config(**options), None, print)
-        return build_trainer(plan, corpus, folder)
-
-    return build
-
-
-def test_the_samplers_sequences_in_its_order(build: Callable[..., MixtureTrainer]) -> None:
-    """With workers that read ahead too, each in a group of its own: Ctrl-C and torchrun signal
-    whole groups, and a training whose workers died could not save."""
-    trainer = build()
-    batches = list(trainer.get_train_dataloader())
-    assert len(batches) == 24
-    rows = [trainer.train_dataset[key]["input_ids"] for key in trainer.sampler]
-    assert torch.equal(torch.cat([batch["input_ids"] for batch in batches]), torch.stack(rows))
-    assert torch.equal(batches[1]["labels"], batches[1]["input_ids"])
-    helped = iter(build(loader_workers=1).get_train_dataloader())
-    first = next(helped)
-    (worker,) = multiprocessing.active_children()
-    assert worker.pid is not None
-    assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
-    for batch, other in zip(batches, (first, *helped), strict=True):
-        assert torch.equal(batch["input_ids"], other["input_ids"])
-    assert trainer.largest(15) == 15
-
-
-def test_losses_are_reported_where_asked(build: Callable[..., MixtureTrainer]) -> None:
-    names = [
-        type(one).__name__ for one in build(report_to="tensorboard").callback_handler.callbacks
-    ]
-    assert "TensorBoardCallback" in names
 
 
 def test_what_a_training_leaves(corpus: TokenStore, whole: Whole) -> None:

@@ -1,0 +1,191 @@
+"""A live mixture in `bydore train`: when rounds are due, what they may cost, what may be read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from bydore_pyro.analysis import plot_rounds
+from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.live.live_mixture import LiveMixture
+from bydore_pyro.proxy import Parallel
+from bydore_pyro.training import TargetConfig
+from bydore_pyro.utils import (
+    DataError,
+    RunFolder,
+    read_tree,
+    write_tree,
+)
+
+__all__ = ["LiveTraining"]
+
+FOLDER = "live"  # in a checkpoint
+BEGINNING = 16  # the first round is after this part of the run
+FEWEST, MOST, MOST_TARGET = 8, 64, 512  # sequences of a round
+TARGET = 0.25  # share of a round's sequences that are the target's
+AHEAD = 2  # steps that the Trainer reads ahead, beside its workers
+
+
+class LiveTraining:
+    """The mixture of one training (`bydore_pyro.training.Schedule`).
+
+    Rounds are due after a sixteenth of the run, an eighth, and so on. Loaders read ahead: the
+    weights of a round hold from ``2 + 2 workers`` steps after it on, the same steps on any number
+    of processes. No text is read more than `max_epochs` times: no weight is larger than what is
+    left of its domain allows for the rest of the run.
+
+    Args:
+        store: The text, with the target's held-out text.
+        shares: Of the target, by domain.
+        start: Weights by domain before the first round.
+        config: How the model is trained.
+        share: Of the training's sequences, that measuring may add; more where it does not reach for
+            8 of each domain a round.
+        parallel: The processes that share the measuring.
+        tell: Is given a line a round.
+
+    Raises:
+        DataError: When the run is too short for a round, or see `Domains` and `LiveMixture`.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        shares: Mapping[str, float],
+        start: Mapping[str, float],
+        config: TargetConfig,
+        share: float,
+        *,
+        parallel: Parallel | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._config, self._tell = config, tell
+        first = max(1, config.steps // BEGINNING)
+        self.lag = AHEAD + 2 * config.loader_workers
+        rounds = sum(first * 2**n + self.lag < config.steps for n in range(config.steps))
+        if not rounds:
+            raise DataError(
+                f"Expected a run of more than {first + self.lag} steps for --live, found "
+                f"{config.steps}"
+            )
+        names = [n for n, tokens in store.train.items() if len(tokens) >= config.sequence_length]
+        sequences = config.steps * config.target_batch_sequences
+        each, target = sequences_of_round(share * sequences / rounds, len(names))
+        domains = Domains(
+            store,
+            shares,
+            names=names,
+            sequence_length=config.sequence_length,
+            validation_sequences=target,
+            minimal_validation=FEWEST,
+            measured=each * rounds,
+            seed=config.seed,
+            device=config.device,
+        )
+        self.names, self.measured = domains.names, each * rounds
+        self.mixture = LiveMixture(
+            domains, start, first=first, sequences=each, seed=config.seed, parallel=parallel
+        )
+        self._left = np.array(
+            [n - min(self.measured, n // 3) for n in domains.sequences().values()]
+        )
+        self.share = rounds * (len(names) * each + len(domains.validation)) / sequences
+        tell(
+            f"--live: {rounds} rounds of {each} sequences of each domain and "
+            f"{len(domains.validation)} of the target, {self.share:.1%} of the training's sequences"
+        )
+
+    def weights_of(self, step: int) -> np.ndarray:
+        """Returns the weights ``(K,)`` of a step, counted from 0."""
+        return self.mixture.before(step - self.lag)
+
+    def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
+        """Measures where a round is due; returns what is to be logged then, by name."""
+        if not self.mixture.due(step) or step + self.lag >= self._config.steps:
+            return {}
+        found = self.mixture.measure(model, step, self._most(step))
+        largest = sorted(self.mixture.weights.items(), key=lambda item: -item[1])[:3]
+        self._tell(
+            f"step {step}: the mixture {'moves' if found.moved else 'stays'} (another teaches more "
+            f"with probability {found.better:.2f}); now "
+            + ", ".join(f"{name} {weight:.3f}" for name, weight in largest)
+        )
+        return {
+            **{f"weight/{name}": weight for name, weight in self.mixture.weights.items()},
+            "live/validation_loss": found.validation_loss,
+            "live/unexplained": found.unexplained,
+        }
+
+    def _most(self, step: int) -> np.ndarray:
+        """The largest weights ``(K,)`` with which the rest reads no text too often."""
+        batch, steps = self._config.target_batch_sequences, self._config.steps
+        begins = step + self.lag  # what is read until then is known
+        read = batch * np.sum([self.weights_of(n) for n in range(begins)], axis=0)
+        room = self._config.max_epochs * self._left - read
+        return np.maximum(room, 0) / (batch * (steps - begins))
+
+    def told(self) -> dict[str, Any]:
+        """Returns what the rounds cost and found, as plain values."""
+        return {
+            **self.mixture.cost.report(),
+            "share_of_sequences": self.share,
+            "rounds": [
+                {
+                    "step": one.step,
+                    "weights": dict(zip(self.names, one.weights.tolist(), strict=True)),
+                    "better": one.better,
+                    "moved": one.moved,
+                    "unexplained": one.unexplained,
+                    "validation_loss": one.validation_loss,
+                }
+                for one in self.mixture.rounds
+            ],
+        }
+
+    def leave(self, folder: RunFolder) -> None:
+        """Writes `live.nc`, all rounds for ArviZ, and `live.png`, the weights by step."""
+        rounds = self.mixture.rounds
+        folder.write_posterior("live.nc", self.mixture.posterior())
+        figure = plot_rounds(
+            self.names,
+            [one.step for one in rounds],
+            np.stack([self.weights_of(0), *(one.weights for one in rounds)]),
+            np.stack([[one.low, one.high] for one in rounds]),
+            self._config.steps,
+        )
+        folder.write_figure("live.png", figure)
+
+    def save(self, checkpoint: Path) -> None:
+        """Writes what the next round depends on into a checkpoint."""
+        folder = checkpoint / FOLDER
+        folder.mkdir()
+        write_tree(folder, self.mixture.state(), {})
+
+    def load(self, checkpoint: Path) -> None:
+        """Goes on from what `save` wrote.
+
+        Raises:
+            DataError: When it is damaged.
+        """
+        try:
+            self.mixture.restore(read_tree(checkpoint / FOLDER)[1])
+        except ValueError as error:
+            raise DataError(f"Expected a live mixture in {checkpoint}: {error}") from None
+
+
+def sequences_of_round(budget: float, num_domains: int) -> tuple[int, int]:
+    """Returns how many sequences of each domain and of the target a round may measure.
+
+    Args:
+        budget: Sequences of a round; it is exceeded where it does not reach for 8 of each domain.
+        num_domains: K.
+    """
+    each = math.floor((1 - TARGET) * budget / num_domains)
+    target = math.floor(TARGET * budget)
+    fewest = FEWEST * 4
+    return min(max(each, FEWEST), MOST), min(max(target, fewest), MOST_TARGET)

@@ -1,0 +1,141 @@
+"""`transformers.Trainer` for a mixture: the sampler's order, whole checkpoints, signals."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Sampler
+from transformers import Trainer, TrainerCallback
+
+from bydore_pyro.data import TokenStore
+from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
+from bydore_pyro.training.order import MixtureSampler
+from bydore_pyro.training.stages import Schedule
+from bydore_pyro.utils import NonFiniteError, RunFolder
+
+__all__ = ["MixtureTrainer", "RunCallback"]
+
+
+def _apart(start: Callable[[int], None] | None, worker: int) -> None:
+    """Puts a worker that reads ahead into a process group of its own: Ctrl-C and torchrun signal
+    whole groups, and a training whose workers died could not end its step."""
+    os.setpgid(0, 0)
+    if start is not None:
+        start(worker)
+
+
+class MixtureTrainer(Trainer):
+    """A `Trainer` that reads the sequences of a sampler, in its order."""
+
+    sampler: MixtureSampler
+    folder: RunFolder
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Returns the Trainer's own, whose workers live on when a signal ends the training."""
+        loader = super().get_train_dataloader()
+        inner: Any = getattr(loader, "base_dataloader", loader)  # Accelerate's wraps another
+        inner.worker_init_fn = partial(_apart, inner.worker_init_fn)
+        # What it draws for its workers would move the dropout of a run that was resumed.
+        inner.generator = torch.Generator()
+        return loader
+
+    def save_model(self, *arguments: Any, **options: Any) -> None:
+        """Writes the model, of a checkpoint too; not into a folder that was deleted or replaced."""
+        self.folder.require()
+        super().save_model(*arguments, **options)
+
+    def largest(self, value: int) -> int:
+        """Returns the largest of the processes' values, to all of them."""
+        if self.accelerator.num_processes == 1:
+            return value
+        own = torch.tensor([value], device=self.accelerator.device)
+        return int(self.accelerator.gather(own).max())
+
+    def train(self, *arguments: Any, **options: Any) -> Any:
+        """Trains; ends the line of the bar also on an error, which is told on a line of its own."""
+        try:
+            return super().train(*arguments, **options)
+        finally:
+            for callback in self.callback_handler.callbacks:
+                if (bar := getattr(callback, "training_bar", None)) is not None:
+                    bar.close()
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any]:
+        return self.sampler
+
+
+class RunCallback(TrainerCallback):
+    """Ends a training in time, and makes checkpoints whole, with the tokenizer and a seal.
+
+    All processes end behind the step in which a signal arrived in any of them.
+
+    Args:
+        trainer: Knows the other processes.
+        belongs: What the checkpoints belong to.
+        store: The text.
+        folder: Of the run.
+        asked: Returns the number of the signal that arrived in this process, 0 before.
+        live: A mixture that the training moves, or None.
+    """
+
+    def __init__(
+        self,
+        trainer: MixtureTrainer,
+        belongs: Mapping[str, Any],
+        store: TokenStore,
+        folder: RunFolder,
+        asked: Callable[[], int],
+        live: Schedule | None = None,
+    ) -> None:
+        self._live = live
+        self._trainer, self._belongs, self._store = trainer, belongs, store
+        self._folder, self._asked = folder, asked
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
+        """Looks at what is logged.
+
+        Raises:
+            NonFiniteError: When it is not finite.
+        """
+        for name in ("loss", "grad_norm"):
+            value = (logs or {}).get(name, 0.0)
+            if not math.isfinite(value):
+                raise NonFiniteError(
+                    f"Expected a finite {name}, found {value} at step {state.global_step}: a lower "
+                    "--learning_rate may help"
+                )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Lets a mixture move; looks for signals, at the folder, and at the text before a save.
+
+        Raises:
+            RunFolderError: When the folder is another.
+            DataError: When the text is.
+        """
+        state.epoch = state.global_step / state.max_steps  # the Trainer's begins anew on resuming
+        self._folder.require()  # the Trainer would make it again
+        if self._live is not None:
+            model: Any = self._trainer.accelerator.unwrap_model(self._trainer.model)
+            logged = self._live.after_step(model, state.global_step)
+            if logged and args.report_to:
+                self._trainer.log(logged)
+        if self._trainer.largest(self._asked()):
+            control.should_log = control.should_save = control.should_training_stop = True
+        if control.should_save or control.should_training_stop:
+            self._store.require_unchanged()
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Makes the checkpoint whole, when every process has written its file."""
+        self._trainer.accelerator.wait_for_everyone()
+        if state.is_world_process_zero:
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            copy_tokenizer(self._store.tokenizer, checkpoint)
+            if self._live is not None:
+                self._live.save(checkpoint)
+            write_seal(checkpoint, self._belongs, self._trainer.sampler.state(state.global_step))

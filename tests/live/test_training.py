@@ -1,0 +1,183 @@
+"""A training that moves its mixture: what it finds, reads, leaves, and goes on with when killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import arviz
+import numpy as np
+import pytest
+from processes import on_two_processes
+from quick import QUICK
+from training_runs import StopAt, mixture_for, same_bits, tiny_config, tiny_shape, weights_in
+
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.live.training import LiveTraining, sequences_of_round
+from bydore_pyro.training.order import MixtureDataset
+from bydore_pyro.training.stages import Schedule, Stages
+from bydore_pyro.training.training import train_target
+from bydore_pyro.utils.errors import DataError
+
+STEPS = 40
+GIVEN: dict[str, Any] = {"tokens": str(STEPS * 8 * 32), "save_every": 8}
+
+
+def train(
+    store: TokenStore, out: Path, *, share: float = 0.01, resume: bool = False, **rest: Any
+) -> tuple[dict[str, Any], LiveTraining]:
+    """40 steps towards the text of one domain, from shares of another kind."""
+    config = tiny_config(**{**GIVEN, **rest.pop("options", {})})
+    stages = Stages.constant(mixture_for(store))
+    live = LiveTraining(
+        store, {"greek": 1.0}, stages.shares(), config, share, **rest.pop("given", {})
+    )
+    schedule: Schedule = live
+    metrics = train_target(
+        tiny_shape(), store, stages, config, out, resume=resume, live=schedule, **rest
+    )
+    return metrics, live
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    out = tmp_path_factory.mktemp("live") / "run"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for change in QUICK:
+            monkeypatch.setattr(*change)
+        return out, *train(corpus, out)
+
+
+def test_the_mixture_moves_to_what_the_target_is_made_of(whole: tuple[Any, ...]) -> None:
+    _, metrics, live = whole
+    assert [one["step"] for one in metrics["live"]["rounds"]] == [2, 4, 8, 16, 32]
+    last = metrics["live"]["rounds"][-1]["weights"]
+    assert last["greek"] > 0.9, "it began with 0.15"
+    for step in range(STEPS):
+        known = [one for one in live.mixture.rounds if one.step + live.lag <= step]
+        expected = known[-1].weights if known else [0.5, 0.3, 0.15, 0.05]
+        np.testing.assert_allclose(live.weights_of(step), expected)
+    planned = 8 * sum(live.weights_of(step) for step in range(STEPS))
+    read = [metrics["tokens_by_domain"][name] / 32 for name in live.names]
+    np.testing.assert_allclose(read, planned, atol=1.5)
+    assert metrics["live"]["parts"]["gradients"]["flops"] > 0
+    assert metrics["live"]["share_of_sequences"] == live.share
+
+
+def test_all_rounds_are_left_for_arviz(whole: tuple[Any, ...]) -> None:
+    out, metrics, _ = whole
+    found = arviz.from_netcdf(str(out / "live.nc"))
+    assert found["posterior"]["w"].dims == ("chain", "draw", "round", "domain")
+    np.testing.assert_allclose(found["posterior"]["w"].sum("domain"), 1, atol=1e-5)
+    assert found["constant_data"]["step"].values.tolist() == [2, 4, 8, 16, 32]
+    told = [list(one["weights"].values()) for one in metrics["live"]["rounds"]]
+    np.testing.assert_allclose(found["constant_data"]["weights"], told)
+    assert (out / "live.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("stopped", [5, 18])
+def test_killed_it_goes_on_with_the_same_bits(
+    corpus: TokenStore, whole: tuple[Any, ...], tmp_path: Path, stopped: int
+) -> None:
+    out, metrics, _ = whole
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus, tmp_path / "run", callbacks=[StopAt(stopped)])
+    resumed, _ = train(corpus, tmp_path / "run", resume=True)
+    assert resumed["live"]["rounds"] == metrics["live"]["rounds"]
+    assert resumed["live"]["tokens"] == metrics["live"]["tokens"]
+    assert resumed["tokens_by_domain"] == metrics["tokens_by_domain"]
+    assert same_bits(weights_in(tmp_path / "run/model"), weights_in(out / "model"))
+
+
+def test_a_damaged_state_is_passed_over(corpus: TokenStore, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus, tmp_path / "run", callbacks=[StopAt(18)])
+    (state,) = (tmp_path / "run/checkpoints/checkpoint-16/live").glob("*.json")
+    state.write_text(state.read_text().replace("0", "1", 1))
+    told: list[str] = []
+    train(corpus, tmp_path / "run", resume=True, tell=told.append)
+    assert "checkpoint-16, whose live/tree.json was changed" in told[0].replace(
+        state.name, "tree.json"
+    )
+    assert "going on from" in told[1]
+
+
+def test_what_is_measured_is_never_trained_on(corpus: TokenStore) -> None:
+    domains = Domains(corpus, {"greek": 1.0}, sequence_length=32, measured=30, seed=4)
+    dataset = MixtureDataset(corpus, domains.names, 32, seed=4, measured=30)
+    for number, name in enumerate(domains.names):
+        kept = int(domains.measurable()[number])
+        measured = {bytes(row.numpy()) for row in domains.measure_batch(name, kept)[0]}
+        count = len(corpus.train[name]) // 32 - kept
+        trained = {bytes(dataset[number, n]["input_ids"].numpy()) for n in range(count)}
+        assert dataset.epochs(dict.fromkeys(domains.names, count))[name] == 1
+        assert not measured & trained
+
+
+def test_no_text_is_read_more_often_than_allowed(corpus: TokenStore, tmp_path: Path) -> None:
+    limit = {"max_epochs": 0.35}
+    metrics, _ = train(corpus, tmp_path / "run", options=limit)
+    assert metrics["live"]["rounds"][-1]["weights"]["greek"] < 0.9
+    assert metrics["epochs"]["greek"] == pytest.approx(0.35, abs=0.03)
+
+
+def test_workers_that_read_ahead_make_weights_hold_later(
+    corpus: TokenStore, tmp_path: Path
+) -> None:
+    """A sequence is drawn while weights that it needs are not known: never."""
+    _, live = train(corpus, tmp_path / "run", options={"loader_workers": 1})
+    assert live.lag == 4
+    assert live.mixture.present[live.names.index("greek")] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("budget", "domains", "expected"),
+    [(1000, 10, (64, 250)), (400, 10, (30, 100)), (0, 10, (8, 32)), (1e6, 2, (64, 512))],
+)
+def test_a_rounds_sequences_follow_from_its_share(
+    budget: float, domains: int, expected: tuple[int, int]
+) -> None:
+    assert sequences_of_round(budget, domains) == expected
+
+
+def test_a_run_too_short_for_a_round_is_refused(corpus: TokenStore, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Expected a run of more than 3 steps for --live, found 2"):
+        train(corpus, tmp_path / "run", options={"tokens": "512"})
+
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+from quick import be_quick
+from live.test_training import train
+from bydore_pyro.data.store import open_store
+from bydore_pyro.proxy.parallel import Parallel
+
+be_quick()
+torch.set_num_threads(1)
+out = Path(sys.argv[3])
+metrics, live = train(open_store(Path(sys.argv[2])), out, given={"parallel": Parallel()})
+weights = [one.weights.tolist() for one in live.mixture.rounds]
+Path(f"weights-{live.mixture._parallel.index}").write_text(json.dumps(weights))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_measure_what_one_measures(
+    corpus: TokenStore, whole: tuple[Any, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    places = (Path(__file__).parents[1], corpus.folder, tmp_path / "run")
+    on_two_processes("script.py", *places, cwd=tmp_path)
+    first, second = (json.loads((tmp_path / f"weights-{rank}").read_text()) for rank in (0, 1))
+    assert first == second, "the same bits"
+    _, metrics, _ = whole
+    alone = [list(one["weights"].values()) for one in metrics["live"]["rounds"]]
+    np.testing.assert_allclose(first, alone, atol=0.01)
+    found = json.loads((tmp_path / "run/metrics.json").read_text())
+    for name, tokens in metrics["tokens_by_domain"].items():
+        assert abs(found["tokens_by_domain"][name] - tokens) <= 2 * 32
