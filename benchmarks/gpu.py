@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,14 @@ class Lent:
 def told_apart(domains: int, vocabulary: int, tokens: int) -> TokenStore:
     """Returns random tokens of domains whose tokens have other frequencies, in memory."""
     store = random_store(domains, vocabulary, tokens)
+    train: dict[str, np.ndarray] = {}
+    validation: dict[str, np.ndarray] = {}
     for place, name in enumerate(store.names):
         rng = np.random.default_rng(place)
         shares = rng.dirichlet(np.full(vocabulary, 0.1))
-        for side in (store.train, store.validation):
+        for side in (train, validation):
             side[name] = rng.choice(vocabulary, size=tokens, p=shares).astype(np.uint16)
-    return store
+    return replace(store, train=train, validation=validation)
 
 
 def matched(device: str, steps: int) -> MatchingSearch:

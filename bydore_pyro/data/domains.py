@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.data.store import TokenStore, check_needed
+from bydore_pyro.data.store import Tokens, TokenStore, check_needed
 from bydore_pyro.utils import DataError
 
 __all__ = ["Domains", "Permutation", "SequenceStream", "kept_aside"]
@@ -76,7 +76,7 @@ class SequenceStream:
 
     def __init__(
         self,
-        tokens: np.ndarray,
+        tokens: Tokens,
         length: int,
         seed: Sequence[int],
         choice: tuple[Permutation, range] | None = None,
@@ -84,7 +84,7 @@ class SequenceStream:
         taken: Taken = lambda take: take(),
     ) -> None:
         total = len(tokens) // length
-        self._sequences = tokens[: total * length].reshape(total, length)
+        self._tokens, self._length = tokens, length
         self._choice, self._taken = choice, taken
         self.count = total if choice is None else len(choice[1])
         self._seed = tuple(seed)
@@ -96,7 +96,8 @@ class SequenceStream:
 
     def sequences(self, rows: np.ndarray) -> np.ndarray:
         """Returns the sequences ``(count, T)`` of these numbers in the token array."""
-        return self._taken(lambda: self._sequences[rows])
+        positions = rows[:, None] * self._length + np.arange(self._length)  # (count, T)
+        return self._taken(lambda: self._tokens[positions])
 
     def rows(self, position: int, count: int) -> np.ndarray:
         """Returns the numbers of these sequences in the token array, ``(count,)``."""

@@ -43,7 +43,10 @@ from bydore_pyro.data.tokenizer import (
 )
 from bydore_pyro.utils import DataError, FolderLock, appearing_folder, content_hash
 
-__all__ = ["Plan", "building_place", "load_tokens", "make_plan", "prepare", "sample_text"]
+__all__ = [
+    *("Plan", "building_place", "cache_folder", "load_tokens", "make_plan", "prepare"),
+    *("sample_text", "tell_idle"),
+]
 
 log = logging.getLogger(__name__)
 
@@ -292,16 +295,12 @@ def load_tokens(
         store = open_store(Path(data))
         check_needed(needed, store.names)
         named = TokenizerConfig(tokenizer=tokenizer.tokenizer) if tokenizer else None
-        for given in (corpus, rows, named):
-            for field in fields(given) if given is not None else ():
-                if (value := getattr(given, field.name)) != field.default:
-                    progress(f"without effect on the token store {data}: {field.name} {value}")
+        tell_idle(f"the token store {data}", (corpus, rows, named), progress)
         return store
     plan = make_plan(data, corpus, rows, tokenizer, progress)
     if all(source.domain is not None or source.domains for source in plan.sources):
         check_needed(needed, plan.domains)
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bydore_pyro"
-    folder = (cache or base) / plan.key
+    folder = (cache or cache_folder()) / plan.key
     if folder.is_dir():
         try:
             return open_store(folder)
@@ -316,3 +315,16 @@ def load_tokens(
     store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
     check_needed(needed, store.names)
     return store
+
+
+def cache_folder() -> Path:
+    """Returns where stores are kept if nothing else is said: ``$XDG_CACHE_HOME/bydore_pyro``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bydore_pyro"
+
+
+def tell_idle(on: str, configs: Iterable[Any], progress: Callable[[str], None]) -> None:
+    """Tells which options differ from their defaults without an effect on the data."""
+    for given in configs:
+        for field in fields(given) if given is not None else ():
+            if (value := getattr(given, field.name)) != field.default:
+                progress(f"without effect on {on}: {field.name} {value}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
@@ -24,12 +24,13 @@ from bydore_pyro.data.rows import (
     read_text,
     size_and_time,
 )
+from bydore_pyro.data.store import SPLITS
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, one_line, readable, yaml_or_json
 
-__all__ = ["list_sources"]
+__all__ = ["LISTS", "ListedDomain", "list_sources", "read_list", "side_of"]
 
-LISTS = (".json", ".yaml", ".yml")
+LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 KEYS = ("train", "validation", "text_column")
 # Names of files or folders by which `datasets` knows the sides of a split:
@@ -38,6 +39,15 @@ VALIDATION, TEST = (
     re.compile(rf"({words})([-_]?\d[-\w]*)?(\..*)?", re.IGNORECASE)
     for words in ("validation|valid|val|dev", "test|testing")
 )
+
+
+class ListedDomain(NamedTuple):
+    """What a list says of a domain: its places; no `validation` where it names no sides; and the
+    column of its text, if it names one."""
+
+    train: list[str]
+    validation: list[str] | None
+    text_column: str | None
 
 
 def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) -> list[SourceFile]:
@@ -106,18 +116,18 @@ def _sources(
     training files, and test files are left out.
     """
     files = [f for f in _walk(path) if domain is not None or is_row_file(f)]
-
-    def is_named(file: Path, words: re.Pattern[str]) -> bool:
-        return any(words.fullmatch(part) for part in file.relative_to(path).parts)
-
-    held_out = {f for f in files if split is None and is_named(f, VALIDATION)}
-    if not held_out:
+    sides = {f: side_of(f.relative_to(path).parts) for f in files}
+    if split is not None or "validation" not in sides.values():
         return [_source(f, rows, root, domain, split) for f in files]
-    return [
-        _source(f, rows, root, domain, "validation" if f in held_out else "train")
-        for f in files
-        if not is_named(f, TEST)
-    ]
+    return [_source(f, rows, root, domain, side) for f, side in sides.items() if side is not None]
+
+
+def side_of(parts: Sequence[str]) -> Split | None:
+    """Returns the side that names of folders and of a file in them tell, None of what is to test
+    on; it counts where the side of any file is "validation"."""
+    if any(VALIDATION.fullmatch(part) for part in parts):
+        return "validation"
+    return None if any(TEST.fullmatch(part) for part in parts) else "train"
 
 
 def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
@@ -212,6 +222,15 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
         raise DataError(
             f"Expected no --domain_column beside a list of domains, found it for {path}"
         )
+    return [s for n, entry in read_list(path).items() for s in _entry(n, entry, rows, path)]
+
+
+def read_list(path: Path) -> dict[str, ListedDomain]:
+    """Reads a JSON or YAML list of domains: each a place, places, or a mapping of sides to these.
+
+    Raises:
+        DataError: When it is no list of domains, or what it says of one is nothing usable.
+    """
     try:
         content = yaml_or_json(path.read_text("utf-8"))
     except DataError as error:
@@ -223,11 +242,10 @@ def _listed(path: Path, rows: RowConfig) -> list[SourceFile]:
     domains = content.get("domains") if isinstance(content, Mapping) else None
     if not isinstance(domains, Mapping) or not domains:
         raise DataError(f"Expected 'domains:' with names and their sources, found none in {path}")
-    return [s for name, entry in domains.items() for s in _entry(name, entry, rows, path)]
+    return {name: _listed_domain(name, entry, path) for name, entry in domains.items()}
 
 
-def _entry(name: Any, entry: Any, rows: RowConfig, listing: Path) -> list[SourceFile]:
-    """The sources of one domain of a list."""
+def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
     if not isinstance(name, str):
         raise DataError(f"Expected the names of domains in quotes, found {name!r} in {listing}")
     check_name(name)
@@ -237,17 +255,24 @@ def _entry(name: Any, entry: Any, rows: RowConfig, listing: Path) -> list[Source
     if set(entry) - set(KEYS) or not {"train", "validation"} & set(entry):
         raise DataError(f"Expected {', '.join(KEYS)} with at least train or validation, found "
                         f"{', '.join(map(str, entry)) or 'nothing'} for {where}")  # fmt: skip
-    column = entry.get("text_column", rows.text_column)
-    if not isinstance(column, str):
+    column = entry.get("text_column")
+    if "text_column" in entry and not isinstance(column, str):
         raise DataError(f"Expected text for text_column, found {column!r} for {where}")
-    config = dataclasses.replace(rows, text_column=column)
+    sides = {key: v if isinstance(v, list) else [v] for key, v in entry.items() if key in SPLITS}
+    for place in (place for places in sides.values() for place in places):
+        if not isinstance(place, str):
+            raise DataError(f"Expected a path, found {place!r} for {where}")
+    return ListedDomain(sides.get("train", []), sides.get("validation"), column)
+
+
+def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> list[SourceFile]:
+    """The sources of one domain of a list."""
+    where = f"domain '{name}' in {listing}"
+    config = dataclasses.replace(rows, text_column=entry.text_column or rows.text_column)
     sources = []
-    for side in ("train", "validation"):
-        split: Split | None = None if "validation" not in entry else side
-        named = entry.get(side, [])
-        for place in named if isinstance(named, list) else [named]:
-            if not isinstance(place, str):
-                raise DataError(f"Expected a path, found {place!r} for {where}")
+    for side in SPLITS:
+        split: Split | None = None if entry.validation is None else side
+        for place in getattr(entry, side) or []:
             if place.startswith(HUB):
                 sources.append(_hub(place, config, name, split))
                 continue

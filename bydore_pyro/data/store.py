@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -38,6 +38,7 @@ __all__ = [
     "INDEX",
     "SPLITS",
     "TokenStore",
+    "Tokens",
     "WatchedFile",
     "check_needed",
     "file_sha256",
@@ -54,19 +55,35 @@ END = np.dtype("<i8")  # signed: numpy turns uint64 into floats beside other int
 ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
+class Tokens(Protocol):
+    """A token array ``(N,)``, or what is read like one: by slices, and by arrays of positions."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the tokens, unsigned integers."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
 class WatchedFile:
     """A file that is held open for long, as it was when it was opened.
 
     Args:
         path: The file.
-        sha256: Of its content. A file that was touched or copied is the same by it.
+        sha256: What `hashed` says of it. A file that was touched or copied is the same by the hash
+            of its content.
+        hashed: Hashes a file; its content when None.
 
     Raises:
         OSError: When it is not there.
     """
 
-    def __init__(self, path: Path, sha256: str) -> None:
-        self.path, self.sha256 = path, sha256
+    def __init__(
+        self, path: Path, sha256: str, hashed: Callable[[Path], str] | None = None
+    ) -> None:
+        self.path, self.sha256, self._hashed = path, sha256, hashed or file_sha256
         self._seen = size_and_time(path)
 
     def require_unchanged(self) -> None:
@@ -80,7 +97,7 @@ class WatchedFile:
             found = size_and_time(self.path)
             if found == self._seen:
                 return
-            if found[0] == self._seen[0] and file_sha256(self.path) == self.sha256:
+            if found[0] == self._seen[0] and self._hashed(self.path) == self.sha256:
                 self._seen = found
                 return
         except OSError as error:
@@ -109,8 +126,8 @@ class TokenStore:
     """
 
     folder: Path
-    train: dict[str, np.ndarray]
-    validation: dict[str, np.ndarray]
+    train: Mapping[str, Tokens]
+    validation: Mapping[str, Tokens]
     index: dict[str, Any] = field(repr=False)
     train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -153,8 +170,8 @@ class TokenStore:
         largest = int(found.max(initial=0))
         if largest >= self.vocabulary:
             raise DataError(
-                f"Expected tokens below {self.vocabulary}, the vocabulary of {self.folder}, found "
-                f"{largest} in the {split} text of '{name}'"
+                f"Expected tokens below {self.vocabulary}, the vocabulary of {self.tokenizer}, "
+                f"found {largest} in the {split} text of '{name}'"
             )
         return found
 
@@ -213,7 +230,8 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
         getattr(store, f"{split}_documents")[name] = documents
         watched = [WatchedFile(bins, entry["sha256"]), WatchedFile(ends, entry["ends_sha256"])]
         store.files[split, name] = watched
-    size = sum(array.nbytes for side in (store.train, store.validation) for array in side.values())
+    arrays = (*store.train.values(), *store.validation.values())
+    size = sum(len(array) * array.dtype.itemsize for array in arrays)
     if verify or (verify is None and size <= ALWAYS_VERIFIED):
         for file in (file for files in store.files.values() for file in files):
             if file_sha256(file.path) != file.sha256:

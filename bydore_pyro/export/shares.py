@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data import TokenStore, load_encoder, tokenizer_sha256
+from bydore_pyro.data import Tokens, TokenStore, load_encoder, tokenizer_sha256
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.utils import DataError
 
@@ -122,12 +122,12 @@ def tokens_per_byte(
     return found
 
 
-def _pieces(tokens: np.ndarray) -> list[np.ndarray]:
+def _pieces(tokens: Tokens) -> list[np.ndarray]:
     """Returns all tokens, or of many so many pieces at even distances."""
     if len(tokens) <= PIECES * LENGTH:
-        return [tokens]
+        return [np.asarray(tokens)]
     starts = np.linspace(0, len(tokens) - LENGTH, PIECES).astype(np.int64)
-    return [tokens[start : start + LENGTH] for start in starts]
+    return [np.asarray(tokens[start : start + LENGTH]) for start in starts]
 
 
 def converted(

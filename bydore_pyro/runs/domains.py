@@ -23,6 +23,7 @@ from bydore_pyro.data import (
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel, build_language_model, model_source, read_model_config
 from bydore_pyro.runs.options import Options
+from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.utils import DataError, device_named, progress_bar, tell
 
 __all__ = [
@@ -86,18 +87,15 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
             f"Expected sequence_length <= {longest}, the most that {run.proxy} takes, "
             f"found {run.sequence_length}"
         )
+    in_place = names_shards(run.data)
+    # --smoke reads little text, which nobody asked of a store or of shards.
+    corpus = CorpusConfig() if run.smoke and (in_place or is_store(Path(run.data))) else None
+    given = run.data, corpus or options.corpus, options.tokenizer, options.rows
+    cache = Path(run.cache) if run.cache else None
+    if in_place:
+        return open_shards(*given, needed=needed, cache=cache, progress=tell)
     with progress_bar() as bar:
-        return load_tokens(
-            run.data,
-            # --smoke reads little text, which nobody asked of a store.
-            CorpusConfig() if run.smoke and is_store(Path(run.data)) else options.corpus,
-            options.tokenizer,
-            options.rows,
-            needed=needed,
-            cache=Path(run.cache) if run.cache else None,
-            progress=tell,
-            bar=bar,
-        )
+        return load_tokens(*given, needed=needed, cache=cache, progress=tell, bar=bar)
 
 
 def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:

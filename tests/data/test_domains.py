@@ -63,10 +63,10 @@ def test_a_stream_repeats_nothing_within_an_epoch_and_can_be_entered_anywhere() 
 def test_training_batches_have_the_counts_asked_for(domains: Domains) -> None:
     batch = domains.train_batch({"birds": 2, "digits": 0, "greek": 3, "upper": 1})
     assert batch.shape == (6, 32)
-    own = {
-        name: {tuple(row) for row in domains._streams["train", name]._sequences.tolist()}
-        for name in domains.names
-    }
+    own = {}
+    for name in domains.names:
+        stream = SequenceStream(domains.corpus.train[name], 32, [])
+        own[name] = {tuple(row) for row in stream.sequences(np.arange(stream.count)).tolist()}
     for row, name in zip(batch.tolist(), ["birds"] * 2 + ["greek"] * 3 + ["upper"], strict=True):
         assert tuple(row) in own[name]
     sequences = domains.sequences()["greek"]

@@ -31,10 +31,12 @@ from bydore_pyro.data.documents import CorpusConfig, Document
 from bydore_pyro.data.preparation import (
     Plan,
     building_place,
+    cache_folder,
     load_tokens,
     make_plan,
     prepare,
     sample_text,
+    tell_idle,
 )
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import FORMAT, TokenStore
@@ -353,7 +355,13 @@ def test_cache_is_used_and_noticed_changes_renew_it(
     assert not [p for p in (tmp_path / "cache").iterdir() if p.name.startswith(".")]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     tokens = load_tokens(str(pair), tokenizer=TokenizerConfig(vocabulary=280))
-    assert tokens.folder.parent == tmp_path / "home" / "bydore_pyro"
+    assert tokens.folder.parent == tmp_path / "home" / "bydore_pyro" == cache_folder()
+
+
+def test_options_that_do_nothing_are_told() -> None:
+    lines: list[str] = []
+    tell_idle("it", (None, RowConfig(), CorpusConfig(data_seed=3)), lines.append)
+    assert lines == ["without effect on it: data_seed 3"]
 
 
 @pytest.mark.parametrize(

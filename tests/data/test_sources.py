@@ -14,7 +14,7 @@ from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.sources import LISTS, ListedDomain, list_sources, read_list, side_of
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
 
@@ -88,6 +88,24 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     assert counts(found) == {"law": 10, "web": 4, "exam": 10, "code": 20}
     assert counts(found, "validation").keys() >= {"web", "exam", "code"}
     assert counts(found, "train") | {"law": 0} == {"law": 0, "web": 3, "code": 10}
+    assert f".{suffix}" in LISTS
+    read = read_list(tmp_path / f"domains.{suffix}")
+    assert read["law"] == ListedDomain(["data/law-*"], None, None)
+    assert read["web"] == ListedDomain(["web.jsonl"], [held], "body")
+
+
+@pytest.mark.parametrize(
+    ("path", "side"),
+    [
+        ("a.txt", "train"),
+        ("train/dev notes.md", "train"),
+        ("more/validation-00000-of-00001.parquet", "validation"),
+        ("VAL/test.jsonl", "validation"),
+        ("test/a.jsonl", None),
+    ],
+)
+def test_names_tell_a_side(path: str, side: str | None) -> None:
+    assert side_of(Path(path).parts) == side
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from bydore_pyro.data.store import (
     END,
     FORMAT,
     INDEX,
+    Tokens,
     TokenStore,
     WatchedFile,
     check_needed,
@@ -44,7 +45,8 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     assert entry["tokens"] == len(store.train["a"])
     assert entry["sha256"] == file_sha256(folder / "train" / "a.bin")
     assert entry["ends_sha256"] == file_sha256(folder / "train" / "a.ends")
-    assert store.train["a"].dtype == np.uint16
+    tokens: Tokens = store.train["a"]
+    assert tokens.dtype == np.uint16
     assert not store.train["a"].flags.writeable
     for side in ("train", "validation"):
         ends = store.train_documents if side == "train" else store.validation_documents
@@ -154,6 +156,12 @@ def test_a_file_is_the_same_by_its_content(path: Path) -> None:
     watched.require_unchanged()
     path.with_name("copy").write_bytes(b"12345678")
     path.with_name("copy").replace(path)
+    watched.require_unchanged()
+
+
+def test_a_file_is_the_same_by_a_hash_of_its_own(path: Path) -> None:
+    watched = WatchedFile(path, "8", lambda path: str(len(path.read_bytes())))
+    path.write_bytes(b"87654321")
     watched.require_unchanged()
 
 

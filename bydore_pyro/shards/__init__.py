@@ -1,0 +1,5 @@
+"""Trainers' own token shards, read where they lie."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

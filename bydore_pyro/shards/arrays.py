@@ -1,0 +1,150 @@
+"""Token arrays in files of others: mapped, joined, and known by a few of their blocks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.data import END, Tokens
+from bydore_pyro.utils import DataError
+
+__all__ = ["JoinedTokens", "Shard", "fingerprint", "joined", "mapped", "scanned_ends"]
+
+BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
+AT_ONCE = 2**22  # tokens that are searched for ends at once
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a trainer's file, or a few that belong together, hold.
+
+    Attributes:
+        tokens: ``(N,)``, N > 0.
+        ends: Where documents end in it: exclusive, ascending, the last one N; None where the files
+            do not tell.
+        files: What was read, the one of the tokens first.
+        tokenizer: The name that the files give their tokenizer.
+
+    Raises:
+        DataError: When there are no tokens, or the ends are not those of such an array.
+    """
+
+    tokens: Tokens
+    ends: np.ndarray | None
+    files: tuple[Path, ...]
+    tokenizer: str | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.tokens):
+            raise DataError(f"Expected tokens, found an empty shard: {self.files[0]}")
+        if self.ends is None:
+            return
+        last = int(self.ends[-1]) if len(self.ends) else 0
+        if last != len(self.tokens) or (np.diff(self.ends, prepend=0) <= 0).any():
+            raise DataError(
+                f"Expected ends of documents that ascend to {len(self.tokens)}, the tokens of "
+                f"{self.files[0]}, found others up to {last}: {self.files[-1]}"
+            )
+
+
+class JoinedTokens:
+    """Token arrays, one behind the other, as one array of ``N`` tokens.
+
+    A slice is such a view again; only tokens that an array of positions asks for are read.
+
+    Args:
+        parts: The arrays, one at least, none of them empty.
+    """
+
+    def __init__(self, parts: Sequence[Tokens]) -> None:
+        self._parts = list(parts)
+        self._ends = np.cumsum([len(part) for part in parts])
+        self._starts = self._ends - [len(part) for part in parts]
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, key: slice | np.ndarray) -> Tokens:
+        """Returns a slice, of step 1, or the tokens at an array of positions in [0, N)."""
+        if isinstance(key, slice):
+            start, stop, _ = key.indices(len(self))
+            wanted = zip(self._parts, self._starts.tolist(), strict=True)
+            return joined([p[max(0, start - s) : max(0, stop - s)] for p, s in wanted], self.dtype)
+        found, places = np.empty(key.shape, self.dtype), np.searchsorted(self._ends, key, "right")
+        for place in np.unique(places):
+            own = places == place
+            found[own] = self._parts[place][key[own] - self._starts[place]]
+        return found
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.concatenate([np.asarray(part) for part in self._parts]).astype(dtype)
+
+
+def joined(parts: Sequence[Tokens], dtype: np.dtype | str = "<u2") -> Tokens:
+    """Returns token arrays as one; of the dtype where there are no tokens."""
+    full = [part for part in parts if len(part)]
+    if not full:
+        return np.empty(0, dtype)
+    return full[0] if len(full) == 1 else JoinedTokens(full)
+
+
+def mapped(
+    path: Path, dtype: np.dtype | str, count: int | None = None, offset: int = 0
+) -> np.ndarray:
+    """Maps numbers from a file, ``(N,)``, read-only.
+
+    Args:
+        path: The file.
+        dtype: Of the numbers.
+        count: How many there must be; as many as there are when None.
+        offset: Where they begin, in bytes.
+
+    Raises:
+        DataError: When there is no such file, or it holds none, or not so many of them.
+    """
+    dtype = np.dtype(dtype)
+    try:
+        size = path.stat().st_size - offset
+        rest = size % dtype.itemsize
+        wanted = size - rest + (dtype.itemsize if rest else 0)
+        if count is not None:
+            wanted = count * dtype.itemsize
+        if size != wanted or not size:
+            raise DataError(
+                f"Expected {wanted or 'some'} bytes of {dtype.itemsize}-byte numbers"
+                f"{f' behind the first {offset}' if offset else ''}, found {max(0, size)}: {path}"
+            )
+        return np.asarray(np.memmap(path, dtype, "r", offset))
+    except OSError as error:
+        raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+
+
+def scanned_ends(tokens: Tokens, end: int) -> np.ndarray:
+    """Returns where documents end by their end-of-text token, and the end of the array; all of it
+    is read, block by block."""
+    found = [np.empty(0, END)]
+    for start in range(0, len(tokens), AT_ONCE):
+        block = np.asarray(tokens[start : start + AT_ONCE])
+        found.append(np.flatnonzero(block == end) + (start + 1))
+    ends = np.concatenate(found)
+    return ends if len(ends) and ends[-1] == len(tokens) else np.append(ends, len(tokens))
+
+
+def fingerprint(path: Path) -> str:
+    """Returns a hash of a file's size, its time and 64 blocks of 4 kB, spread evenly over it.
+
+    A shard may have gigabytes, which are not read only to know it again. Who changes a few tokens
+    between the blocks and sets back the time of modification is not found out.
+    """
+    status = path.stat()
+    digest = hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode())
+    with path.open("rb", buffering=0) as file:
+        for start in np.linspace(0, max(0, status.st_size - BLOCK), BLOCKS).astype(int):
+            file.seek(start)
+            digest.update(file.read(BLOCK))
+    return digest.hexdigest()

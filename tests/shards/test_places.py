@@ -1,0 +1,111 @@
+"""Prefixes, folders, patterns and lists name domains, and folders their sides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bydore_pyro.shards.places import ShardFile, Sides, names_shards, shard_files
+from bydore_pyro.shards.readers import READERS
+from bydore_pyro.utils.errors import DataError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "law_text_document.idx",
+        "law_text_document.bin",
+        "web_text_document.idx",
+        "deep/one/train/0.idx",
+        "deep/one/train/more/1.idx",
+        "deep/one/validation/0.idx",
+        "deep/two/train-0.idx",
+        "deep/two/test.idx",
+        "notes/readme.txt",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def told(domains: dict[str, Sides], folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Paths by domain and side."""
+    return {
+        name: {s: [f.path.relative_to(folder).as_posix() for f in files] for s, files in d.items()}
+        for name, d in domains.items()
+    }
+
+
+ONE = {
+    "train": ["deep/one/train/0.idx", "deep/one/train/more/1.idx"],
+    "validation": ["deep/one/validation/0.idx"],
+}
+TWO = {"train": ["deep/two/test.idx", "deep/two/train-0.idx"]}
+LAW, WEB = {"train": ["law_text_document.idx"]}, {"train": ["web_text_document.idx"]}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*_text_document", {"law": LAW, "web": WEB}),
+        ("*_text_document.idx", {"law": LAW, "web": WEB}),
+        ("deep", {"one": ONE, "two": TWO}),
+        ("deep/", {"one": ONE, "two": TWO}),
+        ("deep/*", {"one": ONE, "two": TWO}),
+        ("deep/*/train*", {"one": {"train": ONE["train"]}, "two": {"train": TWO["train"][1:]}}),
+        ("law_text_document", {"law_text_document": LAW}),
+        ("law_text_*", {"document": LAW}),
+    ],
+)
+def test_a_pattern_names_domains(pattern: str, expected: dict, folder: Path) -> None:
+    assert told(shard_files(f"megatron:{folder}/{pattern}"), folder) == expected
+
+
+def test_a_file_of_a_folder_is_a_domain_beside_its_folders(folder: Path) -> None:
+    found = shard_files(f"megatron:{folder}")
+    assert set(found) == {"law_text_document", "web_text_document", "deep"}
+    file = found["law_text_document"]["train"][0]
+    assert file == ShardFile(folder / "law_text_document.idx", READERS["megatron"], "train")
+
+
+def listed(folder: Path, domains: object) -> str:
+    path = folder / "list.json"
+    path.write_text(json.dumps({"domains": domains}))
+    return str(path)
+
+
+def test_a_list_names_domains(folder: Path) -> None:
+    data = listed(
+        folder,
+        {
+            "both": ["megatron:law_*", "megatron:web_text_document"],
+            "one": "megatron:deep/one",
+            "stars": "megatron:deep/one/*/*.idx",
+            "told": {"train": "megatron:deep/two", "validation": "megatron:law_text_document.idx"},
+            "exam": {"validation": "megatron:law_text_document"},
+        },
+    )
+    assert names_shards(data)
+    assert told(shard_files(data), folder) == {
+        "both": {"train": ["law_text_document.idx", "web_text_document.idx"]},
+        "one": ONE,
+        "stars": {"train": ["deep/one/train/0.idx"], "validation": ONE["validation"]},
+        "told": {**TWO, "validation": LAW["train"]},
+        "exam": {"train": [], "validation": LAW["train"]},
+    }
+
+
+def test_what_names_no_shards(folder: Path) -> None:
+    assert names_shards("megatron:anything")
+    for data in ("environment", str(folder), "pile:x", "hub:x", "megatron", "list.json"):
+        assert not names_shards(data)
+    assert not names_shards(listed(folder, {"a": "text/*.txt"}))
+    with pytest.raises(DataError, match=r"shards of megatron \(\*\.idx\), found none for '.*lost"):
+        shard_files(f"megatron:{folder}/lost*")
+    mixed = listed(folder, {"a": "megatron:deep", "b": "text/b.txt"})
+    with pytest.raises(DataError, match=r"in every domain, as megatron:PATH, found 'text/b\.txt'"):
+        shard_files(mixed)
+    with pytest.raises(DataError, match=r"found none for 'megatron:no' of 'a' in .*list\.json"):
+        shard_files(listed(folder, {"a": "megatron:no"}))
