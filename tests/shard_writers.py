@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import struct
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+import datasets
 import numpy as np
+import pytest
 
 Documents = Sequence[np.ndarray]
 
@@ -46,13 +50,132 @@ def write_nanotron(path: Path, documents: Documents) -> Path:
     return file
 
 
+def write_llmc(path: Path, documents: Documents) -> Path:
+    """`NAME.bin`."""
+    tokens = np.concatenate(documents)
+    header = np.zeros(256, "<i4")
+    header[:3] = 20240520 if tokens.dtype.itemsize == 2 else 20240801, 1, len(tokens)
+    path.with_suffix(".bin").write_bytes(header.tobytes() + tokens.tobytes())
+    return path.with_suffix(".bin")
+
+
+def write_litpkds(path: Path, documents: Documents) -> Path:
+    """`NAME.bin`."""
+    tokens = np.concatenate(documents)
+    code = 8 if tokens.dtype.itemsize == 2 else 4
+    header = b"LITPKDS" + struct.pack("<QBQ", 1, code, len(tokens))
+    path.with_suffix(".bin").write_bytes(header + tokens.tobytes())
+    return path.with_suffix(".bin")
+
+
+def chunk_of(items: Sequence[bytes], config: bytes = b"") -> bytes:
+    """The layout that litdata and MDS share."""
+    sizes = np.cumsum([0, *map(len, items)])
+    bounds = (4 + 4 * len(sizes) + len(config) + sizes).astype("<u4")
+    return np.array([len(items)], "<u4").tobytes() + bounds.tobytes() + config + b"".join(items)
+
+
+def write_litdata(path: Path, documents: Documents) -> Path:
+    """A folder with two chunks and `index.json`."""
+    path.mkdir(parents=True)
+    chunks, half = [], len(documents) // 2
+    parts = [part for part in (documents[:half], documents[half:]) if part]
+    for number, part in enumerate(parts):
+        (path / f"chunk-0-{number}.bin").write_bytes(chunk_of([d.tobytes() for d in part]))
+        chunks.append({"filename": f"chunk-0-{number}.bin", "chunk_size": len(part)})
+    kind = 20 if documents[0].dtype.itemsize == 2 else 16
+    config = {"data_format": [f"no_header_tensor:{kind}"], "compression": None}
+    (path / "index.json").write_text(json.dumps({"chunks": chunks, "config": config}))
+    return path / "index.json"
+
+
+def write_mds(path: Path, documents: Documents, length: int = 64, kind: str = "") -> Path:
+    """A folder with `shard.00000.mds` and `index.json`: samples of so many tokens, and the rest."""
+    path.mkdir(parents=True)
+    dtype = "int32" if documents[0].dtype.itemsize == 4 else "uint16"
+    tokens = np.concatenate(documents).astype(dtype)
+    samples = [tokens[start : start + length] for start in range(0, len(tokens), length)]
+    columns = {"name": "str", "tokens": kind or f"ndarray:{dtype}"}
+
+    def encoded(sample: np.ndarray) -> bytes:
+        name, values = b"a name", sample.tobytes()
+        if not kind:
+            values = bytes([1 << 2 | 1]) + np.array([len(sample)], "<u2").tobytes() + values
+        return np.array([len(name), len(values)], "<u4").tobytes() + name + values
+
+    (path / "shard.00000.mds").write_bytes(chunk_of([encoded(s) for s in samples], b"{}"))
+    shard = {
+        "format": "mds", "compression": None, "raw_data": {"basename": "shard.00000.mds"},
+        "column_names": [*columns], "column_encodings": [*columns.values()],
+        "column_sizes": [None, None],
+    }  # fmt: skip
+    (path / "index.json").write_text(json.dumps({"shards": [shard], "version": 2}))
+    return path / "index.json"
+
+
+def write_levanter(path: Path, documents: Documents) -> Path:
+    """A folder with `input_ids/data`, `input_ids/offsets` and `shard_ledger.json`."""
+    import tensorstore
+
+    inner = {"chunk_shape": [512], "codecs": [{"name": "blosc", "configuration": {"clevel": 5}}]}
+    codecs = [{"name": "sharding_indexed", "configuration": inner}]
+    grid = {"name": "regular", "configuration": {"chunk_shape": [4096]}}
+    ends = np.cumsum([len(d) for d in documents])
+    for name, content in (
+        ("data", np.concatenate(documents)),
+        ("offsets", np.array([len(documents), *ends], "<i8")),
+    ):
+        place = {"driver": "file", "path": str(path / "input_ids" / name)}
+        spec = {"driver": "zarr3", "kvstore": place}
+        spec["metadata"] = {"chunk_grid": grid, "codecs": codecs}
+        given = {"dtype": content.dtype.name, "shape": [2**54], "create": True}
+        tensorstore.open(spec, **given).result()[: len(content)].write(content).result()
+    ledger = {"total_num_rows": len(documents), "is_finished": True}
+    (path / "shard_ledger.json").write_text(json.dumps(ledger))
+    return path / "input_ids" / "offsets" / "zarr.json"
+
+
+def rows_of(documents: Documents) -> datasets.Dataset:
+    """Rows of `input_ids`, as a tokenizing `map` leaves them."""
+    dtype = "int32" if documents[0].dtype.itemsize == 4 else "uint16"
+    features = datasets.Features({"input_ids": datasets.List(datasets.Value(dtype))})
+    return datasets.Dataset.from_dict({"input_ids": [d.tolist() for d in documents]}, features)
+
+
+def write_datasets(path: Path, documents: Documents) -> Path:
+    """A folder as `save_to_disk` writes it."""
+    rows_of(documents).save_to_disk(str(path))
+    return path / "data-00000-of-00001.arrow"
+
+
 WRITERS: dict[str, Callable[[Path, Documents], Path]] = {
     "megatron": write_megatron,
     "dolma": write_dolma,
     "nanotron": write_nanotron,
+    "levanter": write_levanter,
+    "litdata": write_litdata,
+    "mds": write_mds,
+    "llmc": write_llmc,
+    "litpkds": write_litpkds,
+    "datasets": write_datasets,
 }
+# Each by its name, those left out whose library is not installed.
+EVERY = [
+    pytest.param(name, marks=pytest.mark.skipif(
+        name == "levanter" and find_spec("tensorstore") is None, reason="no tensorstore"
+    )) for name in WRITERS
+]  # fmt: skip
 
 
 def documents_of(tokens: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
     """Splits a store's array into its documents."""
     return np.split(np.asarray(tokens), ends[:-1])
+
+
+def documents(dtype: str = "<u2", count: int = 40) -> list[np.ndarray]:
+    """Documents of random tokens below 280, each with token 7 at its end."""
+    rng = np.random.default_rng(0)
+    made = [rng.integers(8, 280, rng.integers(2, 90)).astype(dtype) for _ in range(count)]
+    for one in made:
+        one[-1] = 7
+    return made

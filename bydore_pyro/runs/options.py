@@ -61,8 +61,8 @@ class RunConfig:
         "A token store, made by bydore prepare; a folder whose sub-folders or files are domains; "
         "a JSON or YAML file that lists domains; 'environment' (the text of the Python "
         "environment); 'pile:' followed by the folder or hub name of a copy of the Pile; token "
-        "shards of a trainer: 'megatron:', 'dolma:' or 'nanotron:' followed by a folder, prefix or "
-        "pattern, with --tokenizer. With "
+        "shards of a trainer, as 'megatron:' and eight other formats followed by a folder, prefix "
+        "or pattern, with --tokenizer. With "
         "--domain_column also a file or folder of rows, or 'hub:' followed by a dataset's name. "
         "If it is no store, at most --domain_megabytes of each domain are read.",
     )

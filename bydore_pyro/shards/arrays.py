@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 from bydore_pyro.data import END, Tokens
 from bydore_pyro.utils import DataError
 
-__all__ = ["JoinedTokens", "Shard", "fingerprint", "joined", "mapped", "scanned_ends"]
+__all__ = ["LazyTokens", "Shard", "fingerprint", "joined", "mapped", "scanned_ends"]
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
 AT_ONCE = 2**22  # tokens that are searched for ends at once
@@ -51,46 +51,50 @@ class Shard:
             )
 
 
-class JoinedTokens:
-    """Token arrays, one behind the other, as one array of ``N`` tokens.
-
-    A slice is such a view again; only tokens that an array of positions asks for are read.
+class LazyTokens:
+    """Tokens that a function takes by their positions, as an array of them; a slice is another.
 
     Args:
-        parts: The arrays, one at least, none of them empty.
+        take: Returns the tokens at an array of positions, of its shape.
+        dtype: Of the tokens.
+        bounds: The first position, and the one behind the last.
     """
 
-    def __init__(self, parts: Sequence[Tokens]) -> None:
-        self._parts = list(parts)
-        self._ends = np.cumsum([len(part) for part in parts])
-        self._starts = self._ends - [len(part) for part in parts]
-        self.dtype = np.result_type(*(part.dtype for part in parts))
+    def __init__(
+        self, take: Callable[[np.ndarray], np.ndarray], dtype: np.dtype, bounds: tuple[int, int]
+    ) -> None:
+        self._take, self.dtype, self._bounds = take, dtype, bounds
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return self._bounds[1] - self._bounds[0]
 
-    def __getitem__(self, key: slice | np.ndarray) -> Tokens:
+    def __getitem__(self, key: slice | np.ndarray) -> LazyTokens | np.ndarray:
         """Returns a slice, of step 1, or the tokens at an array of positions in [0, N)."""
+        first = self._bounds[0]
         if isinstance(key, slice):
             start, stop, _ = key.indices(len(self))
-            wanted = zip(self._parts, self._starts.tolist(), strict=True)
-            return joined([p[max(0, start - s) : max(0, stop - s)] for p, s in wanted], self.dtype)
-        found, places = np.empty(key.shape, self.dtype), np.searchsorted(self._ends, key, "right")
-        for place in np.unique(places):
-            own = places == place
-            found[own] = self._parts[place][key[own] - self._starts[place]]
-        return found
+            return LazyTokens(self._take, self.dtype, (first + start, first + max(start, stop)))
+        return self._take(key + first)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.concatenate([np.asarray(part) for part in self._parts]).astype(dtype)
+        return self._take(np.arange(*self._bounds)).astype(dtype or self.dtype)
 
 
-def joined(parts: Sequence[Tokens], dtype: np.dtype | str = "<u2") -> Tokens:
-    """Returns token arrays as one; of the dtype where there are no tokens."""
-    full = [part for part in parts if len(part)]
-    if not full:
-        return np.empty(0, dtype)
-    return full[0] if len(full) == 1 else JoinedTokens(full)
+def joined(parts: Sequence[Tokens]) -> Tokens:
+    """Returns token arrays, one behind the other, as one; nothing is copied."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([len(part) for part in parts])
+    dtype = np.result_type("<u2", *(part.dtype for part in parts))
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        found, places = np.empty(positions.shape, dtype), np.searchsorted(ends, positions, "right")
+        for place in np.unique(places):
+            own = places == place
+            found[own] = parts[place][positions[own] - (ends[place] - len(parts[place]))]
+        return found
+
+    return LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0))
 
 
 def mapped(

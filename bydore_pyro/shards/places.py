@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bydore_pyro.data import LISTS, SPLITS, check_name, read_list, side_of
-from bydore_pyro.shards.readers import READERS, Reader
+from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.utils import DataError
 
 __all__ = ["ShardFile", "Sides", "names_shards", "shard_files"]
@@ -66,8 +66,8 @@ def shard_files(data: str) -> dict[str, Sides]:
         check_name(name)
         domains.setdefault(name, []).append(file)
     if not domains:
-        ending = READERS[kind].ending
-        raise DataError(f"Expected shards of {kind} (*{ending}), found none for '{pattern}'")
+        endings = ", ".join(READERS[kind].endings)
+        raise DataError(f"Expected shards of {kind} ({endings}), found none for '{pattern}'")
     return {name: _by_side(files) for name, files in domains.items()}
 
 
@@ -103,22 +103,26 @@ def _found(kind: str, pattern: str, *, named: bool) -> Iterator[tuple[str, Shard
     A side is told by the names of folders and files from the star on, or behind what it stands for
     where this names the domain.
     """
-    reader, whole = READERS[kind], pattern
-    pattern = pattern.removesuffix(reader.ending)
+    reader = READERS[kind]
+    told = next((ending for ending in reader.endings if pattern.endswith(ending)), "")
+    pattern = pattern.removesuffix(told)
     before, star, _ = pattern.partition("*")
     depth = len(Path(f"{before}*").parts) - (not named) if star else len(Path(pattern).parts)
     escaped = "*".join(map(glob.escape, pattern.split("*")))
     stands_for = re.compile(re.escape(pattern).replace(r"\*", "([^/]*)"))
-    folders = glob.glob(escaped) if whole == pattern else []
-    tops = [(top, sorted(Path(top).rglob(f"*{reader.ending}"))) for top in folders]
-    files = glob.glob(f"{escaped}{reader.ending}")
-    tops += [(file.removesuffix(reader.ending), [Path(file)]) for file in files]
-    for top, paths in sorted(tops):
+    tops = [(top, Path(top)) for top in glob.glob(escaped) if Path(top).is_dir() and not told]
+    for ending in [told] if told else reader.endings:
+        files = glob.glob(f"{escaped}{ending}")
+        tops += [(file.removesuffix(ending), Path(file)) for file in files]
+    for top, path in sorted(tops):
         match = stands_for.fullmatch(top)
-        name = (match[1] if match and star else Path(top).name) or Path(top).parent.name
-        for path in paths:
-            if path.is_file():
-                yield name, ShardFile(path, reader, side_of(path.parts[depth:]))
+        name = (match[1] if match and star else "") or Path(top).name
+        below = (
+            [path] if path.is_file() else [p for e in reader.endings for p in path.rglob(f"*{e}")]
+        )
+        for file in sorted(below):
+            if file.is_file():
+                yield name, ShardFile(file, reader, side_of(file.parts[depth:]))
 
 
 def _by_side(files: Iterable[ShardFile]) -> Sides:

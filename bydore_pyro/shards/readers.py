@@ -1,4 +1,4 @@
-"""The formats that numpy reads: a function each, from a file that names a shard to its tokens.
+"""The formats of one array of tokens a file: a function each, from a file to its shard.
 
 Nothing is unpickled, and no array is opened by `numpy.load`.
 """
@@ -6,8 +6,6 @@ Nothing is unpickled, and no array is opened by `numpy.load`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +13,11 @@ import numpy as np
 from bydore_pyro.shards.arrays import Shard, mapped
 from bydore_pyro.utils import DataError, one_line
 
-__all__ = ["READERS", "Reader", "read_dolma", "read_megatron", "read_nanotron"]
+__all__ = ["read_dolma", "read_litpkds", "read_llmc", "read_megatron", "read_nanotron"]
 
-
-@dataclass(frozen=True)
-class Reader:
-    """How a format is read.
-
-    Attributes:
-        ending: Of the name of the file that stands for a shard.
-        read: Takes that file and the size of the vocabulary, by which some trainers choose the
-            type of their tokens; returns the shard.
-    """
-
-    ending: str
-    read: Callable[[Path, int], Shard]
+# Numbers of types in Megatron's and TinyLlama's files: int32, int64 and uint16. The signed ones are
+# read as unsigned: a negative number is then one beyond every vocabulary.
+TYPES = {4: "<u4", 5: "<u8", 8: "<u2"}
 
 
 def read_megatron(path: Path, vocabulary: int) -> Shard:
@@ -50,13 +38,12 @@ def read_megatron(path: Path, vocabulary: int) -> Shard:
     if len(index) < header.size or index[:9].tobytes() != b"MMIDIDX\0\0":
         raise DataError(f"Expected an index that begins with MMIDIDX, found another file: {path}")
     _, version, code, sequences, documents = header.unpack(index[: header.size].tobytes())
-    # int32 as uint32: a negative number is one beyond every vocabulary.
-    dtype = np.dtype({4: "<u4", 5: "<u8", 8: "<u2"}.get(code, "V1"))
-    if version != 1 or dtype.kind != "u":
+    if version != 1 or code not in TYPES:
         raise DataError(
-            f"Expected version 1 and tokens of type 4, 5 or 8 (int32, int64, uint16), found "
-            f"version {version} and type {code}: {path}"
+            f"Expected version 1 and tokens of type {', '.join(map(str, TYPES))}, found version "
+            f"{version} and type {code}: {path}"
         )
+    dtype = np.dtype(TYPES[code])
     size = header.size + 12 * sequences + 8 * documents
     if len(index) not in (size, size + sequences):
         raise DataError(
@@ -146,8 +133,48 @@ def _counted(path: Path, ends: np.ndarray) -> str | None:
     return next((f"<u{each}" for each in (2, 4) if size == each * count), None)
 
 
-READERS: dict[str, Reader] = {
-    "megatron": Reader(".idx", read_megatron),
-    "dolma": Reader(".npy", read_dolma),
-    "nanotron": Reader(".ds", read_nanotron),
-}
+def read_llmc(path: Path, vocabulary: int) -> Shard:
+    """Reads ``NAME.bin`` of llm.c and modded-nanogpt: 256 ``<i4``, then tokens.
+
+    The first of these numbers is 20240520 for uint16 tokens and 20240801 for uint32, the second a
+    version, the third the number of tokens. Nothing tells where documents end; end-of-text stands
+    before each document, which is all the same to their ends.
+
+    Raises:
+        DataError: When it is another file, or holds another number of tokens.
+
+    References:
+        llm.c, dev/data/data_common.py `write_datafile`.
+    """
+    header = mapped(path, "u1")[:1024]
+    magic, _, count = header[:12].view("<i4").tolist() if len(header) == 1024 else (0, 0, 0)
+    dtype = {20240520: "<u2", 20240801: "<u4"}.get(magic)
+    if dtype is None:
+        raise DataError(f"Expected a file that begins with 20240520 or 20240801, found {path}")
+    return Shard(mapped(path, dtype, count, 1024), None, (path,))
+
+
+def read_litpkds(path: Path, vocabulary: int) -> Shard:
+    """Reads ``NAME.bin`` of TinyLlama and RegMix: a header of 24 bytes, then tokens.
+
+    The header is ``LITPKDS``, ``<Q`` version 1, ``<B`` type of the tokens, ``<Q`` their number.
+    Nothing tells where documents end.
+
+    Raises:
+        DataError: When it is another file, or holds another number of tokens.
+
+    References:
+        TinyLlama, lit_gpt/packed_dataset.py.
+    """
+    header = struct.Struct("<7sQBQ")
+    begin = mapped(path, "u1")[: header.size].tobytes()
+    if len(begin) < header.size or not begin.startswith(b"LITPKDS"):
+        raise DataError(f"Expected a file that begins with LITPKDS, found {path}")
+    _, version, code, count = header.unpack(begin)
+    dtype = TYPES.get(code)
+    if version != 1 or dtype is None:
+        raise DataError(
+            f"Expected version 1 and tokens of type {', '.join(map(str, TYPES))}, found version "
+            f"{version} and type {code}: {path}"
+        )
+    return Shard(mapped(path, dtype, count, header.size), None, (path,))

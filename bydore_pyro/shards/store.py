@@ -162,8 +162,8 @@ def _opened(
         parts.append(shard.tokens)
         side.files += shard.files
         before += len(shard.tokens)
-    if parts:
-        side.tokens, side.ends = joined(parts), ends[0] if len(ends) == 1 else np.concatenate(ends)
+    side.tokens = joined(parts)
+    side.ends = ends[0] if len(ends) == 1 else np.concatenate([side.ends, *ends])
     return side
 
 

@@ -1,4 +1,4 @@
-"""Every format is read as it was written, and what is damaged is told in one line."""
+"""Formats of one array a file: what is read, and damage, which is told in one line."""
 
 from __future__ import annotations
 
@@ -8,48 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shard_writers import WRITERS
+from shard_writers import WRITERS, documents
 
-from bydore_pyro.shards.arrays import Shard
+from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.readers import (
-    READERS,
-    Reader,
     read_dolma,
+    read_litpkds,
+    read_llmc,
     read_megatron,
     read_nanotron,
 )
 from bydore_pyro.utils.errors import DataError
 
 VOCABULARY = 280
-
-
-def documents(dtype: str = "<u2", count: int = 40) -> list[np.ndarray]:
-    """Documents of random tokens, each with token 7 at its end."""
-    rng = np.random.default_rng(0)
-    made = [rng.integers(8, VOCABULARY, rng.integers(2, 90)).astype(dtype) for _ in range(count)]
-    for one in made:
-        one[-1] = 7
-    return made
-
-
-def test_every_format_has_its_writer_here() -> None:
-    assert set(WRITERS) == set(READERS)
-    assert READERS["megatron"] == Reader(".idx", read_megatron)
-
-
-@pytest.mark.parametrize("dtype", ["<u2", "<u4"])
-@pytest.mark.parametrize("kind", WRITERS)
-def test_what_was_written_is_read(kind: str, dtype: str, tmp_path: Path) -> None:
-    made = documents(dtype)
-    path = WRITERS[kind](tmp_path / "web.v1", made)
-    assert path.name.endswith(READERS[kind].ending)
-    shard = READERS[kind].read(path, VOCABULARY)
-    assert isinstance(shard, Shard)
-    np.testing.assert_array_equal(np.asarray(shard.tokens), np.concatenate(made))
-    assert shard.tokens.dtype == np.dtype(dtype)
-    if shard.ends is not None:
-        np.testing.assert_array_equal(shard.ends, np.cumsum([len(d) for d in made]))
-    assert path in shard.files
 
 
 def test_several_sequences_are_one_document(tmp_path: Path) -> None:
@@ -111,7 +82,11 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("megatron", lambda f: cut(f / "a.idx", 20), "begins with MMIDIDX, found another"),
     ("megatron", lambda f: cut(f / "a.idx", 400), r"Expected 842 bytes for 40 .* found 400: .*idx"),
     ("megatron", lambda f: put(f / "a.idx", 0, b"X"), "begins with MMIDIDX, found another file"),
-    ("megatron", lambda f: put(f / "a.idx", 9, b"\2"), "found version 2 and type 8: .*a.idx"),
+    (
+        "megatron",
+        lambda f: put(f / "a.idx", 9, b"\2"),
+        "type 4, 5, 8, found version 2 and type 8: .*a.idx",
+    ),
     ("megatron", lambda f: put(f / "a.idx", 17, b"\6"), "found version 1 and type 6: .*a.idx"),
     ("megatron", lambda f: put(f / "a.idx", 17, b"\4"), "one behind the other, found gaps"),
     ("megatron", lambda f: put(f / "a.idx", 34, b"\1"), "one behind the other, found gaps"),
@@ -131,6 +106,13 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("nanotron", lambda f: cut(f / "a.ds.index", 80), "bytes of 2-byte numbers, found .*a.ds"),
     ("nanotron", lambda f: put(f / "a.ds.index", 8, b"\0"), "that ascend to"),
     ("nanotron", lambda f: (f / "a.ds").write_bytes(b""), "numbers, found 0: .*a.ds"),
+    ("llmc", lambda f: cut(f / "a.bin", 1023), "with 20240520 or 20240801, found .*a.bin"),
+    ("llmc", lambda f: put(f / "a.bin", 0, b"\0"), "with 20240520 or 20240801, found .*a.bin"),
+    ("llmc", lambda f: cut(f / "a.bin", 1101), "behind the first 1024, found 77: .*a.bin"),
+    ("litpkds", lambda f: cut(f / "a.bin", 23), "begins with LITPKDS, found .*a.bin"),
+    ("litpkds", lambda f: put(f / "a.bin", 0, b"X"), "begins with LITPKDS, found .*a.bin"),
+    ("litpkds", lambda f: put(f / "a.bin", 15, b"\1"), "found version 1 and type 1: .*a.bin"),
+    ("litpkds", lambda f: cut(f / "a.bin", 124), "behind the first 24, found 100: .*a.bin"),
     ("nanotron", lambda f: (f / "a.ds").unlink(), "a file of a shard, found .*a.ds: No such"),
 ]
 
@@ -146,17 +128,15 @@ def test_damage_is_told_in_one_line(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_an_empty_shard_is_told(kind: str, tmp_path: Path) -> None:
-    path = WRITERS[kind](tmp_path / "a", documents(count=1))
-    for file in tmp_path.iterdir():
-        cut(file, 0)
-    with pytest.raises(DataError, match="Expected"):
-        READERS[kind].read(path, VOCABULARY)
-
-
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     """An array of objects is read as the bytes that it is."""
     np.save(tmp_path / "a.npy", np.array([print] * 4), allow_pickle=True)
     shard = read_dolma(tmp_path / "a.npy", 2**16)
     assert np.asarray(shard.tokens).tobytes() == (tmp_path / "a.npy").read_bytes()
+
+
+@pytest.mark.parametrize(("kind", "read"), [("llmc", read_llmc), ("litpkds", read_litpkds)])
+def test_nothing_tells_where_documents_end(kind: str, read: Callable, tmp_path: Path) -> None:
+    shard = read(WRITERS[kind](tmp_path / "a", documents()), VOCABULARY)
+    assert shard.ends is None
+    assert shard.tokens.dtype == np.uint16

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import xarray
 from quick import PROXY
-from shard_writers import WRITERS, documents_of
+from shard_writers import EVERY, WRITERS, documents_of
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
-from bydore_pyro.shards.readers import READERS
+from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.store import open_shards
 from bydore_pyro.utils.errors import DataError
 
@@ -48,7 +48,7 @@ def opened(data: str, store: Path, cache: Path, *told: str, **more: object) -> T
     return found
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_shards_hold_what_the_store_holds(kind: str, store: Path, tmp_path: Path) -> None:
     own = open_store(store)
     folder = write_shards(store, tmp_path / "shards", kind)
@@ -187,24 +187,34 @@ PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text(encoding="ut
 EXAMPLES = re.findall(r"```text\n(.*?)```\s+```sh\n(bydore .*?)\n```", PAGE, re.S)
 
 
+def kind_of(command: str) -> str:
+    """The format that an example's command names."""
+    return re.findall(r"--data '?(\w+):", command)[0]
+
+
 def test_the_page_has_an_example_of_every_format() -> None:
-    assert [re.search(r"--data '?(\w+):", command)[1] for _, command in EXAMPLES] == [*READERS]
+    assert [kind_of(command) for _, command in EXAMPLES] == [*READERS]
 
 
-@pytest.mark.parametrize(("files", "command"), EXAMPLES)
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [pytest.param(*EXAMPLES[n], id=p.values[0], marks=p.marks) for n, p in enumerate(EVERY)],
+)
 def test_the_examples_of_the_page_run(
     files: str, command: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files that it shows are those that the format has, and its command searches on them."""
+    """The files that it shows are among those of the format, and its command searches on them."""
     monkeypatch.chdir(tmp_path)
     own, words = open_store(store), shlex.split(command.replace("TOKENIZER", f"{store}/tokenizer"))
-    kind = words[words.index("--data") + 1].partition(":")[0]
+    kind = kind_of(command)
     texts = iter([documents_of(own.train[n], own.train_documents[n]) for n in "ab"] * 9)
     for place in files.split():
-        if place.endswith(READERS[kind].ending):
-            Path(place).parent.mkdir(parents=True, exist_ok=True)
-            WRITERS[kind](Path(place.removesuffix(READERS[kind].ending)), next(texts))
-    assert {p.as_posix() for p in Path("data").rglob("*") if p.is_file()} == {*files.split()}
+        for ending in READERS[kind].endings:
+            if place.endswith(ending):
+                path = Path(place.removesuffix(ending))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                WRITERS[kind](path.parent if kind == "datasets" else path, next(texts))
+    assert all(Path(place).is_file() for place in files.split())
     main([*words[1:], "--smoke", "--proxy", str(PROXY), "--trials", "0", "--cache", "cache"])
     mixture = json.loads(Path("RUN/mixture.json").read_text())
     assert set(mixture["weights"]) == {"law", "web"}

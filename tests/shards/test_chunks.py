@@ -1,0 +1,115 @@
+"""Chunks of litdata and MDS: their samples are taken apart, and damage is told in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shard_writers import WRITERS, chunk_of, documents, write_litdata, write_mds
+
+from bydore_pyro.shards.chunks import read_litdata, read_mds
+from bydore_pyro.shards.formats import READERS
+from bydore_pyro.utils.errors import DataError
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    index = json.loads(path.read_text())
+    change(index)
+    path.write_text(json.dumps(index))
+
+
+def test_documents_of_litdata_lie_in_several_chunks(tmp_path: Path) -> None:
+    made = documents(count=5)
+    shard = read_litdata(write_litdata(tmp_path / "a", made), 280)
+    assert shard.ends is not None
+    assert shard.ends.tolist() == np.cumsum([len(d) for d in made]).tolist()
+    assert [f.name for f in shard.files] == ["chunk-0-0.bin", "chunk-0-1.bin", "index.json"]
+    edit(
+        tmp_path / "a" / "index.json",
+        lambda i: i["config"].update(data_format=["no_header_numpy:5"]),
+    )
+    again = read_litdata(tmp_path / "a" / "index.json", 280)
+    np.testing.assert_array_equal(np.asarray(again.tokens), np.concatenate(made))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "size", "encoded"),
+    [
+        ("ndarray:int32:64", 256, lambda s: s.astype("<i4").tobytes()),
+        ("ndarray:uint16", None, lambda s: b"\x04\x40" + s.astype("<u2").tobytes()),
+        ("bytes", None, lambda s: s.astype("<i8").tobytes()),
+    ],
+)
+def test_columns_of_mds(
+    encoding: str, size: int | None, encoded: Callable[[np.ndarray], bytes], tmp_path: Path
+) -> None:
+    """Alone, or behind a column of a fixed size and before one of none."""
+    tokens = np.concatenate(documents())[: 20 * 64]
+    samples = [encoded(sample) for sample in tokens.reshape(20, 64)]
+    for more in (False, True):
+        path = write_mds(tmp_path / str(more), documents())
+        items, names, encodings, sizes = samples, ["input_ids"], [encoding], [size]
+        if size is None:
+            items = [np.array([len(s)], "<u4").tobytes() + s for s in items]
+        if more:
+            names, encodings = ["id", "input_ids", "text"], ["int", encoding, "str"]
+            sizes = [8, size, None]
+            heads = [b"" if size else item[:4] for item in items]
+            three = np.array([3], "<u4").tobytes()
+            items = [h + three + bytes(8) + s + b"abc" for h, s in zip(heads, samples, strict=True)]
+        (path.parent / "shard.00000.mds").write_bytes(chunk_of(items, b"{}"))
+        columns = {"column_names": names, "column_encodings": encodings, "column_sizes": sizes}
+        edit(path, lambda i, columns=columns: i["shards"][0].update(columns))
+        shard = read_mds(path, 280)
+        np.testing.assert_array_equal(np.asarray(shard.tokens), tokens)
+        assert shard.ends is None
+
+
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("litdata", lambda f: cut(f / "index.json", 9), "an index of chunks, found .*index.json: "),
+    ("litdata", lambda f: edit(f / "index.json", lambda i: i.pop("config")), "without headers"),
+    ("litdata", lambda f: edit(f / "index.json", lambda i: i["config"].update(
+        data_format=["jpeg"])), "without headers, found others: .*index.json"),
+    ("litdata", lambda f: edit(f / "index.json", lambda i: i["config"].update(
+        data_format=["no_header_tensor:1"])), "without headers, found others: .*index.json"),
+    ("litdata", lambda f: edit(f / "index.json", lambda i: i["config"].update(
+        data_format=["no_header_tensor:16"])), "items of 4-byte tokens, found others: .*bin"),
+    ("litdata", lambda f: edit(f / "index.json", lambda i: i["config"].update(
+        compression="zstd")), "not compressed, found zstd"),
+    ("litdata", lambda f: (f / "chunk-0-1.bin").unlink(), r"found .*chunk-0-1\.bin: No such file"),
+    ("litdata", lambda f: cut(f / "chunk-0-1.bin", 60), "a chunk of 20 items, found 60 bytes"),
+    ("litdata", lambda f: cut(f / "chunk-0-1.bin", 201), "found a chunk of 201 bytes: .*0-1.bin"),
+    ("mds", lambda f: cut(f / "index.json", 9), "an index of chunks, found .*index.json: "),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i.pop("shards")), "a column tokens or"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        compression="zstd")), "MDS that is not compressed"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        column_names=["name", "text"])), "a column tokens or input_ids"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        column_encodings=["str", "ndarray"])), "a column of one type"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        column_encodings=["str", "ndarray:float32"])), "a column tokens or input_ids"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        column_sizes=[None, 999])), "columns within their samples"),
+    ("mds", lambda f: cut(f / "shard.00000.mds", 301), "found a chunk of 301 bytes: .*mds"),
+    ("mds", lambda f: (f / "shard.00000.mds").unlink(), "mds: No such file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "damage", "message"), DAMAGES)
+def test_damage_is_told_in_one_line(
+    kind: str, damage: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    path = WRITERS[kind](tmp_path / "a", documents())
+    damage(tmp_path / "a")
+    with pytest.raises(DataError, match=message) as error:
+        READERS[kind].read(path, 280)
+    assert "\n" not in str(error.value)
