@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = ["FORMATS", "ExportConfig", "Format", "Share"]
+__all__ = ["FORMATS", "ExportConfig", "Format", "Share", "levanter_block"]
 
 DOMAIN = "{domain}"
 Samples = Literal["tokens", "sequences", "documents"]
@@ -71,6 +71,13 @@ class ExportConfig:
         None,
         "What the trainer samples: 'sequences' of packed tokens, all of one length, or "
         "'documents'. Default: the usual choice of that trainer.",
+    )
+    block: int | None = option(
+        None,
+        "How many samples the trainer shares out among the domains at once: levanter's "
+        "mixture_block_size, epoch_size of MosaicML streaming, else the samples of the run. The "
+        "domains that get none of them are named. Default: levanter's, as the file sets it.",
+        least=1,
     )
     data: str | None = option(
         None,
@@ -186,14 +193,20 @@ def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:
     return _yaml({"sources": sources}, samples)
 
 
+def levanter_block(weights: Sequence[float]) -> int:
+    """Returns the smallest block, in sequences, of which no domain loses more than a tenth of its
+    share by rounding down; the largest where there is none."""
+
+    def fits(block: int) -> bool:
+        return all(int(weight * block) >= 0.9 * weight * block for weight in weights)
+
+    return next((size for size in BLOCKS if fits(size)), BLOCKS[-1])
+
+
 def _for_levanter(shares: Sequence[Share], samples: Samples) -> str:
     """levanter: `train_weights` for the section `data`, by the names in its `configs`."""
     content: dict[str, Any] = {"train_weights": {share.name: share.weight for share in shares}}
-
-    def fits(block: int) -> bool:
-        return all(int(s.weight * block) >= 0.9 * s.weight * block for s in shares)
-
-    block = next((size for size in BLOCKS if fits(size)), BLOCKS[-1])
+    block = levanter_block([share.weight for share in shares])
     if block > BLOCKS[0]:
         content["mixture_block_size"] = block
     return _yaml(content, samples)

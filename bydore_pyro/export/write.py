@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha256
-from bydore_pyro.export.formats import FORMATS, ExportConfig, Share
+from bydore_pyro.export.formats import FORMATS, ExportConfig, Share, levanter_block
 from bydore_pyro.export.shares import (
     converted,
     document_shares,
@@ -197,9 +197,15 @@ def _notes_on_small(
     none = [n for n in shares if weights[n] == 0]
     tiny = [n for n in shares if shares[n] == 0 < weights[n]]
     small = [n for n in shares if 0 < shares[n] < form.smallest]
+    block = config.block
+    if block is None and config.to == "levanter":
+        block = levanter_block([*shares.values()])
+    never = [n for n in shares if shares[n] > 0 and int(shares[n] * block) == 0] if block else []
+    least = f"smallest weight that gets one: {1 / (block or 1):.2g}"
     reasons = {
         f"{verb}, having no weight": none,
         f"{verb}, rounded to 0 in units of {10.0**-DIGITS:.{DIGITS}f}": tiny,
         f"Below {form.smallest:.2g}, {form.caution}": small,
+        f"Never sampled, where {block} samples are shared out at once ({least})": never,
     }
     return [f"{reason}: {', '.join(names)}." for reason, names in reasons.items() if names]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from bydore_pyro.export.formats import FORMATS, ExportConfig, Format, Share
+from bydore_pyro.export.formats import FORMATS, ExportConfig, Format, Share, levanter_block
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import read_mixture
@@ -104,6 +104,7 @@ def test_levanter_draws_the_smallest() -> None:
 
     assert "mixture_block_size" not in text(a=0.5, b=0.5)
     assert drawn_by_levanter(text(a=0.5, b=0.5, zero=0.0)) == {"a": 1024, "b": 1024, "zero": 0}
+    assert [levanter_block([1 - w, w]) for w in (0.5, 2e-4, 1e-5)] == [2048, 16384, 32768]
     rng = np.random.default_rng(0)
     for weights in ([0.9998, 0.0002], [0.999, 0.0009, 0.0001], *rng.dirichlet(np.ones(6), 20)):
         given = {f"d{i}": float(w) for i, w in enumerate(weights)}
