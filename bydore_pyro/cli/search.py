@@ -14,14 +14,16 @@ __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_comman
 
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
-    *("data", "validation", "domains", "proxy", "tokens", "target_tokens", "device", "seed", "out"),
+    *("data", "validation", "domains", "proxy", "checkpoint", "tokens", "target_tokens", "device"),
+    *("seed", "out"),
     "smoke",
 )
 MORE = (
     *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds", "train_share"),
     *("round_sequences", "strategy", "learner", "learning_rate", "precision", "max_epochs"),
-    *("repetition_constant", "validation_sequences", "seeds", "domain_megabytes", "text_column"),
-    *("domain_column", "on_error", "tokenizer", "vocabulary", "cache", "checkpoint_every"),
+    *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
+    *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
+    "checkpoint_every",
 )
 
 

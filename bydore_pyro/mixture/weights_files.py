@@ -97,14 +97,19 @@ def read_mixture(path: Path) -> Mixture:
     return Mixture.from_content(found, path)
 
 
-def numbers_of(path: Path) -> dict[str, float]:
+def numbers_of(path: Path, key: str | None = None) -> dict[str, float]:
     """Reads numbers by domain, such as their tokens, from a file of weights; as they stand there.
+
+    Args:
+        path: The file.
+        key: Where they stand in it, if it has that key.
 
     Raises:
         DataError: As `read_mixture`, and where they are weights of our own format.
     """
     try:
         found = _content(path)
+        found = found.get(key, found) if key else found
         if not found or _is_ours(found):
             raise ValueError("a mixture, or nothing")
         return {name: _number(name, value) for name, value in _weights(found).items()}

@@ -18,7 +18,13 @@ from bydore_pyro.utils import DataError, one_line
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["TokenLosses", "build_language_model", "model_source", "read_model_config"]
+__all__ = [
+    "TokenLosses",
+    "build_language_model",
+    "load_language_model",
+    "model_source",
+    "read_model_config",
+]
 
 PACKAGE = Path(__file__).resolve().parents[1]  # models/ lies beside it in a checkout, else in it
 MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
@@ -50,6 +56,30 @@ def build_language_model(model: str | Path | PretrainedConfig, vocabulary: int) 
         return AutoModelForCausalLM.from_config(
             config, trust_remote_code=False, dtype=torch.float32
         )
+
+
+def load_language_model(folder: str, vocabulary: int) -> nn.Module:
+    """Loads a trained Hugging Face causal language model, in float32, from safetensors.
+
+    Args:
+        folder: Of the model, or its hub name. Code that comes with a model is never run.
+        vocabulary: Tokens of the tokenizer; the model may have more, where it was padded.
+
+    Raises:
+        DataError: When there is no such model, or it knows fewer tokens.
+    """
+    from transformers import AutoModelForCausalLM
+
+    with _of_a_language_model(folder):
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+        )
+    if model.config.vocab_size < vocabulary:
+        raise DataError(
+            f"Expected a model of the text's {vocabulary} tokens, found {model.config.vocab_size} "
+            f"in {folder}"
+        )
+    return model
 
 
 def read_model_config(model: str | Path | PretrainedConfig) -> PretrainedConfig:

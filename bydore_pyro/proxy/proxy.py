@@ -23,7 +23,7 @@ class ProxyConfig:
     """How the proxy is trained."""
 
     learning_rate: float = option(
-        6e-3, "Step size eta after the warm-up.", above=0, most=LARGEST_STEP
+        6e-3, "Step size eta after the warm-up; 0 trains nothing.", least=0, most=LARGEST_STEP
     )
     weight_decay: float = option(0.1, "Decoupled weight decay (AdamW).", least=0, most=1e6)
     warmup_steps: int = option(20, "Steps of the linear warm-up of eta.", least=0)
@@ -87,11 +87,16 @@ class Proxy(MeasuredModel):
     ) -> Tensor:
         """Takes a step on the mean of factors times losses; returns the losses before it ``(B,)``.
 
+        With a step size of 0 it only measures the losses.
+
         Args:
             batch: Token ids ``(B, T)``.
             factors: Of each sequence ``(B,)``, or a function of the batch's token losses
                 ``(B, T - 1)`` that returns them; 1 when None.
         """
+        if self.config.learning_rate == 0:
+            with torch.no_grad():
+                return self.losses(batch, "train")
         with self.cost.part("train"):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.eta

@@ -23,7 +23,7 @@ from bydore_pyro.core import Matching, central_weights, run_mixture
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import PROXY_CONSTANT, Mixture, effective_shares
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs.domains import language_model, largest_weights
+from bydore_pyro.runs.domains import consumed_tokens, language_model, largest_weights
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import Trial, TrialRecord
 from bydore_pyro.search import MatchingSearch, SearchState
@@ -64,19 +64,25 @@ class RunLength:
         tokens: Of the run.
         repetition_constant: ``R`` of `bydore_pyro.mixture.effective_shares`.
         rates: How often a run of one domain alone would read its text ``(K,)``.
+        before: What was read of each domain before, as shares of the run's tokens ``(K,)``.
     """
 
     tokens: float
     repetition_constant: float
     rates: Tensor
+    before: Tensor
 
     def effective(self, weights: Tensor) -> Tensor:
         """Returns what weights ``(..., K)`` amount to in fresh text."""
-        return effective_shares(weights, self.rates, self.repetition_constant)
+        given = self.rates, self.repetition_constant
+        return effective_shares(self.before + weights, *given) - effective_shares(
+            self.before, *given
+        )
 
     def repeats(self, weights: Tensor) -> bool:
-        """Whether a run on weights ``(..., K)`` reads any text twice."""
-        return bool((weights * self.rates > 1).any())
+        """Whether a run on weights ``(..., K)`` reads any text twice, or again."""
+        again = (self.before + weights) * self.rates > 1
+        return bool((again & (weights > 0)).any())
 
     def note(self) -> str:
         """Returns what the weights are for, in words."""
@@ -96,8 +102,13 @@ def run_of(options: Options, domains: Domains) -> RunLength | None:
         return None
     once = domains.most_weights(1.0, tokens)
     rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
-    constant = options.run.repetition_constant
-    return RunLength(tokens=tokens, repetition_constant=constant, rates=rates)
+    read = [count / tokens for count in consumed_tokens(options, domains).values()]
+    return RunLength(
+        tokens=tokens,
+        repetition_constant=options.run.repetition_constant,
+        rates=rates,
+        before=torch.tensor(read, dtype=torch.float64),
+    )
 
 
 @dataclass(frozen=True)

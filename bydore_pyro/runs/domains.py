@@ -20,14 +20,21 @@ from bydore_pyro.data import (
     open_store,
     with_validation_file,
 )
-from bydore_pyro.mixture import Mixture
-from bydore_pyro.proxy import Parallel, build_language_model, model_source, read_model_config
+from bydore_pyro.mixture import Mixture, numbers_of
+from bydore_pyro.proxy import (
+    Parallel,
+    build_language_model,
+    load_language_model,
+    model_source,
+    read_model_config,
+)
 from bydore_pyro.runs.options import Options
 from bydore_pyro.shards import names_shards, open_shards
 from bydore_pyro.utils import DataError, device_named, progress_bar, tell
 
 __all__ = [
     "belongs_of",
+    "consumed_tokens",
     "domains_of",
     "hashes_of",
     "language_model",
@@ -80,11 +87,11 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     """
     run = options.run
     device_named(run.device)
-    config = read_model_config(model_source(run.proxy))
+    config = read_model_config(model_source(run.model))
     longest = getattr(config, "max_position_embeddings", run.sequence_length)
     if run.sequence_length > longest:
         raise DataError(
-            f"Expected sequence_length <= {longest}, the most that {run.proxy} takes, "
+            f"Expected sequence_length <= {longest}, the most that {run.model} takes, "
             f"found {run.sequence_length}"
         )
     in_place = names_shards(run.data)
@@ -99,7 +106,9 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
 
 
 def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:
-    """Builds the options' proxy with fresh weights, on its device."""
+    """Builds the options' proxy with fresh weights, on its device; or loads their checkpoint."""
+    if options.run.checkpoint is not None:
+        return load_language_model(options.run.checkpoint, vocabulary).to(options.device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = build_language_model(model_source(options.run.proxy), vocabulary)
@@ -144,11 +153,25 @@ def belongs_of(options: Options, domains: Domains) -> dict[str, Any]:
     return {
         "tokenizer": domains.corpus.tokenizer_sha256,
         "domains": hashes_of(domains),
-        "proxy": options.run.proxy,
+        "proxy": options.run.model,
         "sequence_length": options.run.sequence_length,
         "sketch_size": options.search.sketch_size,
         "seed": options.run.seed,
     }
+
+
+def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
+    """Returns the tokens of each domain that were read before; 0 where `consumed` names no file.
+
+    Raises:
+        DataError: When the file cannot be read or names another domain.
+    """
+    found: dict[str, float] = {}
+    if options.run.consumed is not None:
+        path = Path(options.run.consumed)
+        found = numbers_of(path, "tokens_by_domain")
+        check_needed(found, domains.names)
+    return {name: found.get(name, 0.0) for name in domains.names}
 
 
 def largest_weights(options: Options, domains: Domains) -> dict[str, float] | None:
@@ -160,7 +183,9 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
     epochs = options.run.max_epochs
     if epochs is None:
         return None
-    most = domains.most_weights(epochs, options.run_tokens)
+    tokens, read = options.run_tokens, consumed_tokens(options, domains)
+    most = domains.most_weights(epochs, tokens)
+    most = {name: max(0.0, most[name] - count / tokens) for name, count in read.items()}
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
 

@@ -76,6 +76,16 @@ class RunConfig:
     proxy: str = option(
         "models/proxy-tiny", "Proxy model: a folder with config.json, or a hub name."
     )
+    checkpoint: str | None = option(
+        None,
+        "A model in training, a Hugging Face folder: its gradients are measured, once, in place of "
+        "a proxy's. Nothing is trained. The weights are for its next stage.",
+    )
+    consumed: str | None = option(
+        None,
+        "File of the tokens that the model has read of each domain, such as a training's "
+        "metrics.json. They count in --max_epochs and, as text that was read, in --target_tokens.",
+    )
     sequence_length: int = option(128, "Tokens in a sequence.", least=2)
     validation_sequences: int = option(
         512, "Maximum number of sequences in the validation set.", least=1
@@ -115,6 +125,13 @@ class RunConfig:
         require_fields(self)
         if self.target_tokens is None:
             warn_idle(self, ("repetition_constant",), "no target_tokens")
+        if self.checkpoint is not None:
+            warn_idle(self, ("proxy",), "a checkpoint")
+
+    @property
+    def model(self) -> str:
+        """The model that is measured: a folder or a hub name."""
+        return self.checkpoint or self.proxy
 
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.
@@ -177,7 +194,23 @@ class Options:
         return self.search.batch_sequences * self.run.sequence_length
 
     def resolved(self) -> Self:
-        """Returns options in which `tokens` has decided the steps."""
+        """Returns options in which `tokens` has decided the steps, and `checkpoint` what is done.
+
+        Raises:
+            ValueError: When linear evidence is asked for, which trains, of a checkpoint.
+        """
+        if (checkpoint := self.run.checkpoint) is not None:
+            if self.search.evidence != "matching":
+                raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+            if Path(checkpoint).is_dir():  # it is asked from elsewhere too
+                checkpoint = str(Path(checkpoint).resolve())
+            one: Any = {"steps": 1, "rounds": 1, "train_share": 1.0, "trials": 0}
+            return dataclasses.replace(
+                self,
+                run=dataclasses.replace(self.run, checkpoint=checkpoint),
+                proxy=dataclasses.replace(self.proxy, learning_rate=0.0),
+                search=dataclasses.replace(self.search, **one),
+            )
         if self.run.tokens is None:
             return self
         steps = math.ceil(number_of_tokens(self.run.tokens) / self.batch_tokens)

@@ -7,6 +7,7 @@ import json
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from bydore_pyro.proxy.language_model import (
     TokenLosses,
     build_language_model,
+    load_language_model,
     model_source,
     read_model_config,
 )
@@ -66,6 +68,20 @@ def test_missing_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"causal language model: .*vit is none"):
         read_model_config(tmp_path)
     assert read_model_config(MODELS / "proxy-1m").max_position_embeddings == 2048
+
+
+def test_a_trained_model_is_loaded_as_it_is(tmp_path: Path) -> None:
+    model: Any = build_language_model(MODELS / "proxy-tiny", 50)
+    model.bfloat16().save_pretrained(tmp_path)
+    loaded = load_language_model(str(tmp_path), 40)
+    for name, value in loaded.state_dict().items():
+        assert value.dtype == torch.float32
+        assert torch.equal(value, model.state_dict()[name].float())
+    with pytest.raises(DataError, match="Expected a model of the text's 60 tokens, found 50"):
+        load_language_model(str(tmp_path), 60)
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(DataError, match=r"Expected .*a causal language model"):
+        load_language_model(str(tmp_path), 50)
 
 
 def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import arviz
 import numpy as np
@@ -202,6 +203,19 @@ def matched() -> Matching:
     )  # fmt: skip
 
 
+def test_text_that_was_read_before_teaches_as_much_less() -> None:
+    """A run of two halves: what the second one gains is what the whole gains beyond the first."""
+    given: Any = {"tokens": 1.0, "repetition_constant": 4.0, "rates": torch.tensor([3.0, 1.0])}
+    fresh = RunLength(**given, before=torch.zeros(2))
+    first, second = torch.tensor([0.6, 0.4]), torch.tensor([0.5, 0.5])
+    later = RunLength(**given, before=first)
+    whole = fresh.effective(first + second) - fresh.effective(first)
+    torch.testing.assert_close(later.effective(second), whole)
+    assert later.effective(second)[0] < fresh.effective(second)[0]
+    assert later.repeats(torch.tensor([0.1, 0.9]))
+    assert not later.repeats(torch.tensor([0.0, 0.5]))
+
+
 def test_each_draw_takes_its_length_by_chance_and_else_stays() -> None:
     draws = np.random.default_rng(0).dirichlet([6, 4, 1], (4, 500))
     posterior = arviz.from_dict(
@@ -213,7 +227,8 @@ def test_each_draw_takes_its_length_by_chance_and_else_stays() -> None:
     np.testing.assert_array_equal(weights, draws.reshape(-1, 3))
     assert scale.tolist() == [1.0] * 2000
     assert for_run(posterior, matched(), None, None) is posterior
-    never = RunLength(tokens=1.0, repetition_constant=1.0, rates=torch.full((3,), 0.5))
+    given: Any = {"tokens": 1.0, "repetition_constant": 1.0}
+    never = RunLength(**given, rates=torch.full((3,), 0.5), before=torch.zeros(3))
     assert for_run(posterior, matched(), never, None) is posterior
     found = for_run(posterior, matched(), None, trials_of(5.0, 5.01, 5.5))
     lengths, pushed = (found["posterior"][name].values for name in ("length", "w"))

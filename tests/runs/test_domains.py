@@ -11,6 +11,7 @@ from tiny import row, write_lines
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.runs.domains import (
     belongs_of,
+    consumed_tokens,
     domains_of,
     hashes_of,
     language_model,
@@ -31,7 +32,7 @@ def options(store: Path, *more: str) -> SearchOptions:
 
 
 def test_options_become_domains_and_their_caps(
-    store: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
     domains = load_domains(capped)
@@ -44,6 +45,11 @@ def test_options_become_domains_and_their_caps(
     assert not torch.equal(other.signal_batch(2), domains.signal_batch(2))
     assert "without effect" not in capsys.readouterr().err, "nobody asked for --smoke's cap"
     assert largest_weights(options(store), domains) is None
+    read = write_lines(tmp_path / "read.json", [{"a": 100}])
+    later = options(store, "--max_epochs", "2", "--target_tokens", "9000", "--consumed", str(read))
+    assert consumed_tokens(later, domains) == {"a": 100, "b": 0, "c": 0}
+    left = largest_weights(later, domains)
+    assert left == {**most, "a": pytest.approx(most["a"] - 100 / 9000)}
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:
