@@ -158,7 +158,7 @@ def test_the_job_for_slurm_goes_on_where_it_was(store: Path, tmp_path: Path) -> 
         job.terminate()
         _, told = job.communicate(timeout=300)
     assert job.returncode == 143, told
-    assert "Go on with --resume runs/mine" in told
+    assert "Go on with: bydore search --resume runs/mine" in told
     assert (tmp_path / "queued").read_text() == "requeue 17\n"
     with start(stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as job:
         _, told = job.communicate(timeout=300)

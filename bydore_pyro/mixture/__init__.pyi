@@ -9,3 +9,4 @@ from .repetition import effective_shares as effective_shares
 from .weights_files import mixture_from as mixture_from
 from .weights_files import normalised as normalised
 from .weights_files import numbers_of as numbers_of
+from .weights_files import require_finished as require_finished

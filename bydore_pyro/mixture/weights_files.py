@@ -28,16 +28,25 @@ from typing import Any
 
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN, pile_weights
-from bydore_pyro.utils import DataError, one_line, unique_keys, yaml_or_json
+from bydore_pyro.utils import (
+    DataError,
+    RunFolderError,
+    one_line,
+    resume_command,
+    unique_keys,
+    yaml_or_json,
+)
 
 __all__ = [
     "mixture_from",
     "normalised",
     "numbers_of",
     "read_mixture",
+    "require_finished",
 ]
 
 PUBLISHED = "published:"
+ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their own end with
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
 # RegMix's prefixes, outermost first; each goes when all names have it.
 PREFIXES = ("train_", "the_pile_", "unzip_")
@@ -52,7 +61,7 @@ def mixture_from(source: str) -> Mixture:
             `published:token_share`, the Pile's weights in `published/`; else a path.
 
     Raises:
-        DataError: When there is no such name, or `read_mixture` raises it.
+        DataError, RunFolderError: When there is no such name, or `read_mixture` raises it.
 
     Warns:
         UserWarning: When the weights did not sum to 1 and were normalised.
@@ -86,7 +95,7 @@ def read_mixture(path: Path) -> Mixture:
         UserWarning: When the weights did not sum to 1 and were normalised.
     """
     if path.is_dir():
-        _require_finished(path)
+        require_finished(path)
         path = path / "mixture.json"
     try:
         found = _content(path)
@@ -151,18 +160,26 @@ def normalised(weights: Mapping[str, Any], place: str) -> Mixture:
     return Mixture(names=tuple(numbers), weights=tuple(numbers.values()))
 
 
-def _require_finished(folder: Path) -> None:
-    """Refuses the folder of a run that has no weights, or that was stopped before its end."""
+def require_finished(folder: Path) -> None:
+    """Refuses the folder of a run that has no weights, or that was stopped before its end.
+
+    Raises:
+        RunFolderError: Tells where it stands, and the command that goes on with it.
+    """
     metrics: Any = None
     with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
         metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    if isinstance(metrics, dict) and (reason := metrics.get("stopped")):
-        raise DataError(
-            f"Expected a finished run in {folder}, found one that stopped after "
-            f"{metrics.get('steps')} steps ({one_line(reason)}): --resume {folder} ends it"
-        )
-    if not any(folder.glob("mixture*.json")):
-        raise DataError(f"Expected a finished run in {folder}, found no mixture.json")
+    reason = metrics.get("stopped") if isinstance(metrics, dict) else None
+    if not reason and any(folder.glob("mixture*.json")):
+        return
+    if not (folder / "config.json").exists() or any((folder / name).exists() for name in ENDS):
+        raise RunFolderError(f"Expected a finished run in {folder}, found no mixture.json")
+    found = f"{folder} without a mixture"
+    if reason:
+        found = f"{folder} stopped after {metrics.get('steps')} steps ({one_line(reason)})"
+    raise RunFolderError(
+        f"Expected a finished run, found {found}: {resume_command(folder)} goes on"
+    )
 
 
 def _content(path: Path) -> dict[str, Any]:

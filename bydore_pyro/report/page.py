@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from bydore_pyro.mixture import require_finished
 from bydore_pyro.report.figures import rounds_figure, trajectory_figure, weights_figure
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord, read_run
@@ -25,7 +26,7 @@ from bydore_pyro.report.tables import (
 )
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import Table, Verdict
-from bydore_pyro.utils import DataError, RunFolder, RunFolderError, require, visible
+from bydore_pyro.utils import DataError, RunFolder, require, visible
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -121,10 +122,7 @@ def report_text(folder: Path) -> str:
     record = read_run(folder)
     metrics = record.metrics
     if metrics.stopped:
-        raise RunFolderError(
-            f"Expected a finished run in {folder}, found one that stopped after "
-            f"{metrics.steps or 0:.0f} steps: {metrics.stopped}"
-        )
+        require_finished(folder)
     sections = run_sections(record, drawn=False)
     parts = [part for one in sections if not one.expert for part in _as_text(one)]
     files = sorted(p.name for p in record.path.iterdir() if p.is_file() or record.seeds)

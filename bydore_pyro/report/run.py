@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.analysis import agreement
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.runs import Metrics, as_number, read_as
 from bydore_pyro.utils import DataError, RunFolderError
 
@@ -111,9 +111,8 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
     metrics = read_as(Metrics, attempt("metrics.json", _read_object))
     seeds = _read_seeds(folder) if mixture is None else ()
     if mixture is None and len(seeds) < 2:
+        require_finished(folder)
         reason = f": {damaged[0]}" if damaged else ""
-        if metrics.stopped:
-            reason = f": it stopped after {metrics.steps or 0:.0f} steps: {metrics.stopped}"
         raise RunFolderError(f"Expected a run in {folder}, found no weights in it{reason}")
     record = RunRecord(
         path=folder,

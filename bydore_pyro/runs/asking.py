@@ -27,7 +27,7 @@ from bydore_pyro.core import (
     match,
 )
 from bydore_pyro.data import Domains
-from bydore_pyro.mixture import Mixture
+from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.answers import (
     Trials,
@@ -168,8 +168,10 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
     Raises:
         DataError: When the folder is no search's that kept its measurements, or see
             `load_domains`.
+        RunFolderError: When the search has not ended.
     """
     options = _options_of_run(run, config)
+    require_finished(run)
     whole = load_domains(options, config.add)
     kept = read_measurements(run, belongs_of(options, whole))
     names = _remaining(whole.names, config.drop)

@@ -37,6 +37,7 @@ from bydore_pyro.utils import (
     check_belongs,
     deferred,
     remove_half_written,
+    resume_command,
     return_freed_memory,
     tell,
     versions,
@@ -44,6 +45,8 @@ from bydore_pyro.utils import (
 
 __all__ = ["begin_run", "is_finished", "search", "search_in", "write_inputs"]
 
+# Of a progress bar that does not tell how long the rest takes.
+WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 CHECKPOINTS, TRIALS = "checkpoints", "trials"
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
 FREE = ("data", "cache", "out", "device", "checkpoint_every")
@@ -133,6 +136,10 @@ def search(
     try:
         with deferred() as asked:
             _train(state, options, folder, run, asked)
+        trials = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
+        tell(
+            f"the last step is done; next: the posterior (it may take minutes){trials}, the answer"
+        )
         found = answer_of(state, options, plan)
         folder.write_text("mixture.json", found.mixture.to_json() + "\n")
         if found.posterior is not None:
@@ -169,6 +176,7 @@ def _train(
     from tqdm import tqdm
 
     checkpoints = folder.path / CHECKPOINTS
+    matching = isinstance(state, MatchingSearch)  # whose rounds take as long as many steps
     every, parallel = options.run.checkpoint_every, state.proxy.parallel
 
     def save() -> None:
@@ -177,7 +185,10 @@ def _train(
 
     try:
         total, done = state.config.trained_steps, len(state.records)
-        with tqdm(total=total, initial=done, desc="search", unit="step", mininterval=0.5) as bar:
+        about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
+        about |= {"bar_format": WITHOUT_REST} if matching else {}
+        with tqdm(total=total, initial=done, **about) as bar:
+            _announce(bar, state)
             for record in run_search(state):
                 _show(bar, record, state, folder)
                 done = len(state.records)
@@ -186,11 +197,20 @@ def _train(
                 # A round is the longest step; who is killed in one does not lose those before.
                 if every and (done % every == 0 or _round_is_next(state)):
                     save()
+                _announce(bar, state)
     except Interrupted:
         save()
         raise
     save()
-    tell("the last step is done: the posterior is weighed and drawn from")
+
+
+def _announce(bar: Any, state: SearchState) -> None:
+    """Shows that a round is next: the bar stands still in it."""
+    if isinstance(state, MatchingSearch) and _round_is_next(state):
+        number, of = len(state.rounds) + 1, state.config.rounds
+        count = state.domains.num_domains
+        told = f"round {number} of {of}: measuring the gradients of {count} domains"
+        bar.set_postfix_str(told)
 
 
 def _round_is_next(state: SearchState) -> bool:
@@ -210,7 +230,7 @@ def _write_broken_off(state: SearchState, folder: RunFolder, error: BaseExceptio
     if isinstance(error, Interrupted):
         saved = path.is_dir()
         if saved:
-            tell(f"Saved {path}. Go on with --resume {folder.path}")
+            tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")
         # A kill may follow soon, and the steps so far are in the checkpoint.
         if state.is_done or (saved and not error.asked_by_hand):
             return
@@ -228,6 +248,8 @@ def _show(bar: Any, record: StepRecord, state: SearchState, folder: RunFolder) -
     folder.require()
     leading = sorted(zip(-record.mean, names, strict=True))[:3]
     shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
+    if record.mean.min() == record.mean.max():
+        shown = "no weights yet"
     if math.isfinite(record.validation_loss):
         shown = f"validation {record.validation_loss:.3f}, {shown}"
     bar.set_postfix_str(shown, refresh=False)

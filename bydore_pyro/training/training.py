@@ -42,6 +42,7 @@ from bydore_pyro.utils import (
     deferred,
     one_line,
     provenance,
+    resume_command,
 )
 
 __all__ = ["build_trainer", "train_target"]
@@ -175,7 +176,7 @@ def train_target(
                 # Every process comes here: none ends before it is saved.
                 if number := trainer.largest(asked()):
                     saved = out / CHECKPOINTS / f"checkpoint-{trainer.state.global_step}"
-                    tell(f"Saved {saved}. Go on with --resume {out}")
+                    tell(f"Saved {saved}. Go on with: {resume_command(out)}")
                     raise Interrupted(number)
         except DataError as error:  # one of a worker's comes with its traceback
             reason = str(error).splitlines()[-1].split(f"{DataError.__name__}: ")[-1]

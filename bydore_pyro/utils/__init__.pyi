@@ -32,6 +32,7 @@ from .options import number_of_tokens as number_of_tokens
 from .options import option as option
 from .options import options_of as options_of
 from .options import require_fields as require_fields
+from .options import resume_command as resume_command
 from .options import resumed_options as resumed_options
 from .options import resumed_run as resumed_run
 from .options import warn_idle as warn_idle

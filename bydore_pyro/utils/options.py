@@ -9,6 +9,7 @@ import typing
 import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "option",
     "options_of",
     "require_fields",
+    "resume_command",
     "resumed_options",
     "resumed_run",
     "warn_idle",
@@ -30,6 +32,7 @@ __all__ = [
 
 PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+COMMANDS = ("search", "fit", "train")  # that take --resume; every experiment is a script
 T = TypeVar("T")
 
 
@@ -152,6 +155,16 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
             "continues with the options that it was started with"
         )
     return Path(folder)
+
+
+def resume_command(folder: Path) -> str:
+    """Returns the command that goes on with a run, or with the run that its folder lies in."""
+    run, name = folder, "search"
+    for path in (folder, *folder.parents):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            run, name = path, str(json.loads((path / "config.json").read_bytes())["name"])
+    command = f"bydore {name}" if name in COMMANDS else f"python experiments/{name}.py"
+    return f"{command} --resume {run}"
 
 
 def resumed_options(folder: Path, name: str, kind: type[T]) -> T:

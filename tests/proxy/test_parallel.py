@@ -193,7 +193,7 @@ def test_processes_save_together(
     assert [(folder / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
     saved = Path("stopped/checkpoints/step-000003")
     assert (folder / saved).is_dir()
-    assert done.stderr.count(f"Saved {saved}. Go on with --resume stopped") == 1
+    assert done.stderr.count(f"Saved {saved}. Go on with: bydore search --resume stopped") == 1
     monkeypatch.chdir(folder)
     main(["search", "--resume", "stopped"])
     assert f"going on from {saved}" in capfd.readouterr().err

@@ -51,12 +51,14 @@ def test_what_is_missing_or_damaged(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"Expected a run in .*nowhere"):
+    with pytest.raises(RunFolderError, match=r"Expected a finished run in .*nowhere"):
         read_run(tmp_path / "nowhere")
     (tmp_path / "mixture.json").write_text("{}")
     with pytest.raises(RunFolderError, match=r"no weights in it: mixture\.json: DataError"):
         read_run(tmp_path)
-    with pytest.raises(RunFolderError, match="no weights in it"):
+    with pytest.raises(
+        RunFolderError, match=r"seeds without a mixture: bydore search --resume .*seeds goes on"
+    ):
         read_run(write_seeds(tmp_path / "seeds", 1))
 
 

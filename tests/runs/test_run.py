@@ -31,7 +31,7 @@ from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import save_checkpoint
 from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.command_line import parse_options
-from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import write_tree
 from bydore_pyro.utils.folders import RunFolder
 
@@ -249,14 +249,16 @@ def test_a_signal_saves_once_and_says_where(
     assert max(saved.parent.iterdir()) == saved
     stderr = capfd.readouterr().err
     assert stderr.count("saving after this step") == 1
-    assert stderr.count(f"Saved {saved}. Go on with --resume {out}") == 1
+    assert stderr.count(f"Saved {saved}. Go on with: bydore search --resume {out}") == 1
     assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
     assert not is_finished(out)
     by_hand = number == signal.SIGINT
     assert (out / "trajectory.nc").exists() == by_hand, "a scheduler kills soon"
     assert not list(out.glob("mixture*.json"))
-    told = rf"found one that stopped after {step} steps \({last}\): --resume {out} ends it"
-    with pytest.raises(DataError, match=told):
+    told = (
+        rf"found {out} stopped after {step} steps \({last}\): bydore search --resume {out} goes on"
+    )
+    with pytest.raises(RunFolderError, match=told):
         mixture_from(str(out))  # as export and train read it
     main(["search", "--resume", str(out)])
     assert f"going on from {saved}" in capfd.readouterr().err
@@ -339,11 +341,19 @@ def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
     assert_same(results(whole), results(out))
 
 
-def test_a_search_leaves_its_run_and_its_checkpoints(store: Path, tmp_path: Path) -> None:
+def test_a_search_leaves_its_run_and_its_checkpoints(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = arguments(store, tmp_path / "unused")[1:]
     options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
     found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
     assert len(found.state.records) == options.search.trained_steps == 3
+    told = capsys.readouterr().err
+    rounds = [f"round {n} of 2: measuring the gradients of 3 domains" for n in (1, 2)]
+    trials = "2 trial runs of 4 steps each"
+    places = [told.index(one) for one in (*rounds, trials, "trials: 100%")]
+    assert places == sorted(places), told
+    assert "step/s" not in told[: places[2]], "nobody knows how long the rest takes"
     whole = search_in(options, load_domains(options).corpus, tmp_path / "whole", "test")
     assert whole.mixture == found.mixture
     assert is_finished(tmp_path / "whole")

@@ -170,7 +170,10 @@ def test_a_signal_saves_first_and_says_where(
     finally:
         signal.signal(number, before)
     assert found.value.exit_code == code
-    assert told[-1] == f"Saved {run}/checkpoints/checkpoint-{step}. Go on with --resume {run}"
+    assert (
+        told[-1]
+        == f"Saved {run}/checkpoints/checkpoint-{step}. Go on with: bydore train --resume {run}"
+    )
     assert asking.saved == 1 + step // 4
     assert not (run / "model").exists()
     resumed = train(corpus, run, resume=True)

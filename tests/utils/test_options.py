@@ -26,6 +26,7 @@ from bydore_pyro.utils.options import (
     option,
     options_of,
     require_fields,
+    resume_command,
     resumed_options,
     resumed_run,
     warn_idle,
@@ -160,6 +161,17 @@ def test_a_run_is_resumed_with_its_own_options() -> None:
     for wrong in (["--resume"], ["--resume="], ["--resume", "a", "--steps", "3"]):
         with pytest.raises(ValueError, match="Expected --resume RUN and no other option"):
             resumed_run(wrong)
+
+
+def test_the_command_that_goes_on_is_the_outermost_runs(tmp_path: Path) -> None:
+    inner = tmp_path / "run" / "proxies" / "search"
+    inner.mkdir(parents=True)
+    assert resume_command(inner) == f"bydore search --resume {inner}"
+    (inner / "config.json").write_text('{"name": "bydore"}')
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    for name, command in (("fit", "bydore fit"), ("plants", "python experiments/plants.py")):
+        (tmp_path / "run" / "config.json").write_text(json.dumps({"name": name}))
+        assert resume_command(inner) == f"{command} --resume {tmp_path / 'run'}"
 
 
 def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> None:
