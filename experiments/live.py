@@ -14,6 +14,7 @@ import numpy as np
 from common import FRESH_SEED, JUDGED, leave, markdown, run_main
 from compare_tables import verdict
 from compare_targets import TARGETS, posed, require_targets, target_named, text_of_targets
+from live_rivals import Ado, Odm
 from tqdm import tqdm
 
 from bydore_pyro.data import TokenStore
@@ -28,14 +29,16 @@ from bydore_pyro.runs import (
     language_model,
     search_in,
 )
+from bydore_pyro.training import begin, next_batch
 from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Train models on a mixture that is measured on themselves while they train, on the mixture
-of bydore search, on that mixture after equal weights at first, on the live run's own average, and
-on equal weights. All models of a seed begin alike and take as many steps. What measuring costs
-comes on top; the table tells it."""
+of bydore search, on that mixture after equal weights at first, on the live run's own average, on
+equal weights, and by ODM and ADO, which follow the training losses and know no target. All models
+of a seed begin alike and take as many steps. What measuring costs comes on top; the table tells
+it."""
 
-SEARCHED, BROAD, AVERAGE = "bydore search", "equal first", "the live average"
+LIVE, SEARCHED, BROAD, AVERAGE = "live", "bydore search", "equal first", "the live average"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,6 @@ class LiveConfig:
     target_seeds: int = option(5, "Number of models per mixture.", least=2, most=100)
     model_steps: int = option(160, "Steps of each model.", least=16)
     live_sequences: int = option(24, "Sequences of a domain that a round measures.", least=2)
-    decays: list[float] = option([1.0, 0.5], "What a round counts for when the next is measured.")
     level: float = option(0.8, "Probability above which live weights move.", least=0, below=1)
     beginning: float = option(1 / 16, "Share of the steps before the first round.", above=0, most=1)
 
@@ -94,19 +96,19 @@ def models_of(
     """Trains one model on each mixture, all from the same weights."""
     config, found = options.live, {}
     first = max(1, round(config.beginning * config.model_steps))
-    for decay in config.decays:
-        found[f"live, decay {decay:g}"] = one_model(
-            options, corpus, number, f"{name} {number}: live {decay:g}", first=first, decay=decay
-        )
-    average = next(iter(found.values()))["average"]
-    for label, start, later in (
-        (SEARCHED, searched, None),
-        (BROAD, None, searched),
-        (AVERAGE, average, None),
-        ("uniform", None, None),
-    ):
-        told = f"{name} {number}: {label}"
-        found[label] = one_model(options, corpus, number, told, start=start, later=later)
+    given = (options, corpus, number)
+    live = one_model(*given, f"{name} {number}: {LIVE}", first=first)
+    found[LIVE] = live
+    kinds: dict[str, dict[str, Any]] = {
+        SEARCHED: {"start": searched},
+        BROAD: {"later": searched},
+        AVERAGE: {"start": live["average"]},
+        "uniform": {},
+        "ODM": {"rule": Odm},
+        "ADO": {"rule": Ado},
+    }
+    for label, kind in kinds.items():
+        found[label] = one_model(*given, f"{name} {number}: {label}", **kind)
     return found
 
 
@@ -119,7 +121,7 @@ def one_model(
     start: Mapping[str, float] | None = None,
     later: Mapping[str, float] | None = None,
     first: int | None = None,
-    decay: float = 1.0,
+    rule: type[Odm | Ado] | None = None,
 ) -> dict[str, Any]:
     """Trains a model; returns its loss, nats per token, its mixture in the mean, and the rounds.
 
@@ -131,7 +133,7 @@ def one_model(
         start: The weights at first; equal ones when None.
         later: The weights after the beginning, where they change once.
         first: The step of the first round; None for a mixture that is not measured.
-        decay: Of older rounds.
+        rule: What moves the weights by the training losses.
     """
     config, seed = options.live, options.run.seed + FRESH_SEED + number
     measured = config.live_sequences * 8  # kept aside from all models alike
@@ -140,14 +142,22 @@ def one_model(
         language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), config.model_steps
     )
     given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
-    mixture = LiveMixture(domains, start, first=first or 1, decay=decay, seed=seed, **given)
-    total = np.zeros(domains.num_domains)
+    mixture = LiveMixture(domains, start, first=first or 1, seed=seed, **given)
+    follower = None if rule is None else rule(mixture.present, config.model_steps)
+    total, order = np.zeros(domains.num_domains), begin(domains.num_domains)
     change = round(config.beginning * config.model_steps)
     for step in tqdm(range(1, config.model_steps + 1), desc=label, unit="step", mininterval=0.5):
         if later is not None and step == change + 1:
             mixture = LiveMixture(domains, later, first=1, seed=seed, **given)
-        total += list(mixture.weights.values())
-        proxy.step(mixture.batch(options.search.batch_sequences))
+        weights = mixture.present if follower is None else follower.weights
+        total += weights
+        counts, order = next_batch(order, weights, options.search.batch_sequences)
+        batch = domains.train_batch(dict(zip(domains.names, counts.tolist(), strict=True)))
+        losses = proxy.step(batch).cpu().numpy()
+        if follower is not None:
+            owners = np.repeat(np.arange(len(counts)), counts)
+            summed = np.bincount(owners, losses, minlength=len(counts))
+            follower.told(counts, np.where(counts > 0, summed / np.maximum(counts, 1), np.nan))
         if first is not None and mixture.due(step) and step < config.model_steps:
             mixture.measure(proxy.model, step)
     most = JUDGED * options.run.validation_sequences

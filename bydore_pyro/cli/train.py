@@ -147,6 +147,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             stages.shares(),
             config,
             given.live_share,
+            covered=given.mixture != NATURAL,  # another was chosen, and may know more
             parallel=Parallel(cpu=config.device == "cpu"),
             tell=tell if os.environ.get("RANK", "0") == "0" else lambda line: None,
         )

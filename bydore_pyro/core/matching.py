@@ -236,9 +236,14 @@ class Matching:
         return self.unexplained_by(self.optimum)
 
     @property
+    def covers(self) -> bool:
+        """Whether a mixture of the domains is like the target."""
+        return self.unexplained < COVERED
+
+    @property
     def concentrations(self) -> tuple[float, ...]:
         """Of the prior, no unit; without the sparsest where no mixture is like the target."""
-        return CONCENTRATIONS if self.unexplained < COVERED else UNCOVERED
+        return CONCENTRATIONS if self.covers else UNCOVERED
 
     @property
     def scale(self) -> float:

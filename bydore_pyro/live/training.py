@@ -46,6 +46,7 @@ class LiveTraining:
         config: How the model is trained.
         share: Of the training's sequences, that measuring may add; more where it does not reach for
             8 of each domain a round.
+        covered: See `LiveMixture`.
         parallel: The processes that share the measuring.
         tell: Is given a line a round.
 
@@ -61,6 +62,7 @@ class LiveTraining:
         config: TargetConfig,
         share: float,
         *,
+        covered: bool = False,
         parallel: Parallel | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -89,7 +91,13 @@ class LiveTraining:
         )
         self.names, self.measured = domains.names, each * rounds
         self.mixture = LiveMixture(
-            domains, start, first=first, sequences=each, seed=config.seed, parallel=parallel
+            domains,
+            start,
+            first=first,
+            sequences=each,
+            covered=covered,
+            seed=config.seed,
+            parallel=parallel,
         )
         self._left = np.array(
             [n - min(self.measured, n // 3) for n in domains.sequences().values()]

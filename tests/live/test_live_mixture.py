@@ -81,6 +81,21 @@ def test_weights_stay_where_the_evidence_does_not_ask_for_more() -> None:
     np.testing.assert_array_equal(found.weights, np.full(4, 0.25))
 
 
+def test_a_chosen_mixture_stays_where_the_domains_do_not_cover_the_target() -> None:
+    domains = Domains(
+        random_store(tokens=12800, documents=100),
+        {"d": 1.0},
+        names=["a", "b", "c"],
+        sequence_length=32,
+        validation_sequences=200,
+        measured=200,
+    )
+    given: Any = {"first": 1, "sequences": SEQUENCES, "level": 0.0}
+    found = [LiveMixture(domains, **given, covered=c).measure(Bigram(24, 0), 1) for c in (0, 1)]
+    assert found[0].unexplained > 0.25
+    assert [one.moved for one in found] == [True, False]
+
+
 def test_rounds_are_due_at_every_doubling() -> None:
     live = live_of(first=3)
     assert [step for step in range(1, 50) if live.due(step)] == [3, 6, 12, 24, 48]
