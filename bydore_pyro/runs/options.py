@@ -15,6 +15,7 @@ from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_v
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
+from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     Tokens,
     device_named,
@@ -133,6 +134,21 @@ class RunConfig:
         """The model that is measured: a folder or a hub name."""
         return self.checkpoint or self.proxy
 
+    def anywhere(self) -> Self:
+        """Returns options whose files and folders are found from any working directory."""
+        target = []
+        for entry in self.validation:
+            named, equals, share = entry.partition("=")
+            path = _absolute(named) if name_of_validation_file(named) else named
+            target.append(entry if "=" in path else f"{path}{equals}{share}")
+        return dataclasses.replace(
+            self,
+            data=self.data if self.data == ENVIRONMENT else _absolute(self.data),
+            validation=target,
+            checkpoint=self.checkpoint and _absolute(self.checkpoint),
+            consumed=self.consumed and _absolute(self.consumed),
+        )
+
     def validation_shares(self) -> dict[str, float]:
         """Returns the validation set as shares by domain; a file counts as one of its name.
 
@@ -167,6 +183,16 @@ class RunConfig:
         return {name: path for name, path in files.items() if name is not None}
 
 
+def _absolute(place: str) -> str:
+    """Returns the absolute path of what is there; a name of anything else stays."""
+    kind, _, inside = place.partition(":")
+    if Path(place).exists():
+        return str(Path(place).absolute())
+    if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
+        return f"{kind}:{Path(inside).absolute()}"
+    return place
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """All options of a run, by the part that they configure."""
@@ -194,27 +220,28 @@ class Options:
         return self.search.batch_sequences * self.run.sequence_length
 
     def resolved(self) -> Self:
-        """Returns options in which `tokens` has decided the steps, and `checkpoint` what is done.
+        """Returns options in which `tokens` has decided the steps, and `checkpoint` what is done,
+        and paths are absolute.
 
         Raises:
             ValueError: When linear evidence is asked for, which trains, of a checkpoint.
         """
-        if (checkpoint := self.run.checkpoint) is not None:
+        run = self.run.anywhere()
+        if run.checkpoint is not None:
             if self.search.evidence != "matching":
                 raise ValueError("Expected --evidence matching with --checkpoint, found linear")
-            if Path(checkpoint).is_dir():  # it is asked from elsewhere too
-                checkpoint = str(Path(checkpoint).resolve())
             one: Any = {"steps": 1, "rounds": 1, "train_share": 1.0, "trials": 0}
             return dataclasses.replace(
                 self,
-                run=dataclasses.replace(self.run, checkpoint=checkpoint),
+                run=run,
                 proxy=dataclasses.replace(self.proxy, learning_rate=0.0),
                 search=dataclasses.replace(self.search, **one),
             )
-        if self.run.tokens is None:
-            return self
-        steps = math.ceil(number_of_tokens(self.run.tokens) / self.batch_tokens)
-        return dataclasses.replace(self, search=dataclasses.replace(self.search, steps=steps))
+        search = self.search
+        if run.tokens is not None:
+            steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
+            search = dataclasses.replace(search, steps=steps)
+        return dataclasses.replace(self, run=run, search=search)
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Returns plain values, by part and name."""

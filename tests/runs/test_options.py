@@ -41,6 +41,32 @@ def test_tokens_decide_the_steps() -> None:
     assert parse().resolved().search.steps == parse().search.steps
 
 
+def test_places_are_found_from_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("store", "pile", "environment", "code", "model", "x=y"):
+        (tmp_path / name).mkdir()
+    for data, found in (
+        ("store", f"{tmp_path}/store"),
+        ("environment", "environment"),
+        ("nowhere", "nowhere"),
+        ("hub:pile", "hub:pile"),
+        ("pile:pile", f"pile:{tmp_path}/pile"),
+        ("pile:owner/name", "pile:owner/name"),
+        ("megatron:shards/*_document", f"megatron:{tmp_path}/shards/*_document"),
+    ):
+        assert RunConfig(data=data).anywhere().data == found
+    (tmp_path / "t.jsonl").touch()
+    options = parse("--validation", "code", "t.jsonl=2", "--checkpoint", "model")
+    run = options.resolved().run
+    assert run.validation == ["code", f"{tmp_path}/t.jsonl=2"]
+    assert run.checkpoint == f"{tmp_path}/model"
+    monkeypatch.chdir(tmp_path / "x=y")
+    (tmp_path / "x=y" / "t.jsonl").touch()
+    assert RunConfig(validation=["t.jsonl"]).anywhere().validation == ["t.jsonl"]
+
+
 def begun(folder: Path, name: str, **more: object) -> SearchOptions:
     """Writes the config.json of a run that has begun."""
     options = parse_options(["--seed", "7", "--out", str(folder)], name, "", SearchOptions)
