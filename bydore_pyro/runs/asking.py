@@ -43,6 +43,7 @@ from bydore_pyro.runs.domains import (
     hashes_of,
     language_model,
     load_domains,
+    tell_of_few_documents,
 )
 from bydore_pyro.runs.options import Options
 from bydore_pyro.search import (
@@ -187,6 +188,8 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
         )
         for target in targets
     }
+    for target in asked.values():
+        tell_of_few_documents(target)
     domains = next(iter(asked.values()))
     texts = hashes_of(domains)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)

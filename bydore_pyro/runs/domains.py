@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from bydore_pyro.data import (
@@ -42,8 +43,11 @@ __all__ = [
     "load_domains",
     "processes",
     "search_domains",
+    "tell_of_few_documents",
     "uniform_weights",
 ]
+
+FEW_DOCUMENTS = 30
 
 
 def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
@@ -103,6 +107,16 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
         return open_shards(*given, needed=needed, cache=cache, progress=tell)
     with progress_bar() as bar:
         return load_tokens(*given, needed=needed, cache=cache, progress=tell, bar=bar)
+
+
+def tell_of_few_documents(domains: Domains) -> None:
+    """Warns of a validation set of few documents, the witnesses that intervals rest on."""
+    count = len(np.unique(domains.validation_documents))
+    if count < FEW_DOCUMENTS:
+        tell(
+            f"warning: documents in the validation set: {count}. With fewer than {FEW_DOCUMENTS} "
+            "the intervals may be too narrow for other text of its kind"
+        )
 
 
 def language_model(options: Options, vocabulary: int, seed: int) -> torch.nn.Module:

@@ -15,7 +15,13 @@ from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs.answers import Answer, TrialPlan, answer_of, trial_plan
-from bydore_pyro.runs.domains import belongs_of, language_model, processes, search_domains
+from bydore_pyro.runs.domains import (
+    belongs_of,
+    language_model,
+    processes,
+    search_domains,
+    tell_of_few_documents,
+)
 from bydore_pyro.runs.metrics import learning_of, search_metrics, spent
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import Metrics, plain, read_as
@@ -115,6 +121,7 @@ def search(
             the folder is deleted, moved or replaced meanwhile.
     """
     write_inputs(folder, options, domains.corpus, name)
+    tell_of_few_documents(domains)
     seed = options.run.seed
     run = {**_deciding(options.as_dict()), "versions": versions()}
     if plan is None:

@@ -19,6 +19,7 @@ from bydore_pyro.runs.domains import (
     load_domains,
     processes,
     search_domains,
+    tell_of_few_documents,
     uniform_weights,
 )
 from bydore_pyro.runs.options import SMOKE
@@ -89,6 +90,18 @@ def test_a_file_of_rows_is_a_validation_set_beside_the_data(store: Path, tmp_pat
     assert torch.equal(again.validation, domains.validation)
     with pytest.raises(DataError, match=r"file of rows for --validation, found none: lost\.jsonl"):
         load_domains(options(store, "--validation", "lost.jsonl"))
+
+
+@pytest.mark.parametrize("count", [1, 29, 30])
+def test_few_documents_are_told(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
+    rows = [{"text": f"{number} " + "one more word " * (900 // count)} for number in range(count)]
+    path = write_lines(tmp_path / "t.jsonl", rows)
+    given = options(store, "--validation", str(path), "--validation_sequences", "512")
+    tell_of_few_documents(load_domains(given))
+    told = f"warning: documents in the validation set: {count}. With fewer than 30 the intervals"
+    assert (told in capsys.readouterr().err) == (count < 30)
 
 
 def test_measurements_belong_to_their_text_and_seed(store: Path) -> None:
