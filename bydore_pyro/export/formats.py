@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = ["FORMATS", "ExportConfig", "Format", "Share", "levanter_block"]
+__all__ = ["FORMATS", "STAGES", "ExportConfig", "Format", "Share", "as_stage", "levanter_block"]
 
 DOMAIN = "{domain}"
 Samples = Literal["tokens", "sequences", "documents"]
@@ -72,6 +72,12 @@ class ExportConfig:
         "What the trainer samples: 'sequences' of packed tokens, all of one length, or "
         "'documents'. Default: the usual choice of that trainer.",
     )
+    from_step: int | None = option(
+        None,
+        "Step of the trainer from which the weights hold: the file is the next stage, for levanter "
+        "or nanotron.",
+        least=1,
+    )
     block: int | None = option(
         None,
         "How many samples the trainer shares out among the domains at once: levanter's "
@@ -94,6 +100,11 @@ class ExportConfig:
         require_fields(self)
         if self.to not in FORMATS:
             raise ValueError(f"Expected a format ({', '.join(FORMATS)}), found '{self.to}'")
+        if self.from_step is not None and self.to not in STAGES:
+            raise ValueError(
+                f"Expected a trainer with stages ({', '.join(STAGES)}) for --from_step, found "
+                f"'{self.to}'"
+            )
         draws = FORMATS[self.to].draws
         if self.samples is not None and self.samples not in draws:
             raise ValueError(
@@ -179,6 +190,33 @@ def _for_nanotron(shares: Sequence[Share], samples: Samples) -> str:
     """nanotron: the section `dataset` of a data stage, a Nanoset."""
     folders, weights = [s.path for s in shares], [s.weight for s in shares]
     return _yaml({"dataset_folder": folders, "dataset_weights": weights}, samples)
+
+
+def as_stage(to: str, text: str, step: int) -> str:
+    """Returns a file of weights as a stage that begins at a step of the trainer (`STAGES`): an
+    entry for levanter's list `train_weights`, or for nanotron's `data_stages`."""
+    import yaml
+
+    content = yaml.safe_load(text)
+    note = text.partition("\n")[0] + f" The stage from step {step} on: append it to those before."
+    return note + "\n" + yaml.safe_dump(STAGES[to](content, step), sort_keys=False, width=1000)
+
+
+STAGES: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
+    "levanter": lambda content, step: {
+        **content,
+        "train_weights": [[step, content["train_weights"]]],
+    },
+    "nanotron": lambda content, step: {
+        "data_stages": [
+            {
+                "name": f"from step {step}",
+                "start_training_step": step,
+                "data": {"dataset": content},
+            }
+        ]
+    },
+}
 
 
 def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:

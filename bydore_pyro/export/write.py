@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import TokenStore, load_encoder, open_store, tokenizer_sha256
-from bydore_pyro.export.formats import FORMATS, ExportConfig, Share, levanter_block
+from bydore_pyro.export.formats import FORMATS, ExportConfig, Share, as_stage, levanter_block
 from bydore_pyro.export.shares import (
     converted,
     document_shares,
@@ -163,7 +163,10 @@ def export(
     notes += _notes_on_small(weights, shares, config)
     kept = {name: share for name, share in shares.items() if share > 0 or form.keeps_zeros}
     listed = [Share(name=name, weight=w, path=config.path(name)) for name, w in kept.items()]
-    return Exported(text=form.write(listed, config.drawn), shares=kept, notes=tuple(notes))
+    text = form.write(listed, config.drawn)
+    if config.from_step is not None:
+        text = as_stage(config.to, text, config.from_step)
+    return Exported(text=text, shares=kept, notes=tuple(notes))
 
 
 def _wanted(

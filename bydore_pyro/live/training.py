@@ -120,8 +120,8 @@ class LiveTraining:
         largest = sorted(self.mixture.weights.items(), key=lambda item: -item[1])[:3]
         self._tell(
             f"step {step}: the mixture {'moves' if found.moved else 'stays'} (another teaches more "
-            f"with probability {found.better:.2f}); now "
-            + ", ".join(f"{name} {weight:.3f}" for name, weight in largest)
+            f"with probability {found.better:.2f}; {found.unexplained:.0%} of the target stays "
+            "unexplained); now " + ", ".join(f"{name} {weight:.3f}" for name, weight in largest)
         )
         return {
             **{f"weight/{name}": weight for name, weight in self.mixture.weights.items()},

@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 import yaml
 
-from bydore_pyro.export.formats import FORMATS, ExportConfig, Format, Share, levanter_block
+from bydore_pyro.export.formats import (
+    FORMATS,
+    ExportConfig,
+    Format,
+    Share,
+    as_stage,
+    levanter_block,
+)
 from bydore_pyro.export.write import export
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.weights_files import read_mixture
@@ -84,6 +91,24 @@ def test_olmo_core_keeps_its_bounds() -> None:
     assert all(0 < ratio <= 1 for ratio in ratios.values())
     assert np.allclose(sum(ratios.values()), 1.0)
     assert sources[0]["paths"] == ["/data/web/*.npy"]
+
+
+def test_the_next_stage_begins_at_its_step() -> None:
+    """levanter takes a list of pairs of a step and weights; nanotron a list of named stages."""
+    mixture = Mixture(names=("a", "b"), weights=(0.75, 0.25))
+    given: dict[str, Any] = {"prefix": "/data", "from_step": 20000}
+    found = yaml.safe_load(export(mixture, ExportConfig(to="nanotron", **given)).text)
+    (stage,) = found["data_stages"]
+    assert stage["start_training_step"] == 20000
+    assert stage["data"]["dataset"]["dataset_weights"] == [0.75, 0.25]
+    text = export(mixture, ExportConfig(to="levanter", from_step=20000)).text
+    assert text == as_stage("levanter", export(mixture, ExportConfig(to="levanter")).text, 20000)
+    assert yaml.safe_load(text)["train_weights"] == [[20000, {"a": 0.75, "b": 0.25}]]
+    assert text.startswith("# bydore export: the weights are shares of tokens.")
+    with pytest.raises(
+        ValueError, match=r"stages \(levanter, nanotron\) for --from_step, found 'm"
+    ):
+        ExportConfig(to="megatron", **given)
 
 
 def drawn_by_levanter(text: str) -> dict[str, int]:
