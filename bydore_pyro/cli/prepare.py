@@ -33,6 +33,10 @@ COMMON = (
     *("data", "out", "tokenizer", "vocabulary", "text_column", "domain_column"),
     *("domain_megabytes", "validation_fraction", "on_error", "processes"),
 )
+COLUMNS = (
+    "One file can be several documents. Dropped: duplicates, and from training what is also in "
+    "validation text. Skipped: what could not be read (--on_error)."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +90,9 @@ def prepare_command(arguments: Sequence[str]) -> None:
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
     with progress_bar() as bar:
         store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
-    print(store_table(store))
+    print(f"{store_table(store)}\n\n{COLUMNS}")
     folder = visible(str(store.folder))
-    print(f"\nIn {folder}. Next: bydore search --data {folder} "
-          "--validation DOMAIN")  # fmt: skip
+    print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")
 
 
 def store_table(store: TokenStore) -> str:

@@ -175,6 +175,9 @@ def _parse(line: bytes | None) -> Any:
         return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise DataError("Expected UTF-8, found other bytes") from None
+    except json.JSONDecodeError as error:  # it counts lines in the line
+        told = f"found one that breaks at column {error.colno} ({error.msg})"
+        raise DataError(f"Expected a JSON object, {told}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"Expected a JSON object, found {type(error).__name__}: {error}") from None
 
@@ -291,4 +294,5 @@ def _decoded(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, end: 
         return decoder.decode(block, final=not block)
     except UnicodeDecodeError as error:
         at = end - len(error.object) + error.start
-        raise DataError(f"Expected UTF-8, found other bytes, {path}, byte {at}") from None
+        told = f"Expected UTF-8, found other bytes, {path}, byte {at}"
+        raise DataError(f"{told}: remove the file, or give --on_error skip") from None
