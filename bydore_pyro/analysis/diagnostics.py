@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import arviz
 import numpy as np
 import torch
 
@@ -27,6 +26,7 @@ from bydore_pyro.search import (
 from bydore_pyro.utils import DataError
 
 if TYPE_CHECKING:
+    import arviz
     import pandas
     import xarray
 
@@ -84,6 +84,8 @@ def posterior_of(
     Raises:
         DataError: When the search has no step, or did not learn a posterior.
     """
+    import arviz
+
     window = _window(state)
     if isinstance(state, MatchingSearch):
         if state.inference is None or state.signals is None:
@@ -123,6 +125,8 @@ def mixture_of(
     with 0 or ends with 1 where it ends with the outermost draw. By linear evidence the weights are
     the exact mean of the averaged posterior; without a posterior it is the mean alone.
     """
+    import arviz
+
     if isinstance(state, MatchingSearch) and posterior is not None:
         return mixture_of_draws(posterior, tokenizer=tokenizer, data_sha256=data_sha256)
     mean = np.stack([record.mean for record in _window(state)]).astype(float).mean(0)
@@ -154,6 +158,8 @@ def mixture_of_draws(
         tokenizer: Hash of the tokenizer that counts the shares.
         data_sha256: Hash of the text.
     """
+    import arviz
+
     samples = posterior["posterior"]["w"]
     draws = samples.values.reshape(-1, samples.shape[-1])
     interval = to_the_bounds(arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY), draws)
