@@ -132,6 +132,19 @@ def test_workers_that_read_ahead_make_weights_hold_later(
     assert live.mixture.present[live.names.index("greek")] > 0.9
 
 
+def test_weights_are_reported_where_asked(
+    corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "told"))
+    metrics, _ = train(corpus, tmp_path / "run", options={"report_to": "tensorboard"})
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    told = EventAccumulator(str(tmp_path / "told")).Reload()
+    found = {one.step: one.value for one in told.Scalars("train/weight/greek")}
+    rounds = {one["step"]: one["weights"]["greek"] for one in metrics["live"]["rounds"]}
+    assert found == pytest.approx(rounds)
+
+
 @pytest.mark.parametrize(
     ("budget", "domains", "expected"),
     [(1000, 10, (64, 250)), (400, 10, (30, 100)), (0, 10, (8, 32)), (1e6, 2, (64, 512))],
