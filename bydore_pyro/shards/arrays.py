@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ import numpy as np
 from bydore_pyro.data import END, Tokens
 from bydore_pyro.utils import DataError
 
-__all__ = ["LazyTokens", "Shard", "fingerprint", "joined", "mapped", "scanned_ends"]
+__all__ = [
+    *("LazyTokens", "Shard", "fingerprint", "joined", "mapped", "scanned_ends", "without_empty"),
+]
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
 AT_ONCE = 2**22  # tokens that are searched for ends at once
@@ -98,7 +101,12 @@ def joined(parts: Sequence[Tokens]) -> Tokens:
 
 
 def mapped(
-    path: Path, dtype: np.dtype | str, count: int | None = None, offset: int = 0
+    path: Path,
+    dtype: np.dtype | str,
+    count: int | None = None,
+    offset: int = 0,
+    *,
+    scattered: bool = False,
 ) -> np.ndarray:
     """Maps numbers from a file, ``(N,)``, read-only.
 
@@ -107,6 +115,8 @@ def mapped(
         dtype: Of the numbers.
         count: How many there must be; as many as there are when None.
         offset: Where they begin, in bytes.
+        scattered: Whether a few of them will be read here and there, so that the system should not
+            read ahead: it reads 128 kB for every sequence else.
 
     Raises:
         DataError: When there is no such file, or it holds none, or not so many of them.
@@ -123,9 +133,18 @@ def mapped(
                 f"Expected {wanted or 'some'} bytes of {dtype.itemsize}-byte numbers"
                 f"{f' behind the first {offset}' if offset else ''}, found {max(0, size)}: {path}"
             )
-        return np.asarray(np.memmap(path, dtype, "r", offset))
+        with path.open("rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if scattered and hasattr(mmap, "MADV_RANDOM"):
+            content.madvise(mmap.MADV_RANDOM)
+        return np.frombuffer(content, dtype, offset=offset)
     except OSError as error:
         raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+
+
+def without_empty(ends: np.ndarray) -> np.ndarray:
+    """Returns where documents end, in order, without those of no tokens."""
+    return ends[np.diff(ends, prepend=0) != 0]
 
 
 def scanned_ends(tokens: Tokens, end: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import END
-from bydore_pyro.shards.arrays import LazyTokens, Shard, joined, mapped
+from bydore_pyro.shards.arrays import LazyTokens, Shard, joined, mapped, without_empty
 from bydore_pyro.utils import DataError, one_line
 
 __all__ = ["read_litdata", "read_mds"]
@@ -55,10 +55,10 @@ def read_litdata(path: Path, vocabulary: int) -> Shard:
         count, rest = divmod(int(bounds[-1] - bounds[0]), dtype.itemsize)
         if rest or ((bounds - bounds[0]) % dtype.itemsize).any():
             raise DataError(f"Expected items of {dtype.itemsize}-byte tokens, found others: {file}")
-        parts.append(mapped(file, dtype, count, int(bounds[0])))
+        parts.append(mapped(file, dtype, count, int(bounds[0]), scattered=True))
         ends.append((bounds[1:] - bounds[0]) // dtype.itemsize + before)
         before += count
-    return Shard(joined(parts), np.unique(np.concatenate(ends)), (*files, path))
+    return Shard(joined(parts), without_empty(np.concatenate(ends)), (*files, path))
 
 
 def read_mds(path: Path, vocabulary: int) -> Shard:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bydore_pyro.data import Tokens
-from bydore_pyro.shards.arrays import LazyTokens, Shard, joined
+from bydore_pyro.shards.arrays import LazyTokens, Shard, joined, without_empty
 from bydore_pyro.utils import DataError, one_line, require
 
 __all__ = ["read_datasets", "read_levanter"]
@@ -68,7 +68,7 @@ def read_levanter(path: Path, vocabulary: int) -> Shard:
     files = tuple(file for file in sorted((folder / "data").rglob("*")) if file.is_file())
     size = int(ends[-1]) if rows > 0 else 0
     tokens = LazyTokens(take, _unsigned(dtype, path), (0, size))
-    return Shard(tokens, np.unique(ends[ends > 0]), (*files, path))
+    return Shard(tokens, without_empty(ends), (*files, path))
 
 
 def read_datasets(path: Path, vocabulary: int) -> Shard:
@@ -100,7 +100,7 @@ def read_datasets(path: Path, vocabulary: int) -> Shard:
         told = one_line(error)
         raise DataError(f"Expected rows of {COLUMN}, found {path}: {told}") from None
     packed = len(lengths) > 1 and lengths[0] > 1 and (lengths[:-1] == lengths[0]).all()
-    ends = None if packed else np.unique(np.cumsum(lengths[lengths > 0]))
+    ends = None if packed else without_empty(np.cumsum(lengths))
     return Shard(tokens, ends, (path,))
 
 

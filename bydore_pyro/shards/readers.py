@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.shards.arrays import Shard, mapped
+from bydore_pyro.shards.arrays import Shard, mapped, without_empty
 from bydore_pyro.utils import DataError, one_line
 
 __all__ = ["read_dolma", "read_litpkds", "read_llmc", "read_megatron", "read_nanotron"]
@@ -58,8 +58,9 @@ def read_megatron(path: Path, vocabulary: int) -> Shard:
     ).any():
         raise DataError(f"Expected sequences one behind the other, found gaps: {path}")
     tokens = path.with_suffix(".bin")
-    ends = np.unique(bounds[begins])
-    return Shard(mapped(tokens, dtype, int(bounds[-1])), ends[ends > 0], (tokens, path))
+    ends = without_empty(bounds[begins])
+    found = mapped(tokens, dtype, int(bounds[-1]), scattered=True)
+    return Shard(found, ends, (tokens, path))
 
 
 def read_dolma(path: Path, vocabulary: int) -> Shard:
@@ -91,7 +92,7 @@ def read_dolma(path: Path, vocabulary: int) -> Shard:
     except (pyarrow.ArrowException, OSError) as error:
         told = one_line(error)
         raise DataError(f"Expected lines of START,END, found {index}: {told}") from None
-    tokens = mapped(path, _counted(path, ends) or _smallest(vocabulary))
+    tokens = mapped(path, _counted(path, ends) or _smallest(vocabulary), scattered=True)
     if len(ends) and ends[-1] < len(tokens):
         ends = np.append(ends, len(tokens))
     return Shard(tokens, ends, (path, index))
@@ -117,7 +118,7 @@ def read_nanotron(path: Path, vocabulary: int) -> Shard:
         told, _, size = first.partition("|")
     if index.exists():
         ends = mapped(index, "<i8")
-        tokens = mapped(path, _counted(path, ends) or "<u2", int(ends[-1]))
+        tokens = mapped(path, _counted(path, ends) or "<u2", int(ends[-1]), scattered=True)
         return Shard(tokens, ends, (path, index), told or None)
     dtype = f"<u{size}" if size in ("2", "4") else _smallest(vocabulary)
     return Shard(mapped(path, dtype), None, (path,), told or None)

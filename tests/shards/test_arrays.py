@@ -16,6 +16,7 @@ from bydore_pyro.shards.arrays import (
     joined,
     mapped,
     scanned_ends,
+    without_empty,
 )
 from bydore_pyro.utils.errors import DataError
 
@@ -72,6 +73,12 @@ def test_a_shard_has_tokens_and_ends_that_fit(tmp_path: Path) -> None:
     for ends in ([], [2, 5], [3, 3, 6], [4, 2, 6], [-1, 6], [2, 7]):
         with pytest.raises(DataError, match=r"ascend to 6, the tokens of .*a\.bin, found .*a\.idx"):
             Shard(tokens, np.array(ends, int), files)
+
+
+def test_documents_of_no_tokens_are_none() -> None:
+    assert without_empty(np.array([0, 0, 3, 3, 5])).tolist() == [3, 5]
+    assert without_empty(np.array([4, 3])).tolist() == [4, 3], "what is wrong stays so"
+    assert without_empty(np.empty(0, int)).tolist() == []
 
 
 def test_ends_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
