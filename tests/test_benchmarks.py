@@ -15,6 +15,11 @@ from processes import Run
     [
         ("search_step", "--smoke --cache CACHE", "search step / plain step: median"),
         ("prepare", "--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
+        (
+            "shards",
+            "--gigabytes 0.01 --domains 2 --sequences 140",
+            "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",

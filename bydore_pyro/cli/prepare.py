@@ -16,7 +16,9 @@ from bydore_pyro.data import (
     make_plan,
     prepare,
 )
+from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
+    DataError,
     one_line_errors,
     option,
     parse_options,
@@ -86,6 +88,11 @@ def prepare_command(arguments: Sequence[str]) -> None:
         common=COMMON,
     )
     given = options.prepare
+    if names_shards(given.data):
+        raise DataError(
+            f"Expected text, found token shards ({given.data}), which bydore search --data reads "
+            "where they lie"
+        )
     plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
     with progress_bar() as bar:

@@ -115,8 +115,8 @@ def mapped(
         dtype: Of the numbers.
         count: How many there must be; as many as there are when None.
         offset: Where they begin, in bytes.
-        scattered: Whether a few of them will be read here and there, so that the system should not
-            read ahead: it reads 128 kB for every sequence else.
+        scattered: Whether a few of them will be read here and there. The system then reads no
+            further, which else it does, by up to megabytes a sequence.
 
     Raises:
         DataError: When there is no such file, or it holds none, or not so many of them.

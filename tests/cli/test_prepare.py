@@ -49,5 +49,8 @@ def test_a_bad_row_names_its_place(
     assert capsys.readouterr().err.splitlines()[-1] == f"bydore prepare: error: {expected}"
     prepare_command([*options, "--on_error", "skip"])
     assert capsys.readouterr().out.splitlines()[3].split()[-1] == "1"
+    with pytest.raises(SystemExit):
+        prepare_command(["--data", "megatron:x", "--out", str(tmp_path / "more")])
+    assert "text, found token shards (megatron:x), which bydore search" in capsys.readouterr().err
     with pytest.raises(ValueError, match="Expected a value for --out"):
         PrepareConfig(data="x", out="")
