@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.proxy import model_source
+from bydore_pyro.runs import RunConfig
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
     one_line_errors,
@@ -108,7 +109,8 @@ def train_command(arguments: Sequence[str]) -> None:
         )
         # So that it can be gone on with from anywhere.
         data = str(Path(options.train.data).resolve())
-        options = replace(options, train=replace(options.train, data=data))
+        target = RunConfig(validation=options.train.validation).anywhere().validation
+        options = replace(options, train=replace(options.train, data=data, validation=target))
     _train(options, resume)
 
 
@@ -119,7 +121,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     from bydore_pyro.live import LiveTraining
     from bydore_pyro.mixture import normalised
     from bydore_pyro.proxy import Parallel
-    from bydore_pyro.runs import RunConfig
     from bydore_pyro.training import Stages, read_stages, train_target
     from bydore_pyro.utils import number_of_tokens
 
