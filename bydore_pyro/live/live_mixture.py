@@ -179,6 +179,7 @@ class LiveMixture:
 
         Raises:
             NonFiniteError: When a loss or a gradient is not finite.
+            ValueError: When the parameters are sharded among processes.
         """
         domains, training = self.domains, model.training
         try:
@@ -258,6 +259,13 @@ class LiveMixture:
 
     def _sketch_of(self, model: nn.Module) -> GradientSketch:
         """Returns the sketch of a model's gradients, with the same signs in all rounds."""
+        if any(
+            hasattr(p, "device_mesh") or hasattr(p, "_is_flat_param") for p in model.parameters()
+        ):
+            raise ValueError(
+                "Expected whole parameters on every process for a live mixture, found sharded ones "
+                "(FSDP)"
+            )
         if self._sketch is None or self._sketch.model.model is not model:
             measured = MeasuredModel(model, self.cost, self._parallel)
             self._sketch = GradientSketch(measured, self._sketch_size, self._seed)

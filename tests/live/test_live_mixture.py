@@ -172,6 +172,13 @@ def test_without_text_kept_aside_nothing_is_measured() -> None:
         LiveMixture(domains_of(measured=0), first=1)
 
 
+def test_sharded_parameters_are_refused() -> None:
+    model = Bigram(24, 0)
+    next(model.parameters()).device_mesh = "of FSDP"
+    with pytest.raises(ValueError, match="Expected whole parameters on every process"):
+        live_of().measure(model, 5)
+
+
 def test_a_model_that_diverged_is_told() -> None:
     live, model = live_of(), Bigram(24, 0)
     with torch.no_grad():
