@@ -14,8 +14,7 @@ __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_comman
 
 # What `--help` lists, and what `--help-all` adds; all other settings stand in a file.
 COMMON = (
-    *("data", "validation", "domains", "proxy", "checkpoint", "tokens", "target_tokens", "device"),
-    *("seed", "out"),
+    *("data", "validation", "domains", "proxy", "tokens", "target_tokens", "device", "seed", "out"),
     "smoke",
 )
 MORE = (
@@ -23,7 +22,7 @@ MORE = (
     *("round_sequences", "strategy", "learner", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    "checkpoint_every",
+    *("checkpoint_every", "checkpoint"),
 )
 
 
