@@ -134,6 +134,7 @@ def _whole(chunk: Any, path: Path) -> tuple[np.ndarray, np.ndarray]:
     kind = chunk.type
     if not (pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind)):
         raise DataError(f"Expected lists of numbers in {COLUMN}, found {kind}: {path}")
+    chunk.validate(full=True)  # offsets that lead out of it would end the process
     values = chunk.flatten()
     if not pyarrow.types.is_integer(values.type) or chunk.null_count or values.null_count:
         raise DataError(f"Expected whole numbers in {COLUMN}, found {values.type}: {path}")

@@ -151,13 +151,14 @@ def _opened(
     for file in files:
         shard = file.reader.read(file.path, vocabulary)
         _check(shard, vocabulary)
-        if shard.ends is None:
+        found = shard.ends
+        if found is None:
             notes.scanned.append(name)
-        elif not _ends_with(shard, end):
+            found = scanned_ends(shard.tokens, end)
+        if not _ends_with(shard.tokens, found, end):
             notes.other_end.append(name)
         if shard.tokenizer is not None:
             notes.tokenizers[name] = shard.tokenizer
-        found = scanned_ends(shard.tokens, end) if shard.ends is None else shard.ends
         ends.append(found + before if before else found)
         parts.append(shard.tokens)
         side.files += shard.files
@@ -178,11 +179,10 @@ def _check(shard: Shard, vocabulary: int) -> None:
             )
 
 
-def _ends_with(shard: Shard, end: int) -> bool:
+def _ends_with(tokens: Tokens, ends: np.ndarray, end: int) -> bool:
     """Whether most documents, of some that are looked at, end with the end-of-text token."""
-    assert shard.ends is not None
-    some = np.linspace(0, len(shard.ends) - 1, min(len(shard.ends), LOOKED_AT)).astype(int)
-    return float((shard.tokens[shard.ends[some] - 1] == end).mean()) > 0.5
+    some = np.linspace(0, len(ends) - 1, min(len(ends), LOOKED_AT)).astype(int)
+    return float((tokens[ends[some] - 1] == end).mean()) > 0.5
 
 
 def _held_out(whole: _Side, share: float) -> list[_Side]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,37 @@ def test_what_was_written_is_read(kind: str, dtype: str, tmp_path: Path) -> None
         np.testing.assert_array_equal(shard.ends, np.cumsum([len(d) for d in made]))
     assert path in shard.files
     assert all(file.is_file() for file in shard.files)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_no_damage_does_worse_than_one_line(kind: str, tmp_path: Path) -> None:
+    """Files that are cut, changed, longer or lost: tokens are read, or a line tells why not."""
+    (tmp_path / "whole").mkdir()
+    path = WRITERS[kind](tmp_path / "whole" / "a", documents(count=8))
+    rng, told = random.Random(kind), []
+    for _ in range(40):
+        shutil.rmtree(tmp_path / "other", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "other")
+        file = rng.choice(sorted(f for f in (tmp_path / "other").rglob("*") if f.is_file()))
+        content = bytearray(file.read_bytes())
+        place = rng.randrange(min(len(content), rng.choice([64, len(content)])))
+        change = rng.choice(["cut", "flip", "flip", "flip", "more", "lose"])
+        if change == "flip":
+            content[place] = rng.randrange(256)
+        file.write_bytes(
+            content[:place] if change == "cut" else content + b"x" * (change == "more")
+        )
+        if change == "lose":
+            file.unlink()
+        try:
+            shard = READERS[kind].read(
+                tmp_path / "other" / path.relative_to(tmp_path / "whole"), 280
+            )
+            assert len(np.asarray(shard.tokens)) == len(shard.tokens)
+        except DataError as error:
+            told.append(str(error))
+    assert len(told) > 5
+    assert not any("\n" in line for line in told)
 
 
 @pytest.mark.parametrize("kind", EVERY)

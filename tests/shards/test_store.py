@@ -12,11 +12,13 @@ import pytest
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS, documents_of
+from tiny import row, write_lines
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
+from bydore_pyro.data.variants import cut_store, with_validation_file
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.store import open_shards
 from bydore_pyro.utils.errors import DataError
@@ -127,7 +129,23 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     for path in dolma.rglob("*.npy"):
         tokens = np.fromfile(path, "<u2")
         np.where(tokens == END, 5, tokens).astype("<u2").tofile(path)
-    opened(f"dolma:{dolma}", store, tmp_path, f"documents do not end with end-of-text ({END}): a")
+    line = f"warning: documents do not end with end-of-text ({END}): a"
+    opened(f"dolma:{dolma}", store, tmp_path, line)
+    for path in dolma.rglob("*.csv.gz"):
+        path.unlink()
+    opened(f"dolma:{dolma}", store, tmp_path, line)
+
+
+def test_a_store_of_shards_is_cut_and_joined_like_others(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    found, own = opened(f"megatron:{folder}", store, tmp_path), open_store(store)
+    for seed in (None, 0):
+        one, other = (cut_store(each, {"a": 900}, seed) for each in (found, own))
+        np.testing.assert_array_equal(np.asarray(one.train["a"]), other.train["a"])
+    rows = [row("abcde", number) for number in range(40)]
+    exam = with_validation_file(found, write_lines(tmp_path / "exam.jsonl", rows))
+    assert exam.names == ("a", "b", "c", "exam")
+    assert exam.validation["exam"].dtype == own.validation["a"].dtype
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Path) -> None:
