@@ -24,6 +24,7 @@ from bydore_pyro.data import (
     WatchedFile,
     cache_folder,
     check_needed,
+    file_sha256,
     load_encoder,
     nothing_counted,
     save_tokenizer,
@@ -53,8 +54,9 @@ class _Side:
 
 @dataclass
 class _Notes:
-    """Domains by what there is to tell of them."""
+    """Domains by what there is to tell of them, when all are opened."""
 
+    progress: Callable[[str], None]
     held_out: list[str] = field(default_factory=list)
     scanned: list[str] = field(default_factory=list)
     other_end: list[str] = field(default_factory=list)
@@ -92,7 +94,7 @@ def open_shards(
             that the tokenizer has not.
     """
     corpus, given = corpus or CorpusConfig(), (tokenizer or TokenizerConfig()).tokenizer
-    domains, notes = shard_files(data), _Notes()
+    domains, notes = shard_files(data), _Notes(progress)
     check_needed(needed, domains)
     if given is None:
         raise DataError(f"Expected --tokenizer, whose tokens are in {data}, found none")
@@ -110,10 +112,8 @@ def open_shards(
             notes.held_out.append(name)
         entries[name] = _put(store, name, sides)
     arrays = (*store.train.values(), *store.validation.values())
-    dtype, sha256 = (
-        np.result_type(*(a.dtype for a in arrays)).str,
-        tokenizer_sha256(store.tokenizer),
-    )
+    dtype = np.result_type(*(tokens.dtype for tokens in arrays)).str
+    sha256 = tokenizer_sha256(store.tokenizer)
     store.index.update(
         format=FORMAT,
         origin=data,
@@ -126,7 +126,7 @@ def open_shards(
     shards = sum(len(files) for sides in domains.values() for files in sides.values())
     total = sum(map(len, arrays))
     progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
-    _tell(notes, given, end, share, progress)
+    _tell(notes, given, end, share)
     return store
 
 
@@ -136,7 +136,9 @@ def _tokenizer_in(cache: Path, given: str) -> Path:
     with tempfile.TemporaryDirectory(dir=cache) as aside:
         made = Path(aside) / "store"
         save_tokenizer(given, made / "tokenizer")
-        place = cache / f"tokenizer-{tokenizer_sha256(made / 'tokenizer')[:16]}"
+        # Two of the same tokens may differ in which of them ends a text.
+        hashes = [file_sha256(file) for file in sorted((made / "tokenizer").iterdir())]
+        place = cache / f"tokenizer-{content_hash(hashes)[:16]}"
         with suppress(OSError):  # it is there
             made.rename(place)
     return place
@@ -153,6 +155,8 @@ def _opened(
         _check(shard, vocabulary)
         found = shard.ends
         if found is None:
+            if not notes.scanned:
+                notes.progress("reading all of the shards that do not tell where documents end")
             notes.scanned.append(name)
             found = scanned_ends(shard.tokens, end)
         if not _ends_with(shard.tokens, found, end):
@@ -218,15 +222,13 @@ def _put(store: TokenStore, name: str, sides: Sequence[_Side]) -> dict[str, Any]
     return entry
 
 
-def _tell(
-    notes: _Notes, given: str, end: int, share: float, progress: Callable[[str], None]
-) -> None:
+def _tell(notes: _Notes, given: str, end: int, share: float) -> None:
     """Tells what was not in the files, or does not look like the tokenizer's."""
     others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
     named = ", ".join(sorted({*others.values()}))
     told: Mapping[str, Iterable[str]] = {
         f"held out, as no shards are: the last documents, {share:.0%}": notes.held_out,
-        f"documents end where end-of-text stands ({end}), as nothing tells": notes.scanned,
+        f"documents end where end-of-text stands ({end})": notes.scanned,
         f"warning: documents do not end with end-of-text ({end})": notes.other_end,
         f"warning: the shards name the tokenizer {named}, not {given}": others,
     }
@@ -234,4 +236,4 @@ def _tell(
         some = list(dict.fromkeys(names))
         more = f" and {len(some) - FEW} more" if len(some) > FEW else ""
         if some:
-            progress(f"{line}: {', '.join(some[:FEW])}{more}")
+            notes.progress(f"{line}: {', '.join(some[:FEW])}{more}")

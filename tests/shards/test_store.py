@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -122,8 +123,9 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     found = opened(f"nanotron:{folder}", store, tmp_path, line)
     for path in folder.rglob("*.index"):
         path.unlink()
-    line = f"documents end where end-of-text stands ({END}), as nothing tells: a, b, c"
-    again = opened(f"nanotron:{folder}", store, tmp_path, line)
+    line = "reading all of the shards that do not tell where documents end"
+    more = f"documents end where end-of-text stands ({END}): a, b, c"
+    again = opened(f"nanotron:{folder}", store, tmp_path, line, more)
     np.testing.assert_array_equal(again.train_documents["a"], found.train_documents["a"])
     dolma = write_shards(store, tmp_path / "dolma", "dolma", 1)
     for path in dolma.rglob("*.npy"):
@@ -158,6 +160,19 @@ def test_a_file_that_changes_while_it_is_read_is_told(store: Path, tmp_path: Pat
     with pytest.raises(DataError, match=r"part-1\.npy not to change while it is read"):
         found.taken("train", "b", lambda: take[np.arange(5)])
     assert opened(f"dolma:{folder}", store, tmp_path).sha256 != found.sha256
+
+
+def test_a_tokenizer_with_another_end_of_text_is_another(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
+    found = opened(f"dolma:{folder}", store, tmp_path)
+    (tmp_path / "changed").mkdir()
+    shutil.copytree(store / "tokenizer", tmp_path / "changed" / "tokenizer")
+    config = tmp_path / "changed" / "tokenizer" / "tokenizer_config.json"
+    config.write_text(config.read_text().replace("<|endoftext|>", "a"))
+    line = "warning: documents do not end with end-of-text"
+    other = opened(f"dolma:{folder}", tmp_path / "changed", tmp_path, line)
+    assert other.tokenizer != found.tokenizer
+    assert load_encoder(other.tokenizer)[1] != load_encoder(found.tokenizer)[1]
 
 
 def test_what_is_refused(store: Path, tmp_path: Path) -> None:
