@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from bydore_pyro.data import is_store
 from bydore_pyro.mixture import Mixture, total_variation
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
@@ -122,8 +124,9 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     """Returns commands to go on with: what each does, and the line."""
     if record.mixture is None:
         return []
-    run, data = shlex.quote(str(record.path)), record.asked("run", "data")
-    store = shlex.quote(str(data or "STORE"))
+    run, data = shlex.quote(str(record.path)), str(record.asked("run", "data") or "STORE")
+    # Training takes nothing but a store: text and shards must be prepared, or exported to.
+    store = shlex.quote(data) if is_store(Path(data)) else "STORE"
     export = f"bydore export {run} --to megatron --prefix '/data/{{domain}}' --out FILE"
     train = f"bydore train --mixture {run} --data {store} --model models/target-60m --tokens N"
     pairs = [
@@ -132,7 +135,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
         ("Scores of the trained model", "bydore evaluate DIR/model --tasks pile13"),
     ]
     if record.agreement is None and record.method == "search":
-        seeds = f"bydore search --seeds 5 --data {store} ..."
+        seeds = f"bydore search --seeds 5 --data {shlex.quote(data)} ..."
         pairs.append(("Whether other seeds find the same", seeds))
     return pairs
 

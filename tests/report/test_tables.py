@@ -81,6 +81,7 @@ def test_commands_are_quoted(record: RunRecord) -> None:
     words = [shlex.split(line) for _, line in commands(record)]
     assert words[0][:3] == ["bydore", "export", str(record.path)]
     assert words[1][1:5] == ["train", "--mixture", str(record.path), "--data"]
+    assert words[1][5] == "STORE", "the run's data are none"
     assert commands(RunRecord(path=record.path, label="")) == []
 
 
