@@ -10,8 +10,10 @@ from typing import Any
 
 from bydore_pyro.proxy import model_source
 from bydore_pyro.runs import RunConfig
+from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
+    DataError,
     one_line_errors,
     option,
     parse_options,
@@ -61,7 +63,9 @@ class TrainConfig:
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
     live: bool = option(
-        False, "Measure the mixture on the model while it trains; --mixture is where it starts."
+        False,
+        "Measure the mixture on the model while it trains. --mixture is where it starts; "
+        "it may move to every domain of the store.",
     )
     validation: list[str] = option(
         [],
@@ -107,6 +111,9 @@ def train_command(arguments: Sequence[str]) -> None:
             smoke=SMOKE,
             common=COMMON,
         )
+        if names_shards(options.train.data):
+            found = options.train.data
+            raise DataError(f"Expected a token store, which bydore train reads, found {found}")
         # So that it can be gone on with from anywhere.
         data = str(Path(options.train.data).resolve())
         target = RunConfig(validation=options.train.validation).anywhere().validation
@@ -139,6 +146,11 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         stages = read_stages(source, number_of_tokens(config.tokens))
     live = None
     if given.live:
+        if len(stages.mixtures) > 1:
+            raise DataError(
+                f"Expected one mixture with --live, found {len(stages.mixtures)} stages in "
+                f"{given.mixture}"
+            )
         target = RunConfig(validation=given.validation)
         for path in target.validation_files().values():
             store = with_validation_file(store, path)

@@ -75,13 +75,12 @@ class LiveTraining:
                 f"Expected a run of more than {first + self.lag} steps for --live, found "
                 f"{config.steps}"
             )
-        names = [n for n, tokens in store.train.items() if len(tokens) >= config.sequence_length]
+        count = sum(1 for tokens in store.train.values() if len(tokens))
         sequences = config.steps * config.target_batch_sequences
-        each, target = sequences_of_round(share * sequences / rounds, len(names))
+        each, target = sequences_of_round(share * sequences / rounds, count)
         domains = Domains(
             store,
             shares,
-            names=names,
             sequence_length=config.sequence_length,
             validation_sequences=target,
             minimal_validation=FEWEST,
@@ -99,10 +98,18 @@ class LiveTraining:
             seed=config.seed,
             parallel=parallel,
         )
-        self._left = np.array(
-            [n - min(self.measured, n // 3) for n in domains.sequences().values()]
-        )
-        self.share = rounds * (len(names) * each + len(domains.validation)) / sequences
+        self.belongs: Mapping[str, Any] = {
+            "rounds": rounds,
+            "sequences": each,
+            "lag": self.lag,
+            "target": dict(domains.validation_shares),
+            "target_sequences": len(domains.validation),
+            "covered": covered,
+            "max_epochs": config.max_epochs,
+        }
+        whole = np.array(list(domains.sequences().values()))
+        self._left = whole - np.minimum(self.measured, whole // 3)
+        self.share = rounds * (count * each + len(domains.validation)) / sequences
         tell(
             f"--live: {rounds} rounds of {each} sequences of each domain and "
             f"{len(domains.validation)} of the target, {self.share:.1%} of the training's sequences"

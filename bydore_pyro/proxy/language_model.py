@@ -66,14 +66,26 @@ def load_language_model(folder: str, vocabulary: int) -> nn.Module:
         vocabulary: Tokens of the tokenizer; the model may have more, where it was padded.
 
     Raises:
-        DataError: When there is no such model, or it knows fewer tokens.
+        DataError: When there is no such model, some of its weights are missing, or it knows fewer
+            tokens.
     """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    with _of_a_language_model(folder):
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+    read_model_config(folder)
+    try:
+        model, about = AutoModelForCausalLM.from_pretrained(
+            folder,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            output_loading_info=True,
         )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        told = one_line(error)
+        raise DataError(f"Expected the weights of {folder} as safetensors, found: {told}") from None
+    if lost := sorted(about["missing_keys"]):
+        raise DataError(f"Expected all weights of the model in {folder}, found no {lost[0]}")
     if model.config.vocab_size < vocabulary:
         raise DataError(
             f"Expected a model of the text's {vocabulary} tokens, found {model.config.vocab_size} "

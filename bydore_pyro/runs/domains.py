@@ -79,6 +79,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
     for path in files.values():
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
+    consumed_tokens(options, domains)
     largest_weights(options, domains)
     return domains
 
@@ -91,6 +92,9 @@ def _load_corpus(options: Options, needed: Sequence[str] = ()) -> TokenStore:
     """
     run = options.run
     device_named(run.device)
+    place = Path(run.checkpoint or "")
+    if place.is_absolute() and not place.is_dir():
+        raise DataError(f"Expected the checkpoint {place}, found none there")
     config = read_model_config(model_source(run.model))
     longest = getattr(config, "max_position_embeddings", run.sequence_length)
     if run.sequence_length > longest:

@@ -55,7 +55,11 @@ ENVIRONMENT = "environment"
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What is run, on what, and where the results go."""
+    """What is run, on what, and where the results go.
+
+    Raises:
+        ValueError: When an option is out of its range, or needs `target_tokens`.
+    """
 
     data: str = option(
         ENVIRONMENT,
@@ -128,6 +132,9 @@ class RunConfig:
             warn_idle(self, ("repetition_constant",), "no target_tokens")
         if self.checkpoint is not None:
             warn_idle(self, ("proxy",), "a checkpoint")
+        for name in ("consumed", *(["max_epochs"] if self.checkpoint else [])):
+            if getattr(self, name) is not None and self.target_tokens is None:
+                raise ValueError(f"Expected --target_tokens with --{name}, found none")
 
     @property
     def model(self) -> str:
@@ -230,6 +237,9 @@ class Options:
         if run.checkpoint is not None:
             if self.search.evidence != "matching":
                 raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+            if not self.run.smoke:
+                idle = ("steps", "rounds", "train_share", "trials", "trial_share")
+                warn_idle(self.search, idle, "a checkpoint")
             one: Any = {"steps": 1, "rounds": 1, "train_share": 1.0, "trials": 0}
             return dataclasses.replace(
                 self,

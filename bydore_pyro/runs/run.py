@@ -120,13 +120,13 @@ def search(
         RunFolderError: When the run that is continued has other options than it was begun with, or
             the folder is deleted, moved or replaced meanwhile.
     """
+    seed = options.run.seed
+    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
     write_inputs(folder, options, domains.corpus, name)
     tell_of_few_documents(domains)
-    seed = options.run.seed
     run = {**_deciding(options.as_dict()), "versions": versions()}
     if plan is None:
         plan = trial_plan(options, domains, folder.path / TRIALS)
-    model = language_model(options, domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, parallel=processes(options))
     state = init_search(domains, proxy, options.search, seed=seed)
     if isinstance(state, MatchingSearch) and keep and folder.writes:

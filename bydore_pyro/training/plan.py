@@ -76,6 +76,8 @@ def plan_training(
     _check_epochs(dataset, stages, config)
     named = str(model) if isinstance(model, str | Path) else type(model).__name__
     belongs, found = belonging(named, store, stages, config), None
+    if live is not None:
+        belongs |= {f"live_{name}": value for name, value in live.belongs.items()}
     if resumed is not None:
         writes = os.environ.get("RANK", "0") == "0"
         found = last_checkpoint(resumed / CHECKPOINTS, belongs, tell, writes=writes)

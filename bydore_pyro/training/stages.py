@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +37,12 @@ class Schedule(Protocol):
     Attributes:
         names: The ``K`` domains.
         measured: Sequences of each domain that are kept for measuring, never trained on.
+        belongs: What decides how it moves, plain values by name.
     """
 
     names: tuple[str, ...]
     measured: int
+    belongs: Mapping[str, Any]
 
     def weights_of(self, step: int) -> np.ndarray:
         """Returns the weights ``(K,)`` of a step, counted from 0."""

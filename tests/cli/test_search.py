@@ -83,9 +83,13 @@ def test_a_checkpoints_next_stage(
     found = Mixture.from_json(tmp_path / "capped/mixture.json").as_dict()
     assert found["greek"] == pytest.approx(left / 60000, abs=1e-6)
     capsys.readouterr()
+    config_only = tmp_path / "config_only"
+    config_only.mkdir()
+    (config_only / "config.json").write_bytes((model / "config.json").read_bytes())
     for wrong, message in (
         (["--evidence", "linear"], "Expected --evidence matching with --checkpoint, found linear"),
         (["--checkpoint", str(tmp_path)], "Expected the configuration of a causal language model"),
+        (["--checkpoint", str(config_only)], "as safetensors, found: "),
         (["--consumed", str(tmp_path / "none.json")], "Expected numbers of domains in"),
     ):
         with pytest.raises(SystemExit) as exit_:

@@ -61,6 +61,9 @@ def test_stages_and_another_tokenizer(
     with pytest.raises(SystemExit):
         train_command(given)
     assert "found weights for another (ffffffffffff): --other_tokenizer" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        train_command([*given, "--other_tokenizer", "--live", "--validation", "birds"])
+    assert "Expected one mixture with --live, found 2 stages" in capsys.readouterr().err
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         train_command([*given, "--other_tokenizer"])
@@ -79,6 +82,10 @@ def test_stages_and_another_tokenizer(
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--tokens", "1B"], "; --tokens 1.4e+05 would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
+        (
+            ["--data", "megatron:here"],
+            "Expected a token store, which bydore train reads, found",
+        ),
         (["--live"], "Expected --live and --validation together, found no --validation"),
         (["--live", "--validation", "cats"], "found 'cats'"),
         (["--live", "--validation", "none.jsonl"], "none.jsonl"),

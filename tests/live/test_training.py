@@ -19,7 +19,7 @@ from bydore_pyro.live.training import LiveTraining, sequences_of_round
 from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Schedule, Stages
 from bydore_pyro.training.training import train_target
-from bydore_pyro.utils.errors import DataError
+from bydore_pyro.utils.errors import DataError, RunFolderError
 
 STEPS = 40
 GIVEN: dict[str, Any] = {"tokens": str(STEPS * 8 * 32), "save_every": 8}
@@ -102,6 +102,18 @@ def test_a_damaged_state_is_passed_over(corpus: TokenStore, tmp_path: Path) -> N
         state.name, "tree.json"
     )
     assert "going on from" in told[1]
+
+
+def test_edited_options_are_refused(corpus: TokenStore, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(corpus, tmp_path / "run", callbacks=[StopAt(18)])
+    for change, told in (
+        ({"share": 1.0}, "live_sequences"),
+        ({"max_epochs": 9.0}, "live_max_epochs"),
+    ):
+        given = {"options": change} if "max_epochs" in change else change
+        with pytest.raises(RunFolderError, match=f"Expected {told} "):
+            train(corpus, tmp_path / "run", resume=True, **given)
 
 
 def test_what_is_measured_is_never_trained_on(corpus: TokenStore) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tiny import Bigram
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -79,8 +80,13 @@ def test_a_trained_model_is_loaded_as_it_is(tmp_path: Path) -> None:
         assert torch.equal(value, model.state_dict()[name].float())
     with pytest.raises(DataError, match="Expected a model of the text's 60 tokens, found 50"):
         load_language_model(str(tmp_path), 60)
+    kept = load_file(tmp_path / "model.safetensors")
+    lost = sorted(kept)[0]
+    save_file({n: v for n, v in kept.items() if n != lost}, tmp_path / "model.safetensors")
+    with pytest.raises(DataError, match=f"Expected all weights of the model .*, found no {lost}"):
+        load_language_model(str(tmp_path), 50)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(DataError, match=r"Expected .*a causal language model"):
+    with pytest.raises(DataError, match=r"Expected the weights of .* as safetensors"):
         load_language_model(str(tmp_path), 50)
 
 
