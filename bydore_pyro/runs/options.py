@@ -243,7 +243,7 @@ class Options:
             one: Any = {"steps": 1, "rounds": 1, "train_share": 1.0, "trials": 0}
             return dataclasses.replace(
                 self,
-                run=run,
+                run=dataclasses.replace(run, checkpoint_every=0),  # it would hold the model again
                 proxy=dataclasses.replace(self.proxy, learning_rate=0.0),
                 search=dataclasses.replace(self.search, **one),
             )
