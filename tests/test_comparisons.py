@@ -112,13 +112,14 @@ def test_live_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
     words = dict(zip((*HELD_OUT, "python"), "abcdef", strict=True))
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4")
-    given = ("--targets", "no_docstrings", "--decays", "0.5", "--data", str(text))
+    given = ("--targets", "no_docstrings", "--data", str(text))
     models = smoke("live", *given, *small)["targets"]["no_docstrings"]["models"]
     assert len(models) == 2
     for one in models:
-        assert [found["step"] for found in one["live, decay 0.5"]["rounds"]] == [1, 2, 4, 8]
-        assert "docstrings" not in one["live, decay 0.5"]["average"]
+        assert [found["step"] for found in one["live"]["rounds"]] == [1, 2, 4, 8]
+        assert "docstrings" not in one["live"]["average"]
         assert sum(one["the live average"]["average"].values()) == pytest.approx(1)
+        assert {"ODM", "ADO"} <= set(one)
         assert one["uniform"]["average"] == pytest.approx(
             dict.fromkeys(set(words) - {"docstrings"}, 0.2)
         )

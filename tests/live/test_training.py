@@ -178,7 +178,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import torch
 from quick import be_quick
-from live.test_training import train
+from test_training import train
 from bydore_pyro.data.store import open_store
 from bydore_pyro.proxy.parallel import Parallel
 
@@ -196,7 +196,7 @@ def test_two_processes_measure_what_one_measures(
     corpus: TokenStore, whole: tuple[Any, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    places = (Path(__file__).parents[1], corpus.folder, tmp_path / "run")
+    places = (Path(__file__).parent, corpus.folder, tmp_path / "run")
     on_two_processes("script.py", *places, cwd=tmp_path)
     first, second = (json.loads((tmp_path / f"weights-{rank}").read_text()) for rank in (0, 1))
     assert first == second, "the same bits"
