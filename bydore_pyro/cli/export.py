@@ -61,4 +61,7 @@ def export_command(arguments: Sequence[str]) -> None:
             aside.write_text(found.text, encoding="utf-8")
     for note in found.notes:
         tell(note)
-    tell(f"Next: {FORMATS[config.to].use.replace('{file}', out or 'FILE')}")
+    use = FORMATS[config.to].use
+    if config.from_step is not None:
+        use = f"append the stage in {{file}} to those of {config.to}'s YAML"
+    tell(f"Next: {use.replace('{file}', out or 'FILE')}")
