@@ -21,6 +21,7 @@ from bydore_pyro.utils import (
     resumed_options,
     resumed_run,
     tell,
+    warn_idle,
 )
 
 __all__ = ["COMMON", "TrainConfig", "TrainOptions", "train_command"]
@@ -30,8 +31,8 @@ COMMON = (
     *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
     *("learning_rate", "device", "smoke"),
 )
+NATURAL = "natural"  # of --mixture: each domain by the size of its text
 # Seconds on a CPU; an option given beside --smoke wins over these.
-NATURAL = "natural"
 SMOKE = {
     "model": "models/target-tiny",
     "tokens": "2K",
@@ -84,6 +85,8 @@ class TrainConfig:
         if self.live != bool(self.validation):
             found = "no --validation" if self.live else "no --live"
             raise ValueError(f"Expected --live and --validation together, found {found}")
+        if not self.live:
+            warn_idle(self, ("live_share",), "no --live")
 
 
 @dataclass(frozen=True, kw_only=True)

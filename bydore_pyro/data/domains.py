@@ -204,11 +204,7 @@ class Domains:
 
     def _stream(self, kind: str, number: int, name: str) -> SequenceStream:
         tokens, length = self.corpus.train[name], self.sequence_length
-        seed, taken = (
-            [self._seed, number, *name.encode()],
-            partial(self.corpus.taken, "train", name),
-        )
-        choice = None
+        seed, choice = [self._seed, number, *name.encode()], None
         if kind != "signal":
             choices = kept_aside(len(tokens) // length, self._measured, self._seed, name)
             choice = choices and choices[kind != "measure"]
@@ -321,6 +317,11 @@ class Domains:
     def sequences(self) -> dict[str, int]:
         """Returns the number of training sequences of each domain, the measured ones included."""
         return {name: len(self.corpus.train[name]) // self.sequence_length for name in self.names}
+
+    def trained(self) -> np.ndarray:
+        """Returns how many sequences of each domain are trained on ``(K,)``: those that are not
+        kept for measuring."""
+        return np.array([self._streams["train", name].count for name in self.names])
 
     def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
         """Returns the largest weight of each domain with which a run of so many tokens reads no

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.core import MeasuredRound, central_weights, given_away, match
 from bydore_pyro.data import Domains, check_needed
-from bydore_pyro.mixture import within_caps
+from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
 from bydore_pyro.proxy import Cost, GradientSketch, MeasuredModel, Parallel
 from bydore_pyro.search import evidence_of, exact_posterior, measure, sample_of
 from bydore_pyro.training import MixtureState, begin, next_batch
@@ -207,7 +207,8 @@ class LiveMixture:
             gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
             better = float(gained.double().mean())
         moved = better >= self._level and (found.covers or not self._covered)
-        low, high = np.quantile(w.numpy(), [0.03, 0.97], axis=0)
+        beyond = (1 - HDI_PROBABILITY) / 2
+        low, high = np.quantile(w.numpy(), [beyond, 1 - beyond], axis=0)
         self.rounds.append(
             LiveRound(
                 step=step,

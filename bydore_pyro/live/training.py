@@ -107,8 +107,6 @@ class LiveTraining:
             "covered": covered,
             "max_epochs": config.max_epochs,
         }
-        whole = np.array(list(domains.sequences().values()))
-        self._left = whole - np.minimum(self.measured, whole // 3)
         self.share = rounds * (count * each + len(domains.validation)) / sequences
         tell(
             f"--live: {rounds} rounds of {each} sequences of each domain and "
@@ -141,7 +139,7 @@ class LiveTraining:
         batch, steps = self._config.target_batch_sequences, self._config.steps
         begins = step + self.lag  # what is read until then is known
         read = batch * np.sum([self.weights_of(n) for n in range(begins)], axis=0)
-        room = self._config.max_epochs * self._left - read
+        room = self._config.max_epochs * self.mixture.domains.trained() - read
         return np.maximum(room, 0) / (batch * (steps - begins))
 
     def told(self) -> dict[str, Any]:

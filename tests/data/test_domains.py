@@ -125,6 +125,7 @@ def test_what_is_kept_for_measuring_is_never_trained_on(corpus: TokenStore, meas
         assert trained | own == set(range(total))
         assert len(own) == kept[name] == min(measured, total // 3)
         assert domains.sequences()[name] == total, "a run reads all of it"
+        assert domains.trained()[domains.names.index(name)] == len(trained)
         assert every_row(domains, "signal", name) == set(range(total))
     with pytest.raises(ValueError, match="Expected domains with measured > 0"):
         measuring(corpus, 0).measurable()
