@@ -33,6 +33,7 @@ __all__ = [
 PLAIN = {int: Integral, float: Real, bool: bool, str: str}  # types of options, and what they take
 SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 COMMANDS = ("search", "fit", "train")  # that take --resume; every experiment is a script
+DEEPEST = 3  # how many folders below a run another may lie
 T = TypeVar("T")
 
 
@@ -160,7 +161,7 @@ def resumed_run(arguments: Sequence[str]) -> Path | None:
 def resume_command(folder: Path) -> str:
     """Returns the command that goes on with a run, or with the run that its folder lies in."""
     run, name = folder, "search"
-    for path in (folder, *folder.parents):
+    for path in (folder, *folder.parents[:DEEPEST]):
         with suppress(OSError, ValueError, TypeError, KeyError):
             run, name = path, str(json.loads((path / "config.json").read_bytes())["name"])
     command = f"bydore {name}" if name in COMMANDS else f"python experiments/{name}.py"

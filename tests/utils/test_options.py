@@ -164,14 +164,17 @@ def test_a_run_is_resumed_with_its_own_options() -> None:
 
 
 def test_the_command_that_goes_on_is_the_outermost_runs(tmp_path: Path) -> None:
-    inner = tmp_path / "run" / "proxies" / "search"
+    """Of those near: what lies far above is something else's."""
+    place = tmp_path / "runs"
+    inner = place / "run" / "proxies" / "search"
     inner.mkdir(parents=True)
+    (tmp_path / "config.json").write_text('{"name": "something else"}')
     assert resume_command(inner) == f"bydore search --resume {inner}"
     (inner / "config.json").write_text('{"name": "bydore"}')
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    (place / "config.json").write_text('{"model_type": "llama"}')
     for name, command in (("fit", "bydore fit"), ("plants", "python experiments/plants.py")):
-        (tmp_path / "run" / "config.json").write_text(json.dumps({"name": name}))
-        assert resume_command(inner) == f"{command} --resume {tmp_path / 'run'}"
+        (place / "run" / "config.json").write_text(json.dumps({"name": name}))
+        assert resume_command(inner) == f"{command} --resume {place / 'run'}"
 
 
 def test_a_run_goes_on_with_its_own_commands_options_only(tmp_path: Path) -> None:
