@@ -13,6 +13,7 @@ from torch import nn
 from bydore_pyro.analysis import plot_rounds
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.live.live_mixture import LiveMixture
+from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
@@ -28,6 +29,7 @@ FOLDER = "live"  # in a checkpoint
 BEGINNING = 16  # the first round is after this part of the run
 FEWEST, MOST, MOST_TARGET = 8, 64, 512  # sequences of a round
 TARGET = 0.25  # share of a round's sequences that are the target's
+NOTE = "The weights at the end of a training that moved them; before, it read other mixtures."
 AHEAD = 2  # steps that the Trainer reads ahead, beside its workers
 
 
@@ -46,7 +48,7 @@ class LiveTraining:
         config: How the model is trained.
         share: Of the training's sequences, that measuring may add; more where it does not reach for
             8 of each domain a round.
-        covered: See `LiveMixture`.
+        level: See `LiveMixture`.
         parallel: The processes that share the measuring.
         tell: Is given a line a round.
 
@@ -62,7 +64,7 @@ class LiveTraining:
         config: TargetConfig,
         share: float,
         *,
-        covered: bool = False,
+        level: float = 0.9,
         parallel: Parallel | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -94,7 +96,7 @@ class LiveTraining:
             start,
             first=first,
             sequences=each,
-            covered=covered,
+            level=level,
             seed=config.seed,
             parallel=parallel,
         )
@@ -104,7 +106,7 @@ class LiveTraining:
             "lag": self.lag,
             "target": dict(domains.validation_shares),
             "target_sequences": len(domains.validation),
-            "covered": covered,
+            "level": level,
             "max_epochs": config.max_epochs,
         }
         self.share = rounds * (count * each + len(domains.validation)) / sequences
@@ -121,12 +123,15 @@ class LiveTraining:
         """Measures where a round is due; returns what is to be logged then, by name."""
         if not self.mixture.due(step) or step + self.lag >= self._config.steps:
             return {}
+        before = self.mixture.cost.report()["seconds"]
         found = self.mixture.measure(model, step, self._most(step))
+        seconds = self.mixture.cost.report()["seconds"] - before
         largest = sorted(self.mixture.weights.items(), key=lambda item: -item[1])[:3]
         self._tell(
             f"step {step}: the mixture {'moves' if found.moved else 'stays'} (another teaches more "
             f"with probability {found.better:.2f}; {found.unexplained:.0%} of the target stays "
-            "unexplained); now " + ", ".join(f"{name} {weight:.3f}" for name, weight in largest)
+            f"unexplained), measured in {seconds:.1f} s; now "
+            + ", ".join(f"{name} {weight:.3f}" for name, weight in largest)
         )
         return {
             **{f"weight/{name}": weight for name, weight in self.mixture.weights.items()},
@@ -143,26 +148,44 @@ class LiveTraining:
         return np.maximum(room, 0) / (batch * (steps - begins))
 
     def told(self) -> dict[str, Any]:
-        """Returns what the rounds cost and found, as plain values."""
+        """Returns what the rounds cost and found, as plain values: `live`, and what a search tells
+        too (`bydore_pyro.runs.Metrics`)."""
+        cost, rounds = self.mixture.cost.report(), self.mixture.rounds
+        found = [
+            {
+                "step": one.step,
+                "sequences": len(self.names) * self.mixture.sequences,
+                "weights": dict(zip(self.names, one.weights.tolist(), strict=True)),
+                "alone": dict(zip(self.names, one.found.tolist(), strict=True)),
+                "better": one.better,
+                "moved": one.moved,
+                "unexplained": one.unexplained,
+                "validation_loss": one.validation_loss,
+            }
+            for one in rounds
+        ]
         return {
-            **self.mixture.cost.report(),
-            "share_of_sequences": self.share,
-            "rounds": [
-                {
-                    "step": one.step,
-                    "weights": dict(zip(self.names, one.weights.tolist(), strict=True)),
-                    "better": one.better,
-                    "moved": one.moved,
-                    "unexplained": one.unexplained,
-                    "validation_loss": one.validation_loss,
-                }
-                for one in self.mixture.rounds
-            ],
+            "method": "live",
+            "live": {**cost, "share_of_sequences": self.share},
+            "search": cost,
+            "matching": {"rounds": found, "unexplained": rounds[-1].unexplained},
         }
 
     def leave(self, folder: RunFolder) -> None:
-        """Writes `live.nc`, all rounds for ArviZ, and `live.png`, the weights by step."""
-        rounds = self.mixture.rounds
+        """Writes `mixture.json`, the weights at the end with the last round's intervals; `live.nc`,
+        all rounds for ArviZ; and `live.png`, the weights by step."""
+        rounds, corpus = self.mixture.rounds, self.mixture.domains.corpus
+        last = rounds[-1]
+        mixture = Mixture(
+            names=self.names,
+            weights=tuple(last.weights.tolist()),
+            standard_deviation=tuple(last.draws.std((0, 1)).tolist()),
+            hdi=tuple(zip(last.low.tolist(), last.high.tolist(), strict=True)),
+            tokenizer=corpus.tokenizer_sha256,
+            data_sha256=corpus.sha256,
+            notes=(NOTE,),
+        )
+        folder.write_text("mixture.json", mixture.to_json() + "\n")
         folder.write_posterior("live.nc", self.mixture.posterior())
         figure = plot_rounds(
             self.names,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,10 +21,16 @@ from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.utils import return_freed_memory
 
-__all__ = ["GradientSketch"]
+__all__ = ["GradientSketch", "random_signs"]
 
 MOST_VALUES = 2**23  # of the gradients that are held at once; 32 MiB in float32
 TRIM_EVERY = 64  # sequences; what their gradients freed lies scattered
+
+
+def random_signs(count: int, seed: int) -> Tensor:
+    """Returns signs ``(count,)``, int8, on the CPU."""
+    generator = torch.Generator().manual_seed(seed)
+    return 2 * torch.randint(0, 2, (count,), generator=generator, dtype=torch.int8) - 1
 
 
 class GradientSketch:
@@ -43,9 +50,7 @@ class GradientSketch:
         self.model = model
         self.count = sum(p.numel() for p in parameters)  # P
         self.size = min(size, self.count)
-        generator = torch.Generator().manual_seed(seed)
-        signs = torch.randint(0, 2, (self.count,), generator=generator, dtype=torch.int8)
-        self._signs = (2 * signs - 1).to(next(iter(parameters)).device)
+        self._signs = random_signs(self.count, seed).to(next(iter(parameters)).device)
         self._untrimmed = 0  # sequences since freed memory was given back
 
     @property
@@ -65,6 +70,10 @@ class GradientSketch:
                 return_freed_memory()
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)
+
+    def witnesses(self, documents: np.ndarray) -> np.ndarray:
+        """Returns the numbers ``(B,)`` of the sketches' witnesses: the sequences' documents."""
+        return documents
 
     def _sketch(self, rows: Tensor, part: str) -> tuple[Tensor, Tensor]:
         gradients, losses = self.model.sequence_gradients(rows, part)  # (b, P), of own rows

@@ -131,8 +131,9 @@ class MeasuredModel:
             own = functional_call(self._losses, named, (self.parallel.own(batch),))
         return self.parallel.gather(own, len(batch))
 
-    def _own_losses(self, batch: Tensor, part: str, passes: int = 3) -> Tensor:
-        """The token losses of this process's rows, of which a gradient will be taken."""
+    def own_losses(self, batch: Tensor, part: str, passes: int = 3) -> Tensor:
+        """Returns the token losses ``(b, T - 1)`` of this process's rows of a batch ``(B, T)``, of
+        which a gradient will be taken; it costs so many forward passes."""
         self._charge(part, batch, passes)
         with self._precision(batch.device, full=False):
             return self._losses(self.parallel.own(batch))
@@ -168,7 +169,7 @@ class MeasuredModel:
         """
         named = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         named = named if only is None else {only: named[only]}
-        losses = self._own_losses(batch, part, passes=3 if only is None else 2)
+        losses = self.own_losses(batch, part, passes=3 if only is None else 2)
         loss = self._mean(losses.mean(1), torch.ones(len(batch)))
         gradients = self.parallel.sum(torch.autograd.grad(loss, list(named.values())))
         (whole,) = self.parallel.sum([loss.detach()])

@@ -100,7 +100,7 @@ class Proxy(MeasuredModel):
         with self.cost.part("train"):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.eta
-            own = self._own_losses(batch, "train")
+            own = self.own_losses(batch, "train")
             if callable(factors):
                 factors = factors(self.parallel.gather(own.detach(), len(batch)))
             own = own.mean(1)

@@ -81,18 +81,9 @@ def test_weights_stay_where_the_evidence_does_not_ask_for_more() -> None:
     np.testing.assert_array_equal(found.weights, np.full(4, 0.25))
 
 
-def test_a_chosen_mixture_stays_where_the_domains_do_not_cover_the_target() -> None:
-    domains = Domains(
-        random_store(tokens=12800, documents=100),
-        {"d": 1.0},
-        names=["a", "b", "c"],
-        sequence_length=32,
-        validation_sequences=200,
-        measured=200,
-    )
-    given: Any = {"first": 1, "sequences": SEQUENCES, "level": 0.0}
-    found = [LiveMixture(domains, **given, covered=c).measure(Bigram(24, 0), 1) for c in (0, 1)]
-    assert found[0].unexplained > 0.25
+def test_with_level_1_the_weights_stay() -> None:
+    found = [live_of(level=level).measure(Bigram(24, 0), 1) for level in (0.9, 1.0)]
+    assert [one.better > 0.9 for one in found] == [True, True]
     assert [one.moved for one in found] == [True, False]
 
 
@@ -155,7 +146,7 @@ def test_a_run_that_was_broken_off_goes_on_with_the_same_bits() -> None:
     [
         ({"first": 0}, "Expected first >= 1, actual 0"),
         ({"sequences": 1}, "Expected sequences >= 2, actual 1"),
-        ({"level": 1.0}, "Expected 0 <= level < 1, actual 1.0"),
+        ({"level": 1.1}, "Expected 0 <= level <= 1, actual 1.1"),
         ({"decay": 0.0}, "Expected 0 < decay <= 1, actual 0.0"),
         ({"start": {"cats": 1.0}}, "found 'cats'"),
         ({"start": {"a": -1.0, "b": 2.0}}, "Expected weights >= 0"),
@@ -170,13 +161,6 @@ def test_numbers_out_of_range_are_refused(options: dict[str, Any], message: str)
 def test_without_text_kept_aside_nothing_is_measured() -> None:
     with pytest.raises(ValueError, match="measured > 0"):
         LiveMixture(domains_of(measured=0), first=1)
-
-
-def test_sharded_parameters_are_refused() -> None:
-    model = Bigram(24, 0)
-    next(model.parameters()).device_mesh = "of FSDP"
-    with pytest.raises(ValueError, match="Expected whole parameters on every process"):
-        live_of().measure(model, 5)
 
 
 def test_a_model_that_diverged_is_told() -> None:

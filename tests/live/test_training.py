@@ -16,6 +16,10 @@ from training_runs import StopAt, mixture_for, same_bits, tiny_config, tiny_shap
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.live.training import LiveTraining, sequences_of_round
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.report.figures import rounds_figure
+from bydore_pyro.report.page import LIVE, html_report, report_text
+from bydore_pyro.report.run import read_run
 from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.training.stages import Schedule, Stages
 from bydore_pyro.training.training import train_target
@@ -52,8 +56,8 @@ def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def test_the_mixture_moves_to_what_the_target_is_made_of(whole: tuple[Any, ...]) -> None:
     _, metrics, live = whole
-    assert [one["step"] for one in metrics["live"]["rounds"]] == [2, 4, 8, 16, 32]
-    last = metrics["live"]["rounds"][-1]["weights"]
+    assert [one["step"] for one in metrics["matching"]["rounds"]] == [2, 4, 8, 16, 32]
+    last = metrics["matching"]["rounds"][-1]["weights"]
     assert last["greek"] > 0.9, "it began with 0.15"
     for step in range(STEPS):
         known = [one for one in live.mixture.rounds if one.step + live.lag <= step]
@@ -67,14 +71,32 @@ def test_the_mixture_moves_to_what_the_target_is_made_of(whole: tuple[Any, ...])
 
 
 def test_all_rounds_are_left_for_arviz(whole: tuple[Any, ...]) -> None:
-    out, metrics, _ = whole
+    out, metrics, live = whole
     found = arviz.from_netcdf(str(out / "live.nc"))
     assert found["posterior"]["w"].dims == ("chain", "draw", "round", "domain")
     np.testing.assert_allclose(found["posterior"]["w"].sum("domain"), 1, atol=1e-5)
     assert found["constant_data"]["step"].values.tolist() == [2, 4, 8, 16, 32]
-    told = [list(one["weights"].values()) for one in metrics["live"]["rounds"]]
+    told = [list(one["weights"].values()) for one in metrics["matching"]["rounds"]]
     np.testing.assert_allclose(found["constant_data"]["weights"], told)
     assert (out / "live.png").stat().st_size > 10_000
+    last = Mixture.from_json(out / "mixture.json")
+    assert list(last.as_dict().values()) == pytest.approx(told[-1])
+    assert last.hdi is not None
+    assert last.hdi[live.names.index("greek")][0] > 0.5
+
+
+def test_the_report_tells_of_the_rounds(whole: tuple[Any, ...]) -> None:
+    out, metrics, _ = whole
+    told = report_text(out)
+    assert "--to nanotron --from_step N" in told
+    assert "The training reads no domain twice." in told
+    figure = rounds_figure(read_run(out))
+    assert figure is not None
+    drawn = {trace.name: trace.y for trace in figure.data if trace.mode == "lines"}
+    rounds = metrics["matching"]["rounds"]
+    assert drawn["greek"] == pytest.approx([one["weights"]["greek"] for one in rounds], rel=1e-4)
+    assert list(figure.data[0].x) == [2, 4, 8, 16, 32]
+    assert LIVE in html_report([out])
 
 
 @pytest.mark.parametrize("stopped", [5, 18])
@@ -85,7 +107,7 @@ def test_killed_it_goes_on_with_the_same_bits(
     with pytest.raises(KeyboardInterrupt):
         train(corpus, tmp_path / "run", callbacks=[StopAt(stopped)])
     resumed, _ = train(corpus, tmp_path / "run", resume=True)
-    assert resumed["live"]["rounds"] == metrics["live"]["rounds"]
+    assert resumed["matching"]["rounds"] == metrics["matching"]["rounds"]
     assert resumed["live"]["tokens"] == metrics["live"]["tokens"]
     assert resumed["tokens_by_domain"] == metrics["tokens_by_domain"]
     assert same_bits(weights_in(tmp_path / "run/model"), weights_in(out / "model"))
@@ -131,7 +153,7 @@ def test_what_is_measured_is_never_trained_on(corpus: TokenStore) -> None:
 def test_no_text_is_read_more_often_than_allowed(corpus: TokenStore, tmp_path: Path) -> None:
     limit = {"max_epochs": 0.35}
     metrics, _ = train(corpus, tmp_path / "run", options=limit)
-    assert metrics["live"]["rounds"][-1]["weights"]["greek"] < 0.9
+    assert metrics["matching"]["rounds"][-1]["weights"]["greek"] < 0.9
     assert metrics["epochs"]["greek"] == pytest.approx(0.35, abs=0.03)
 
 
@@ -153,7 +175,7 @@ def test_weights_are_reported_where_asked(
 
     told = EventAccumulator(str(tmp_path / "told")).Reload()
     found = {one.step: one.value for one in told.Scalars("train/weight/greek")}
-    rounds = {one["step"]: one["weights"]["greek"] for one in metrics["live"]["rounds"]}
+    rounds = {one["step"]: one["weights"]["greek"] for one in metrics["matching"]["rounds"]}
     assert found == pytest.approx(rounds)
 
 
@@ -201,7 +223,7 @@ def test_two_processes_measure_what_one_measures(
     first, second = (json.loads((tmp_path / f"weights-{rank}").read_text()) for rank in (0, 1))
     assert first == second, "the same bits"
     _, metrics, _ = whole
-    alone = [list(one["weights"].values()) for one in metrics["live"]["rounds"]]
+    alone = [list(one["weights"].values()) for one in metrics["matching"]["rounds"]]
     np.testing.assert_allclose(first, alone, atol=0.01)
     found = json.loads((tmp_path / "run/metrics.json").read_text())
     for name, tokens in metrics["tokens_by_domain"].items():

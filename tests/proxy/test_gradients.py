@@ -11,7 +11,7 @@ from tiny import Bigram
 from torch import Tensor, nn
 from transformers import AutoConfig
 
-from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.gradients import GradientSketch, random_signs
 from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
@@ -137,3 +137,11 @@ def test_a_sketch_unfolds_to_a_direction_of_the_same_products(kind: str) -> None
     }
     flat = torch.cat([d.flatten() for d in direction.values()])
     torch.testing.assert_close(gradients @ flat, found @ wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_signs_are_balanced_and_follow_from_the_seed() -> None:
+    signs = random_signs(10_000, 1)
+    assert set(signs.tolist()) == {-1, 1}
+    assert abs(float(signs.float().mean())) < 0.04
+    assert torch.equal(signs, random_signs(10_000, 1))
+    assert not torch.equal(signs, random_signs(10_000, 2))
