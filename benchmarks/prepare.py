@@ -34,7 +34,7 @@ PREPARE = """
 import json, multiprocessing, os, sys, threading, time
 from pathlib import Path
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.preparation import make_plan
+from bydore_pyro.data.plan import make_plan
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.tokenizer import TokenizerConfig
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.preparation import Plan, make_plan
+from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
@@ -114,7 +115,7 @@ def counts_model(counts: Tensor) -> Tensor:
 
 
 def random_store(
-    names: str = "abcd", vocabulary: int = 24, tokens: int = 6400, documents: int = 20
+    names: Sequence[str] = "abcd", vocabulary: int = 24, tokens: int = 6400, documents: int = 20
 ) -> TokenStore:
     """Independent tokens, drawn from a distribution of each domain's own: no text, no disk."""
     rng = np.random.default_rng(0)

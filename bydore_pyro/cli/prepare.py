@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
+from typing import Any
 
 from bydore_pyro.data import (
     SPLITS,
@@ -19,6 +20,7 @@ from bydore_pyro.data import (
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     DataError,
+    Tokens,
     one_line_errors,
     option,
     parse_options,
@@ -33,7 +35,7 @@ __all__ = ["COMMON", "PrepareConfig", "prepare_command"]
 # What `--help` lists; `--help-all` adds the others.
 COMMON = (
     *("data", "out", "tokenizer", "vocabulary", "text_column", "domain_column"),
-    *("domain_megabytes", "validation_fraction", "on_error", "processes"),
+    *("tokens", "validation_fraction", "on_error", "processes"),
 )
 COLUMNS = (
     "One file can be several documents. Dropped: duplicates, and from training what is also in "
@@ -53,6 +55,12 @@ class PrepareConfig:
         "of rows, or 'hub:' followed by a dataset's name.",
     )
     out: str = option(MISSING, "New folder for the token store.")
+    tokens: Tokens | None = option(
+        None,
+        "Size of a sample, such as 0.5B: an equal share of each domain, read from all over its "
+        "files. Default: all text.",
+        above=0,
+    )
     processes: int | None = option(
         None,
         "Number of encoding processes, besides the one that reads. Default: one per core. 0 "
@@ -88,12 +96,15 @@ def prepare_command(arguments: Sequence[str]) -> None:
         common=COMMON,
     )
     given = options.prepare
+    if given.tokens is not None and options.corpus.domain_megabytes:
+        raise ValueError("Expected --tokens or --domain_megabytes, found both")
     if names_shards(given.data):
         raise DataError(
             f"Expected text, found token shards ({given.data}), which bydore search --data reads "
             "where they lie"
         )
-    plan = make_plan(given.data, options.corpus, options.rows, options.tokenizer, tell)
+    parts = options.corpus, options.rows, options.tokenizer
+    plan = make_plan(given.data, *parts, progress=tell, tokens=given.tokens)
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
     with progress_bar() as bar:
         store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
@@ -116,4 +127,16 @@ def store_table(store: TokenStore) -> str:
         "skipped": [domains[name]["skipped"] for name in store.names],
     }
     names = [visible(name) for name in store.names]
-    return pandas.DataFrame(table, names).map("{:,}".format).to_string()
+    counts = pandas.DataFrame(table, names).map("{:,}".format)
+    sampled = [_told(store.in_all(name)) for name in store.names]
+    if any(sampled):
+        counts.insert(1, "in all, about", sampled)
+    return counts.to_string()
+
+
+def _told(size: dict[str, Any] | None) -> str:
+    """The estimated tokens of a domain and their standard error."""
+    if size is None:
+        return ""
+    tokens, error = size["tokens"], size["standard_error"]
+    return f"{tokens:,} ± " + ("?" if error is None else f"{error / tokens:.1%}")

@@ -16,7 +16,7 @@ import json
 import os
 import sqlite3
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -24,8 +24,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.documents import CorpusConfig, Document, SourceFile, Split, documents_of
-from bydore_pyro.data.store import END, SPLITS, nothing_counted
+from bydore_pyro.data.documents import (
+    CorpusConfig,
+    Document,
+    SourceFile,
+    Split,
+    documents_of,
+    split_of_file,
+)
+from bydore_pyro.data.sizes import Sizes
+from bydore_pyro.data.store import END, SPLITS, nothing_counted, stored_as
 from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder
 from bydore_pyro.utils import DataError
 
@@ -48,6 +56,7 @@ class Text(NamedTuple):
     split: Split
     size: int
     begins: bool
+    source: int
 
 
 class Build:
@@ -57,20 +66,30 @@ class Build:
         folder: Where; it holds the tokenizer already.
         sources: What goes into it, in this order.
         corpus: How documents are made.
+        cap: As for `documents_of`.
 
     Attributes:
         counts: By domain, as the index of the store tells them.
+        sizes: Of the domains in all, as far as their files were read.
         nameless: How many rows were skipped before their domain was known.
         source: Number of the next source; with `row`, the last row of it that was read.
     """
 
-    def __init__(self, folder: Path, sources: Sequence[SourceFile], corpus: CorpusConfig) -> None:
-        self.folder, self.sources, self.corpus = folder, sources, corpus
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sequence[SourceFile],
+        corpus: CorpusConfig,
+        cap: float | None = None,
+    ) -> None:
+        self.folder, self.sources, self.corpus, self.cap = folder, sources, corpus, cap
         self.vocabulary = load_encoder(folder / "tokenizer")[0].get_vocab_size()
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
         self.counts: dict[str, dict[str, Any]] = {}
+        self.sizes = Sizes()
         self.source = self.row = self.nameless = 0
-        self._taken: dict[tuple[str, Split], int] = {}  # bytes read, ahead of what is written
+        # Bytes read, ahead of what is written; with no domain, all of a side.
+        self._taken: Counter[tuple[str | None, Split]] = Counter()
         # Source and row of each place's last text, row 0 where all of the source is one document.
         self._last: dict[tuple[str, Split], tuple[int, int]] = {}
         self._touched: set[Path] = set()  # not yet on the disk
@@ -93,14 +112,16 @@ class Build:
     def _resume(self) -> None:
         found = self._database.execute("SELECT content FROM record").fetchone()
         if found:
-            self.source, self.row, self.nameless, self.counts, last = json.loads(found[0])
+            self.source, self.row, self.nameless, self.counts, last, sizes = json.loads(found[0])
+            self.sizes = Sizes(sizes)
             self._last = {(name, split): (source, row) for name, split, source, row in last}
         for split in SPLITS:
             (self.folder / split).mkdir(exist_ok=True)
             for name, counts in self.counts.items():
-                self._taken[name, split] = counts[split]["bytes"]
+                self._count(name, split, counts[split]["bytes"])
             for path in (self.folder / split).iterdir():
-                recorded = self.counts.get(path.stem, nothing_counted())[split]
+                of_name = self.counts.get(path.stem.replace("=", "/"), nothing_counted())
+                recorded = of_name[split]
                 length = recorded["tokens"] * self.dtype.itemsize
                 if path.suffix == ".ends":
                     length = max(recorded["independent_documents"] - 1, 0) * END.itemsize
@@ -112,15 +133,16 @@ class Build:
 
     def run(self, processes: int, bar: Bar) -> None:
         """Reads what is left of the sources, with so many processes that encode."""
-        total = sum(source.size for source in self.sources)
-        before = sum(source.size for source in self.sources[: self.source])
+        sizes = [source.length or source.size for source in self.sources]
+        total, before = sum(sizes), sum(sizes[: self.source])
         last, most = time.monotonic(), 2 * processes + 2  # batches on their way at a time
         with encoding(self.folder / "tokenizer", self.dtype, processes) as self._encode:
             for number in range(self.source, len(self.sources)):
                 source, start = self.sources[number], self.row
-                taken = sum(self._taken.values())
+                taken, reached = self._all_taken, 0
                 done = start  # every document up to this row has been taken
                 for document in self._documents(source):
+                    reached = document.reached
                     if document.row <= start:
                         continue  # read before the build was stopped
                     if document.row > done:
@@ -131,9 +153,10 @@ class Build:
                     self._take(document, number)
                     if self._characters >= BATCH:
                         self._submit(most)
-                        read = sum(self._taken.values()) - taken
-                        bar(before + min(read, source.size), total, self._told())
-                before += source.size
+                        read = min(self._all_taken - taken, sizes[number])
+                        bar(before + read, total, self._told())
+                self._end(number, reached)
+                before += sizes[number]
                 self.row = 0
             self._record(len(self.sources), 0)
         bar(total, total, self._told())
@@ -144,11 +167,27 @@ class Build:
     def _documents(self, source: SourceFile) -> Iterator[Document]:
         """Yields a source's documents; one that changes meanwhile is refused, not trusted."""
         try:
-            yield from documents_of(source, self.corpus, self._taken)
+            yield from documents_of(source, self.corpus, self._taken, self.cap)
         except (DataError, OSError):
             source.require_unchanged()  # else that is the reason
             raise
         source.require_unchanged()
+
+    def _end(self, number: int, reached: int) -> None:
+        """Notes that a source was read, if it was to its end: not where there is enough text."""
+        source = self.sources[number]
+        size = source.size if source.part is None else source.length or reached
+        full = self._taken[source.domain, "train"] >= self.corpus.most_bytes("train", self.cap)
+        if size and not full and split_of_file(source, self.corpus) != "validation":
+            self.sizes.end(number, source.domain or "", size)
+
+    @property
+    def _all_taken(self) -> int:
+        return sum(self._taken[None, split] for split in SPLITS)
+
+    def _count(self, name: str, split: Split, size: int) -> None:
+        for place in (name, None):
+            self._taken[place, split] += size
 
     def _take(self, document: Document, number: int) -> None:
         """Counts a document of a source and, where it is new, puts it into the batch."""
@@ -167,10 +206,10 @@ class Build:
             counts["in_validation_dropped" if held_out else "duplicates_dropped"] += 1
             return
         place = name, document.split
-        self._taken[place] = self._taken.get(place, 0) + len(content)
+        self._count(*place, len(content))
         witness = number, 0 if self.sources[number].is_whole else document.row
         begins = self._last.get(place) != witness
-        self._batch.append(Text(text, name, document.split, len(content), begins))
+        self._batch.append(Text(text, name, document.split, len(content), begins, number))
         self._characters += len(text)
         self._last[place] = witness
 
@@ -203,6 +242,8 @@ class Build:
             parts = [tokens[ends[i] - lengths[i] : ends[i]] for i in own]
             starts = of_side["tokens"] + np.cumsum(lengths[own]) - lengths[own]
             starts = starts[[batch[i].begins for i in own]]
+            for i in own if split == "train" else ():
+                self.sizes.add(batch[i].source, name, int(lengths[i]))
             self._append(name, split, "bin", np.concatenate(parts))
             # Each begins where the one before it ends; before the first there is none.
             self._append(name, split, "ends", starts[starts > 0].astype(END))
@@ -212,7 +253,7 @@ class Build:
             of_side["bytes"] += sum(batch[i].size for i in own)
 
     def _append(self, name: str, split: Split, ending: str, array: np.ndarray) -> None:
-        path = self.folder / split / f"{name}.{ending}"
+        path = self.folder / split / f"{stored_as(name)}.{ending}"
         with path.open("ab") as file:
             file.write(array.tobytes())
         self._touched.add(path)
@@ -220,11 +261,12 @@ class Build:
     def _record(self, source: int, row: int) -> None:
         """Records that every row of the sources before, and this one's up to `row`, is written."""
         self._submit(0)
+        self.sizes.close(source)
         while self._touched:
             with self._touched.pop().open("rb") as file:
                 os.fsync(file.fileno())
         last = [[*place, *witness] for place, witness in self._last.items()]
-        record = [source, row, self.nameless, self.counts, last]
+        record = [source, row, self.nameless, self.counts, last, self.sizes.state()]
         self._database.execute("DELETE FROM record")
         self._database.execute("INSERT INTO record VALUES (?)", (json.dumps(record),))
         self._database.execute("COMMIT")
@@ -235,5 +277,5 @@ class Build:
             counts["duplicates_dropped"] + counts["in_validation_dropped"]
             for counts in self.counts.values()
         )
-        megabytes = sum(self._taken.values()) / 1e6
+        megabytes = self._all_taken / 1e6
         return f"{megabytes:,.0f} MB of {len(self.counts)} domains, {dropped:,} documents dropped"

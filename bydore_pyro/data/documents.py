@@ -17,7 +17,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bydore_pyro.data.rows import Row, size_and_time
+from bydore_pyro.data.parts import Part
+from bydore_pyro.data.remote import size_and_time
+from bydore_pyro.data.rows import Row
 from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 Split = Literal["train", "validation"]
+Taken = Mapping[tuple[str | None, Split], int]  # bytes by domain and side
 
 # A file above this share of a domain's cap always trains where files are split: as validation it
 # would be most of it.
@@ -87,10 +90,11 @@ class CorpusConfig:
         """Most characters of a piece of a file: not so few that it is dropped as too short."""
         return max(SMALL_PIECE, 2 * self.shortest_document)
 
-    def most_bytes(self, split: Split) -> float:
-        """Returns the most text of one domain on a side of the split, in bytes."""
+    def most_bytes(self, split: Split, cap: float | None = None) -> float:
+        """Returns the most text of one domain on a side of the split, in bytes, of `cap` bytes."""
         held_out = self.validation_fraction
-        return (held_out if split == "validation" else 1 - held_out) * self.cap
+        share = held_out if split == "validation" else 1 - held_out
+        return share * (self.cap if cap is None else cap)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class SourceFile:
     Attributes:
         name: Its path on any machine.
         domain: The domain that it feeds; None where each row names its own.
-        read: Yields its rows.
+        read: Yields its rows, or those of a part of it that is given.
         size: Bytes; 0 where unknown.
         version: Changes when the file changes: its time.
         split: The side that it is on; when None it is drawn from the seed.
@@ -108,11 +112,13 @@ class SourceFile:
         by_piece: Whether it is drawn piece by piece; `in_reading_order` decides it.
         domains: The domains that rows may name, where these are known.
         path: Where it lies, None for what is no file.
+        part: The part of it that is read; None for all of it.
+        length: Bytes of the part; 0 where unknown.
     """
 
     name: str
     domain: str | None
-    read: Callable[[], Iterator[Row]]
+    read: Callable[..., Iterator[Row]]
     size: int = 0
     version: int = 0
     split: Split | None = None
@@ -120,6 +126,12 @@ class SourceFile:
     by_piece: bool = False
     domains: tuple[str, ...] = ()
     path: Path | None = None
+    part: Part | None = None
+    length: int = 0
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the rows of the part, or all."""
+        return self.read() if self.part is None else self.read(self.part)
 
     def require_unchanged(self) -> None:
         """Checks that size and time are still those that were listed.
@@ -148,6 +160,7 @@ class Document(NamedTuple):
     split: Split
     text: str | None
     row: int
+    reached: int = 0  # of its `Row`
 
 
 def in_reading_order(sources: Iterable[SourceFile], config: CorpusConfig) -> list[SourceFile]:
@@ -209,29 +222,40 @@ def split_of_file(source: SourceFile, config: CorpusConfig) -> Split | None:
 
 
 def documents_of(
-    source: SourceFile, config: CorpusConfig, taken: Mapping[tuple[str, Split], int]
+    source: SourceFile, config: CorpusConfig, taken: Taken, cap: float | None = None
 ) -> Iterator[Document]:
     """Yields the documents of a source until its domains need no more.
 
     Rows and pieces are split by a hash of their text, so the same text always lies on the same
-    side. The caller keeps the bytes that are `taken`, by domain and side, up to date.
+    side.
+
+    Args:
+        source: Where they come from.
+        config: What becomes a document.
+        taken: Bytes that were taken, by domain and side. The caller keeps them up to date, and by
+            None those of all domains that rows name.
+        cap: Most text of the source's domain, or of all domains that its rows name, in bytes; the
+            config's, of each domain, when None.
 
     Raises:
         DataError: When the source has no domain and a row of it names none.
     """
     of_file = split_of_file(source, config)
     sides: tuple[Split, ...] = (of_file,) if of_file else ("train", "validation")
-    names = (source.domain,) if source.domain is not None else source.domains
+    names: tuple[str | None, ...] = (source.domain,)
+    if source.domain is None and cap is None:
+        names = source.domains
 
-    def is_full(domain: str, side: Split) -> bool:
-        return taken.get((domain, side), 0) >= config.most_bytes(side)
+    def is_full(domain: str | None, side: Split) -> bool:
+        place = domain if cap is None else source.domain
+        return taken.get((place, side), 0) >= config.most_bytes(side, cap)
 
     def is_done() -> bool:
         return bool(names) and all(is_full(name, side) for name in names for side in sides)
 
     if is_done():
         return  # and the file stays shut
-    for row in _in_pieces(source.read(), config) if source.by_piece else source.read():
+    for row in _in_pieces(source.rows(), config) if source.by_piece else source.rows():
         if is_done():
             return
         domain = source.domain or row.domain
@@ -247,7 +271,7 @@ def documents_of(
             if is_full(domain, side):
                 break
             if len(text) >= shortest:
-                yield Document(domain, side, text, row.number)
+                yield Document(domain, side, text, row.number, row.reached)
 
 
 def _drawn(text: str, config: CorpusConfig) -> Split:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.data.store import Tokens, TokenStore, check_needed
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, listed
 
 __all__ = ["Domains", "Permutation", "SequenceStream", "kept_aside"]
 
@@ -156,6 +156,7 @@ class Domains:
             a third of its sequences.
         seed: Of every order.
         device: Where batches go.
+        pools: What names stand for several domains (`Pooled`); it is only kept.
 
     Attributes:
         trainable: The domains that batches can be drawn from: `names`, and the validation's.
@@ -180,11 +181,12 @@ class Domains:
         measured: int = 0,
         seed: int = 0,
         device: torch.device | str = "cpu",
+        pools: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         if sequence_length < 2:
             raise ValueError(f"Expected sequence_length >= 2, actual {sequence_length}")
         trained = (name for name, tokens in corpus.train.items() if len(tokens))
-        self.names = tuple(trained if names is None else names)
+        self.names, self.pools = tuple(trained if names is None else names), pools or {}
         self.sequence_length, self.device = sequence_length, torch.device(device)
         self.corpus, self._seed, self._measured = corpus, seed, measured
         _check(corpus, self.names, validation, sequence_length)
@@ -325,9 +327,10 @@ class Domains:
 
     def most_weights(self, max_epochs: float, tokens: float) -> dict[str, float]:
         """Returns the largest weight of each domain with which a run of so many tokens reads no
-        text more than `max_epochs` times."""
-        length = self.sequence_length
-        return {n: max_epochs * count * length / tokens for n, count in self.sequences().items()}
+        text more than `max_epochs` times; a sample stands for all that it was drawn from."""
+        sizes = {n: count * self.sequence_length for n, count in self.sequences().items()}
+        sizes |= {n: self.corpus.size(n) for n in self.names if self.corpus.in_all(n)}
+        return {n: max_epochs * size / tokens for n, size in sizes.items()}
 
 
 def _documents(ends: np.ndarray, rows: np.ndarray, length: int) -> np.ndarray:
@@ -341,7 +344,7 @@ def _check(
     check_needed((*names, *validation), corpus.names)
     if len(set(names)) != len(names) or len(names) < 2:
         raise DataError(
-            f"Expected at least two domains, each once, found {len(names)}: {', '.join(names)}"
+            f"Expected at least two domains, each once, found {len(names)}: {listed(names)}"
         )
     for name in names:
         if len(corpus.train[name]) < length:

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bydore_pyro.data.documents import SourceFile
-from bydore_pyro.data.rows import Row, size_and_time
+from bydore_pyro.data.remote import size_and_time
+from bydore_pyro.data.rows import Row
 
 __all__ = ["DISTRIBUTIONS", "KINDS", "environment_sources"]
 

@@ -11,29 +11,32 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data.build import RECORD, Bar, Build
-from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.plan import Plan, make_plan, most_text, sample_text
+from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.sampling import bytes_listed, in_parts
 from bydore_pyro.data.store import (
     FORMAT,
     INDEX,
     SPLITS,
     TokenStore,
-    check_needed,
     file_sha256,
     is_store,
     nothing_counted,
     open_store,
+    selected,
     sha256_of,
+    stored_as,
 )
 from bydore_pyro.data.tokenizer import (
     TokenizerConfig,
@@ -41,91 +44,13 @@ from bydore_pyro.data.tokenizer import (
     tokenizer_sha256,
     train_tokenizer,
 )
-from bydore_pyro.utils import DataError, FolderLock, appearing_folder, content_hash
+from bydore_pyro.utils import DataError, FolderLock, appearing_folder
 
-__all__ = [
-    *("Plan", "building_place", "cache_folder", "load_tokens", "make_plan", "prepare"),
-    *("sample_text", "tell_idle"),
-]
+__all__ = ["building_place", "cache_folder", "load_tokens", "prepare", "tell_idle"]
 
 log = logging.getLogger(__name__)
 
 SMALLEST_ENVIRONMENT_DOMAIN = 500_000  # bytes
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What goes into a store: two equal plans give the same store, byte for byte.
-
-    `sources` are in the order in which they are read; `key` tells plans apart.
-    """
-
-    data: str
-    sources: list[SourceFile]
-    corpus: CorpusConfig
-    rows: RowConfig
-    tokenizer: TokenizerConfig
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options that make a difference, as plain values."""
-        rows = asdict(self.rows)
-        del rows["on_error"]  # a store that was built without an error is the same either way
-        return {"corpus": asdict(self.corpus), "rows": rows, "tokenizer": asdict(self.tokenizer)}
-
-    @property
-    def key(self) -> str:
-        """A hash of all that makes a difference."""
-        files = [[s.domain, s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources]
-        return content_hash([FORMAT, self.data, files, self.options])[:16]
-
-    @property
-    def domains(self) -> list[str]:
-        """The domains that are known before anything is read, sorted."""
-        named = {s.domain for s in self.sources if s.domain is not None}
-        return sorted(named.union(*(s.domains for s in self.sources)))
-
-
-def make_plan(
-    data: str,
-    corpus: CorpusConfig | None = None,
-    rows: RowConfig | None = None,
-    tokenizer: TokenizerConfig | None = None,
-    progress: Callable[[str], None] = log.info,
-) -> Plan:
-    """Lists what goes into a store; opens no source.
-
-    Raises:
-        DataError: See `list_sources`.
-    """
-    corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
-    sources = in_reading_order(list_sources(data, rows, progress), corpus)
-    return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig())
-
-
-def sample_text(plan: Plan) -> Iterator[str]:
-    """Yields training text, the same amount of every domain as far as there is as much."""
-    total = plan.tokenizer.tokenizer_megabytes * 1e6
-    share = total / (len(plan.domains) or 16)
-    taken: dict[str, int] = {}
-    for source in plan.sources:
-        passed = 0
-        if source.domain is not None and taken.get(source.domain, 0) >= share:
-            continue
-        for document in documents_of(source, plan.corpus, {}):
-            name = document.domain
-            if document.text is None or name is None or document.split != "train":
-                continue
-            size = len(document.text.encode())
-            passed += size
-            if taken.get(name, 0) < share:
-                taken[name] = taken.get(name, 0) + size
-                yield document.text
-            # A source of many domains may go on for long without one that is wanted.
-            if passed >= total or (source.domain == name and taken[name] >= share):
-                break
-        if sum(taken.values()) >= total:
-            return
 
 
 def prepare(
@@ -202,10 +127,15 @@ def _build(
 ) -> dict[str, Any]:
     """Fills the arrays and returns the index."""
     try:
-        with closing(Build(partial, plan.sources, plan.corpus)) as build:
+        cap = most_text(plan, partial / "tokenizer")
+        sources = in_parts(plan.sources, plan.corpus, cap)
+        with closing(Build(partial, sources, plan.corpus, cap)) as build:
             if build.source or build.row:
                 progress(f"going on where {partial} stopped")
             build.run(processes, bar)
+            list_anew(source.path for source in sources)
+            for source in sources:
+                source.require_unchanged()
             if build.nameless:
                 progress(f"skipped {build.nameless} rows that tell no domain")
     except sqlite3.Error as error:
@@ -214,12 +144,17 @@ def _build(
         raise OSError(
             "A worker process died, most often from lack of memory; the same command continues"
         ) from None
+    listed = bytes_listed(plan.sources, plan.corpus) if plan.data != "environment" else {}
+    for name, counts in build.counts.items():
+        group = name if name in listed else ""
+        if size := build.sizes.of(name, group, listed.get(group, 0)):
+            counts["train"]["in_all"] = size
     domains = dict(sorted(build.counts.items()))
     small = _leave_out(partial, plan, domains, progress)
     for name, counts in domains.items():
         for split in SPLITS:
             for ending, key in (("bin", "sha256"), ("ends", "ends_sha256")):
-                path = partial / split / f"{name}.{ending}"
+                path = partial / split / f"{stored_as(name)}.{ending}"
                 path.touch()
                 counts[split][key] = file_sha256(path)
     tokenizer = tokenizer_sha256(partial / "tokenizer")
@@ -259,7 +194,7 @@ def _leave_out(
         small[name] = size
         domains.pop(name, None)
         for split, ending in product(SPLITS, ("bin", "ends")):
-            (partial / split / f"{name}.{ending}").unlink(missing_ok=True)
+            (partial / split / f"{stored_as(name)}.{ending}").unlink(missing_ok=True)
     if not domains:
         raise DataError(f"Expected text in a domain of {plan.data}, found none")
     return small
@@ -293,13 +228,13 @@ def load_tokens(
     """
     if is_store(Path(data)):
         store = open_store(Path(data))
-        check_needed(needed, store.names)
+        selected(needed, store.names)
         named = TokenizerConfig(tokenizer=tokenizer.tokenizer) if tokenizer else None
         tell_idle(f"the token store {data}", (corpus, rows, named), progress)
         return store
     plan = make_plan(data, corpus, rows, tokenizer, progress)
     if all(source.domain is not None or source.domains for source in plan.sources):
-        check_needed(needed, plan.domains)
+        selected(needed, plan.domains)
     folder = (cache or cache_folder()) / plan.key
     if folder.is_dir():
         try:
@@ -313,7 +248,7 @@ def load_tokens(
         progress(f"waiting for another process, which builds {folder}")
 
     store = prepare(plan, folder, progress=progress, bar=bar, waiting=waiting)
-    check_needed(needed, store.names)
+    selected(needed, store.names)
     return store
 
 

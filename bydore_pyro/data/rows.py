@@ -10,11 +10,14 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from bydore_pyro.data.parts import TABLE, LinesOf, Part, Sips
+from bydore_pyro.data.remote import opened
 from bydore_pyro.utils import DataError, one_line, option, require_fields
 
 __all__ = [
@@ -28,14 +31,15 @@ __all__ = [
     "read_hub",
     "read_rows",
     "read_text",
-    "size_and_time",
 ]
 
 JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-TABLE = ".parquet"
+COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
+AHEAD = 2**18  # bytes of a column that are read at a time, of a part of a table
 AT_ONCE = 16  # rows of a table that become Python's objects at once
 LONGEST = 100_000_000  # bytes of a line, characters of a row's text
 BLOCK = 2**17  # bytes of a file of lines that are read at a time
+SIP = 2**10  # of a compressed one, where it matters how far it was read
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Text files above this many bytes are read, and split, piece by piece.
 LARGE_TEXT = 1_000_000
@@ -66,13 +70,15 @@ class RowConfig:
 class Row(NamedTuple):
     """One text of a source.
 
-    `number` counts lines, rows or pieces from 1. `text` is None for what could not be used.
-    `domain` is what the domain column names.
+    `number` counts lines, rows or pieces from 1, in the file or in the part of it that is read.
+    `text` is None for what could not be used. `domain` is what the domain column names. `reached`
+    is how many bytes of a compressed file its part has taken up to there; 0 in other files.
     """
 
     number: int
     text: str | None
     domain: str | None = None
+    reached: int = 0
 
 
 def is_row_file(path: Path) -> bool:
@@ -80,41 +86,42 @@ def is_row_file(path: Path) -> bool:
     return path.name.endswith((*JSON_LINES, TABLE))
 
 
-def size_and_time(path: Path) -> tuple[int, int]:
-    """Returns a file's bytes and the time (ns) of its last change (`ctime`: nobody can set it
-    back)."""
-    status = path.stat()
-    return status.st_size, status.st_ctime_ns
-
-
 def check_name(name: str) -> None:
-    """Refuses a domain's name that files, options or JSON could not carry.
+    """Refuses a domain's name, or path of names, that files, options or JSON could not carry.
 
     Raises:
-        DataError: When it is no UTF-8, is empty, is longer than 200 bytes, or holds '=', '/' or a
-            null byte.
+        DataError: When it is no UTF-8, is empty, is longer than 200 bytes, holds '=' or a null
+            byte, or has '', '.', '..' or '*' between slashes.
     """
     text = name.encode(errors="replace")
-    if not 0 < len(text) <= 200 or text.decode() != name or any(c in name for c in "=/\0"):
+    of_path = {"", ".", "..", "*"}.isdisjoint(name.split("/"))
+    if not of_path or len(text) > 200 or text.decode() != name or "=" in name or "\0" in name:
         raise DataError(
-            f"Expected a domain's name of at most 200 bytes without '=' and '/', found {name!r}"
+            "Expected a domain's name of at most 200 bytes without '=', or a path of such names, "
+            f"found {name!r}"
         )
 
 
-def read_rows(path: Path, config: RowConfig) -> Iterator[Row]:
-    """Yields the rows of a file.
+def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterator[Row]:
+    """Yields the rows of a file, or of a part of it.
 
     Raises:
         DataError: When there is no file; with `on_error="stop"` also at a row that is not JSON,
             lacks a column, holds no text in it or names no usable domain, and at the end of a file
             that breaks off. With `"skip"` each of these is a row without text.
     """
-    if not path.exists():
+    if part is None and not path.exists():
         raise DataError(f"Expected a file, found none: {path}")
     if path.name.endswith(TABLE):
-        yield from _usable(_table_rows(path, config), str(path), "row", config)
-    else:
-        yield from _usable(_lines(path), str(path), "line", config)
+        yield from _usable(_table_rows(path, config, part), str(path), "row", config)
+        return
+    compression, start = COMPRESSED.get(path.suffix), part.start if part else 0
+    with opened(path) as file:
+        if compression is not None and part is not None:
+            yield from _unpacked(file, compression, part, str(path), config)
+            return
+        place = f"{path} from byte {start}" if start else str(path)
+        yield from _usable(_lines(file, compression, part), place, "line", config)
 
 
 def read_hub(
@@ -157,7 +164,7 @@ def _usable(
                     raise DataError(f"{bad}, {place}, {unit} {number}") from None
                 usable = Row(number, None, domain)
             yield usable
-    except (DataError, GeneratorExit):
+    except (DataError, GeneratorExit, ConnectionError):  # a broken connection is no broken row
         raise
     except Exception as error:  # pyarrow and datasets raise nothing narrower
         if config.on_error == "stop":
@@ -205,15 +212,42 @@ def _too_long(what: str) -> DataError:
     return DataError(f"Expected {what} of at most {LONGEST // 10**6} MB, found more")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
+def _lines(
+    file: io.RawIOBase, compression: str | None, part: Part | None
+) -> Iterator[tuple[int, bytes | None]]:
     import pyarrow
 
-    compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
-    with path.open("rb") as raw, pyarrow.input_stream(raw, compression) as stream:
-        yield from numbered_lines(io.BufferedReader(stream, BLOCK), LONGEST)
+    if compression is None:
+        with io.BufferedReader(LinesOf(file, part) if part else file, BLOCK) as lines:
+            yield from numbered_lines(lines, LONGEST)
+    else:
+        with pyarrow.input_stream(file, compression) as stream:
+            yield from numbered_lines(io.BufferedReader(stream, BLOCK), LONGEST)
 
 
-def numbered_lines(stream: io.BufferedReader, longest: int) -> Iterator[tuple[int, bytes | None]]:
+def _unpacked(
+    file: io.RawIOBase, compression: str, part: Part, place: str, config: RowConfig
+) -> Iterator[Row]:
+    """Yields the rows of a part of a compressed file, which is read from its start."""
+    import pyarrow
+
+    packed = Sips(file, SIP)
+    with pyarrow.input_stream(packed, compression) as stream:
+        plain = Sips(stream, BLOCK)
+        lines, at, before = io.BufferedReader(plain, BLOCK), 0, None
+        for row in _usable(numbered_lines(lines, LONGEST), place, "line", config):
+            begun, at = at, lines.tell()
+            if part.end is not None and begun >= part.end:
+                return
+            if begun >= part.start:
+                each = packed.tell() / plain.tell()  # bytes of the file for one that comes out
+                before = round(begun * each) if before is None else before
+                yield row._replace(reached=round(at * each) - before)
+
+
+def numbered_lines(
+    stream: io.BufferedReader[Any], longest: int
+) -> Iterator[tuple[int, bytes | None]]:
     """Yields the lines that are not blank, stripped, with their numbers from 1.
 
     For a line of more than `longest` bytes comes None, and no more than that of it are held. A byte
@@ -237,24 +271,36 @@ def numbered_lines(stream: io.BufferedReader, longest: int) -> Iterator[tuple[in
             stream.read(blank.rfind(b"\n") + 1)
 
 
-def _table_rows(path: Path, config: RowConfig) -> Iterator[tuple[int, Any]]:
+def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tuple[int, Any]]:
     from pyarrow import parquet
 
-    with parquet.ParquetFile(str(path)) as file:
+    with opened(path) as raw, parquet.ParquetFile(raw, buffer_size=AHEAD if part else 0) as file:
         names = file.schema_arrow.names
         wanted = [c for c in (config.text_column, config.domain_column) if c is not None]
         roots = [c if c in names else c.split(".")[0] for c in wanted]
         # Other columns may hold what cannot be read; all where one is missing, for the error.
         columns = roots if set(roots) <= set(names) else names
-        number = 0
-        for batch in file.iter_batches(batch_size=AT_ONCE, columns=[*dict.fromkeys(columns)]):
+        number, last, groups = 0, math.inf, [*range(file.num_row_groups)]
+        if part is not None and part.group is not None:
+            groups = [part.group]
+            number = sum(file.metadata.row_group(g).num_rows for g in range(part.group))
+            first = number + part.start
+            last = math.inf if part.end is None else number + part.end
+        given = {"batch_size": AT_ONCE, "columns": [*dict.fromkeys(columns)]}
+        for batch in file.iter_batches(row_groups=groups, **given):
             for row in batch.to_pylist():
                 number += 1
-                yield number, row
+                if number > last:
+                    return
+                if part is None or number > first:
+                    yield number, row
 
 
-def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterator[Row]:
-    """Yields a text file, a large one in pieces that end with a line where they can.
+def read_text(
+    path: Path, on_error: Literal["stop", "skip"] = "stop", part: Part | None = None
+) -> Iterator[Row]:
+    """Yields a text file or a part of it, a large one in pieces that end with a line where they
+    can.
 
     A line of more than 10 million characters is cut, so that one of any length can be read.
 
@@ -264,18 +310,21 @@ def read_text(path: Path, on_error: Literal["stop", "skip"] = "stop") -> Iterato
     """
     number = 0
     try:
-        for number, piece in enumerate(_pieces(path), start=1):
+        for number, piece in enumerate(_pieces(path, part), start=1):
             yield Row(number, piece)
-    except (DataError, OSError):
-        if on_error == "stop":
+    except (DataError, OSError) as error:
+        if on_error == "stop" or isinstance(error, ConnectionError):
             raise
         yield Row(number + 1, None)
 
 
-def _pieces(path: Path) -> Iterator[str]:
+def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
-    length = PIECE if path.stat().st_size > LARGE_TEXT else LARGE_TEXT
-    with path.open("rb") as file:
+    length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
+    with (
+        opened(path) as raw,
+        io.BufferedReader(LinesOf(raw, part) if part else raw) as file,
+    ):
         while block := file.read(length):
             rest += _decoded(decoder, block, path, file.tell())
             end = rest.rfind("\n") + 1 if length == PIECE else 0

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.parts import Part
+from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import (
     LARGE_TEXT,
     Row,
@@ -22,16 +24,16 @@ from bydore_pyro.data.rows import (
     read_hub,
     read_rows,
     read_text,
-    size_and_time,
 )
 from bydore_pyro.data.store import SPLITS
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, one_line, readable, yaml_or_json
 
-__all__ = ["LISTS", "ListedDomain", "list_sources", "read_list", "side_of"]
+__all__ = ["LISTS", "TREE", "ListedDomain", "list_sources", "read_list", "side_of"]
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
+TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
 # Names of files or folders by which `datasets` knows the sides of a split:
 # ``validation.jsonl.gz`` and ``validation-00000-of-00001.parquet``, but not ``dev notes.md``.
@@ -54,16 +56,24 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     """Lists the sources of text and the domains that they feed; opens none but a list of domains.
 
     Args:
-        data: ``"environment"``; a folder of domains; a JSON or YAML file that lists domains; or
-            ``"pile:"`` with the folder or the hub name of a copy of the Pile. With a
-            `domain_column`, a file of rows, a folder of them, or ``"hub:"`` with a dataset's name.
+        data: ``"environment"``; a folder of domains, or a tree of them, ``DATA/**``; a JSON or YAML
+            file that lists domains; or ``"pile:"`` with the folder or the hub name of a copy of the
+            Pile. With a `domain_column`, a file of rows, a folder of them, or ``"hub:"`` with a
+            dataset's name. Folders and files may be addresses that fsspec reads.
         rows: The columns of rows.
         progress: Told what is left out.
 
     Raises:
-        DataError: When there is no such data, or a domain has no files.
+        DataError: When there is no such data, it cannot be read, or a domain has no files.
     """
-    path = Path(data)
+    with readable_place(data):
+        return _listed_sources(data, rows, progress)
+
+
+def _listed_sources(
+    data: str, rows: RowConfig, progress: Callable[[str], None]
+) -> list[SourceFile]:
+    path = path_of(data)
     if data == "environment":
         sources, missing = environment_sources()
         if missing:
@@ -85,13 +95,16 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
 
 def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
     """Each sub-folder is a domain, and each file of rows or of text (.txt) beside them."""
+    tree, folder = folder.name == TREE, folder.parent if folder.name == TREE else folder
     if not folder.is_dir():
         raise DataError(
             "Expected --data 'environment', a folder, a list of domains (.json, .yaml), a token "
             f"store, 'pile:' or 'hub:', found no folder {folder}"
         )
     domains: dict[str, list[SourceFile]] = {}
-    for entry in sorted(folder.iterdir()):
+    if tree:
+        domains = _tree(folder, rows)
+    for entry in () if tree else sorted(folder.iterdir()):
         is_domain = entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
         if entry.name.startswith(".") or not is_domain:
             continue
@@ -107,15 +120,32 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
     return [source for sources in domains.values() for source in sources]
 
 
+def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
+    """Each folder that holds files is a domain, called by its path without names of sides; and each
+    file beside the topmost."""
+    found: dict[str, list[Path]] = {}
+    for file in _walk(folder):
+        above = file.relative_to(folder).parts[:-1]
+        path = [part for part in above if part != "train" and side_of((part,)) == "train"]
+        check_name(name := "/".join(path) or file.name.split(".")[0])
+        found.setdefault(name, []).append(file)
+    return {name: _sources(folder, rows, folder, name, files=own) for name, own in found.items()}
+
+
 def _sources(
-    path: Path, rows: RowConfig, root: Path, domain: str | None, split: Split | None = None
+    path: Path,
+    rows: RowConfig,
+    root: Path,
+    domain: str | None,
+    split: Split | None = None,
+    files: Sequence[Path] | None = None,
 ) -> list[SourceFile]:
     """A file, or the files below a folder; with no `domain`, those of rows, which name theirs.
 
     Where no side is told, the files' names tell it: beside a validation file all others are
     training files, and test files are left out.
     """
-    files = [f for f in _walk(path) if domain is not None or is_row_file(f)]
+    files = files or [f for f in _walk(path) if domain is not None or is_row_file(f)]
     sides = {f: side_of(f.relative_to(path).parts) for f in files}
     if split is not None or "validation" not in sides.values():
         return [_source(f, rows, root, domain, split) for f in files]
@@ -138,7 +168,9 @@ def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    real = os.path.realpath(path)  # `Path.resolve` raises where links lead in a circle
+    real = (
+        str(path) if is_remote(path) else os.path.realpath(path)
+    )  # `Path.resolve` raises where links lead in a circle
     if real in above:
         return []
     inside = (p for p in path.iterdir() if not p.name.startswith("."))
@@ -157,7 +189,7 @@ def _source(
             unusable = "an empty file"
     except OSError as error:
         unusable = f"{error.strerror} (a link that leads nowhere?)"
-    read: Callable[[], Iterator[Row]]
+    read: Callable[..., Iterator[Row]]
     if unusable is not None:
         if rows.on_error == "stop":
             raise DataError(f"Expected text, found {unusable}: {path}")
@@ -166,7 +198,7 @@ def _source(
         read = partial(read_rows, path, rows)
     else:
         read = partial(read_text, path, rows.on_error)
-    inside = path != root and path.is_relative_to(root)
+    inside = is_remote(path) == is_remote(root) and path != root and path.is_relative_to(root)
     name = path.relative_to(root).as_posix() if inside else path.as_posix()
     by_row = is_row_file(path) or size > LARGE_TEXT
     return SourceFile(readable(name), domain, read, size, version, split, by_row, path=path)
@@ -199,11 +231,11 @@ def _pile(data: str, rows: RowConfig) -> list[SourceFile]:
     config = dataclasses.replace(rows, domain_column=rows.domain_column or PILE_COLUMN)
     if not data:
         raise DataError("Expected a folder or a hub name after 'pile:', found none")
-    path = Path(data)
+    path = path_of(data)
     on_hub = not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+(@\w+)?", data)
 
-    def published(read: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-        for row in read():
+    def published(read: Callable[..., Iterator[Row]], *part: Part) -> Iterator[Row]:
+        for row in read(*part):
             if row.domain in PILE_DOMAINS:
                 yield row._replace(domain=PILE_DOMAINS[row.domain])
             elif row.domain is None:
@@ -276,14 +308,21 @@ def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> li
             if place.startswith(HUB):
                 sources.append(_hub(place, config, name, split))
                 continue
-            path = listing.parent / place
-            # Stars stand in the last part of a path alone; a folder is all files below it.
-            found = [path]
-            if not path.exists():
-                found = [path.parent / n for n in sorted(glob(path.name, root_dir=path.parent))]
-            if not found:
-                raise DataError(f"Expected a file, found none for '{place}' of {where}")
-            sources += [s for p in found for s in _sources(p, config, listing.parent, name, split)]
+            with readable_place(place):
+                found = _matches(path_of(place) if is_remote(place) else listing.parent / place)
+                if not found:
+                    raise DataError(f"Expected a file, found none for '{place}' of {where}")
+                for path in found:
+                    sources += _sources(path, config, listing.parent, name, split)
     if not sources:
         raise DataError(f"Expected at least one file, found none for {where}")
     return sources
+
+
+def _matches(path: Path) -> list[Path]:
+    """A path, or those that match it: stars stand in its last part alone."""
+    if path.exists():
+        return [path]
+    if is_remote(path):
+        return sorted(path.parent.glob(path.name))
+    return [path.parent / name for name in sorted(glob(path.name, root_dir=path.parent))]

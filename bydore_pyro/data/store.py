@@ -9,6 +9,8 @@ A folder with
     train/NAME.ends,         where its independent documents end in that array: one number each,
     validation/NAME.ends     little-endian int64, ascending, exclusive, the last its length
 
+In the name of a file '=', which no domain's name holds, stands for '/'.
+
 A document is independent of the others as far as the split knows: a whole file where files are held
 out, a row where rows are, a piece where pieces are. Cut because it is long, it is several documents
 of ``NAME.bin`` and still one of ``NAME.ends``.
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -28,9 +31,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from bydore_pyro.data.rows import size_and_time
+from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.tokenizer import tokenizer_sha256
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, listed, one_line
 
 __all__ = [
     "END",
@@ -45,7 +48,9 @@ __all__ = [
     "is_store",
     "nothing_counted",
     "open_store",
+    "selected",
     "sha256_of",
+    "stored_as",
 ]
 
 FORMAT = "bydore_pyro.tokens/2"
@@ -123,6 +128,7 @@ class TokenStore:
         train_documents: Of each domain, where the independent documents of its token array end.
         validation_documents: Of the held-out ones.
         files: What the arrays are mapped from, by side and domain; none where they are not.
+        reopen: Opens it again in another process, where its folder does not hold its text.
     """
 
     folder: Path
@@ -132,6 +138,7 @@ class TokenStore:
     train_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     validation_documents: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     files: dict[tuple[str, str], list[WatchedFile]] = field(default_factory=dict, repr=False)
+    reopen: Callable[[], TokenStore] | None = field(default=None, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,6 +164,21 @@ class TokenStore:
     def tokenizer_sha256(self) -> str:
         """Two stores with the same hash of the tokenizer count tokens alike."""
         return self.index["tokenizer_sha256"]
+
+    def in_all(self, name: str) -> dict[str, Any] | None:
+        """Returns the estimated ``tokens`` of all training text of a domain of which the store
+        holds a sample, and their ``standard_error``, None if unknown; None where it holds all."""
+        members = self.index.get("pools", {}).get(name, [])
+        if any(found := [self.in_all(member) for member in members]):
+            errors = [sampled["standard_error"] if sampled else 0 for sampled in found]
+            error = None if None in errors else round(math.hypot(*errors))
+            return {"tokens": sum(map(self.size, members)), "standard_error": error}
+        return self.index.get("domains", {}).get(name, {}).get("train", {}).get("in_all")
+
+    def size(self, name: str) -> int:
+        """Returns the training tokens of a domain; of a sampled one, of all its text."""
+        sampled = self.in_all(name)
+        return sampled["tokens"] if sampled else len(self.train[name])
 
     def taken(self, split: str, name: str, take: Callable[[], np.ndarray]) -> np.ndarray:
         """Returns tokens that `take` reads out of the array of a side and domain, once it is known
@@ -193,10 +215,34 @@ def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
     Raises:
         DataError: Names the first that is missing.
     """
-    known = sorted(names)
+    known = set(names)
     for name in needed:
         if name not in known:
-            raise DataError(f"Expected a domain of the data ({', '.join(known)}), found '{name}'")
+            told = listed(sorted(known))
+            raise DataError(f"Expected a domain of the data ({told}), found '{name}'")
+
+
+def selected(wanted: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Returns the domains that names stand for, each once: a domain, or all below `web/law`, which
+    may be written as `web/law/*`.
+
+    Raises:
+        DataError: Names the first for which there is none.
+    """
+    known, found = list(names), dict[str, None]()
+    for one in wanted:
+        above = f"{one.removesuffix('*').rstrip('/')}/"
+        below = [name for name in known if name == one or name.startswith(above)]
+        if one in known:
+            below = [one]
+        check_needed([one] if not below else [], known)
+        found |= dict.fromkeys(below)
+    return list(found)
+
+
+def stored_as(name: str) -> str:
+    """Returns how the files of a domain are called, without their endings."""
+    return name.replace("/", "=")
 
 
 def is_store(folder: Path) -> bool:
@@ -219,7 +265,7 @@ def open_store(folder: Path, *, verify: bool | None = None) -> TokenStore:
     store = TokenStore(folder, {}, {}, index)
     for name, split in product(sorted(index["domains"]), SPLITS):
         entry, place = index["domains"][name][split], folder / split
-        bins, ends = place / f"{name}.bin", place / f"{name}.ends"
+        bins, ends = place / f"{stored_as(name)}.bin", place / f"{stored_as(name)}.ends"
         documents = _mapped(ends, entry["independent_documents"], END)
         last = int(documents[-1]) if len(documents) else 0
         if last != entry["tokens"]:

@@ -14,7 +14,7 @@ import numpy as np
 from bydore_pyro.data.rows import RowConfig, check_name, is_row_file, read_rows
 from bydore_pyro.data.store import END, TokenStore, check_needed, nothing_counted, sha256_of
 from bydore_pyro.data.tokenizer import encode, load_encoder
-from bydore_pyro.utils import DataError
+from bydore_pyro.utils import DataError, listed
 
 __all__ = ["cut_store", "joined_stores", "name_of_validation_file", "with_validation_file"]
 
@@ -71,7 +71,7 @@ def with_validation_file(
     if name in store.names:
         raise DataError(
             f"Expected a validation file that is not named like a domain of the data "
-            f"({', '.join(store.names)}), found {path}"
+            f"({listed(store.names)}), found {path}"
         )
     read = list(read_rows(path, dataclasses.replace(rows or RowConfig(), domain_column=None)))
     given = [row.text for row in read if row.text]
@@ -116,9 +116,13 @@ def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = Non
     """
     check_needed(most, store.names)
     train, ends = dict(store.train), dict(store.train_documents)
+    entries = dict(store.index.get("domains", {}))
     for name, size in most.items():
         if size >= len(train[name]):
             continue
+        if name in entries:  # what is left of it is all of it
+            of_train = {k: v for k, v in entries[name]["train"].items() if k != "in_all"}
+            entries[name] = {**entries[name], "train": of_train}
         order = np.arange(len(ends[name]))
         if seed is not None:
             order = np.random.default_rng([seed, *name.encode()]).permutation(order)
@@ -132,5 +136,6 @@ def cut_store(store: TokenStore, most: Mapping[str, int], seed: int | None = Non
             train[name] = np.concatenate(parts)[:size]
         ends[name] = np.minimum(total[: len(taken)], size)
     identity = f"{store.sha256} {sorted(most.items())}" + (f" {seed}" if seed is not None else "")
-    index = {**store.index, "sha256": hashlib.sha256(identity.encode()).hexdigest()}
+    sha256 = hashlib.sha256(identity.encode()).hexdigest()
+    index = {**store.index, "sha256": sha256, "domains": entries}
     return dataclasses.replace(store, train=train, train_documents=ends, index=index)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data import END
-from bydore_pyro.shards.arrays import LazyTokens, Shard, joined, mapped, without_empty
+from bydore_pyro.data import END, LazyTokens, joined
+from bydore_pyro.shards.arrays import Shard, mapped, without_empty
 from bydore_pyro.utils import DataError, one_line
 
 __all__ = ["read_litdata", "read_mds"]

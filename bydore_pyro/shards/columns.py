@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data import Tokens
-from bydore_pyro.shards.arrays import LazyTokens, Shard, joined, without_empty
+from bydore_pyro.data import LazyTokens, Tokens, joined
+from bydore_pyro.shards.arrays import Shard, without_empty
 from bydore_pyro.utils import DataError, one_line, require
 
 __all__ = ["read_datasets", "read_levanter"]

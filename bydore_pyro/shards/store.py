@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,17 @@ from bydore_pyro.data import (
     TokenStore,
     WatchedFile,
     cache_folder,
-    check_needed,
     file_sha256,
+    joined,
     load_encoder,
     nothing_counted,
     save_tokenizer,
+    selected,
     sha256_of,
     tell_idle,
     tokenizer_sha256,
 )
-from bydore_pyro.shards.arrays import Shard, fingerprint, joined, scanned_ends
+from bydore_pyro.shards.arrays import Shard, fingerprint, scanned_ends
 from bydore_pyro.shards.places import ShardFile, shard_files
 from bydore_pyro.utils import DataError, content_hash
 
@@ -95,7 +97,7 @@ def open_shards(
     """
     corpus, given = corpus or CorpusConfig(), (tokenizer or TokenizerConfig()).tokenizer
     domains, notes = shard_files(data), _Notes(progress)
-    check_needed(needed, domains)
+    selected(needed, domains)
     if given is None:
         raise DataError(f"Expected --tokenizer, whose tokens are in {data}, found none")
     share = corpus.validation_fraction
@@ -104,7 +106,8 @@ def open_shards(
     folder = _tokenizer_in(cache or cache_folder(), given)
     encoder, end = load_encoder(folder / "tokenizer")
     vocabulary, entries = encoder.get_vocab_size(), {}
-    store = TokenStore(folder, {}, {}, {})
+    again = partial(open_shards, data, corpus, tokenizer, cache=cache, progress=_silent)
+    store = TokenStore(folder, {}, {}, {}, reopen=again)
     for name, files in sorted(domains.items()):
         sides = [_opened(name, files.get(side, []), vocabulary, end, notes) for side in SPLITS]
         if "validation" not in files:
@@ -128,6 +131,10 @@ def open_shards(
     progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
     _tell(notes, given, end, share)
     return store
+
+
+def _silent(line: str) -> None:
+    """Tells nothing."""
 
 
 def _tokenizer_in(cache: Path, given: str) -> Path:

@@ -38,6 +38,22 @@ def test_prepare_builds_a_store(
     assert capsys.readouterr().err == told
 
 
+def test_a_sample_is_told_with_what_it_is_of(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_lines(folder / "c.jsonl", [row("c", i) for i in range(3000)])
+    options = ["--data", str(folder), "--processes", "0", "--vocabulary", "280", "--tokens", "0.2M"]
+    prepare_command([*options, "--out", str(tmp_path / "out")])
+    told = capsys.readouterr().out.splitlines()
+    assert "in all, about" in told[0]
+    assert "±" not in told[1] + told[2]
+    size = open_store(tmp_path / "out").size("c")
+    assert f"{size:,} ± " in told[3]
+    with pytest.raises(SystemExit):
+        prepare_command([*options, "--out", str(tmp_path / "more"), "--domain_megabytes", "1"])
+    assert capsys.readouterr().err.endswith("Expected --tokens or --domain_megabytes, found both\n")
+
+
 def test_a_bad_row_names_its_place(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,8 @@ from tiny import documents_in, ends_in, folder_content, small_plan, write_corpus
 
 from bydore_pyro.data.build import RECORD, Build
 from bydore_pyro.data.documents import CorpusConfig, SourceFile
-from bydore_pyro.data.preparation import Plan, prepare
+from bydore_pyro.data.plan import Plan
+from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import Row, RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
@@ -169,7 +170,8 @@ import os, signal, sys
 from pathlib import Path
 from bydore_pyro.data import build
 from bydore_pyro.data.documents import CorpusConfig
-from bydore_pyro.data.preparation import make_plan, prepare
+from bydore_pyro.data.plan import make_plan
+from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.tokenizer import TokenizerConfig
 
 def build_until(batches):

@@ -18,7 +18,8 @@ from bydore_pyro.data.documents import (
     in_reading_order,
     split_of_file,
 )
-from bydore_pyro.data.rows import Row, size_and_time
+from bydore_pyro.data.remote import size_and_time
+from bydore_pyro.data.rows import Row
 from bydore_pyro.utils.errors import DataError
 
 CONFIG = CorpusConfig()

@@ -72,6 +72,11 @@ def test_training_batches_have_the_counts_asked_for(domains: Domains) -> None:
     sequences = domains.sequences()["greek"]
     assert domains.epochs()["greek"] == pytest.approx(3 / sequences)
     assert domains.most_weights(2.0, 64.0)["greek"] == sequences
+    entry = {"train": {"in_all": {"tokens": 10**6, "standard_error": None}}}
+    sampled = dataclasses.replace(domains.corpus, index={"domains": {"greek": entry}})
+    domains.corpus, corpus = sampled, domains.corpus
+    assert domains.most_weights(2.0, 1e7)["greek"] == 0.2, "a sample is not all there is"
+    domains.corpus = corpus
     first, second = domains.signal_batch(2), domains.signal_batch(2)
     assert first.shape == (8, 32)
     assert not np.array_equal(first, second), "fresh every time"

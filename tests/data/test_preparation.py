@@ -13,13 +13,16 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 from tiny import (
     ALPHABETS,
     documents_in,
     folder_content,
     row,
     small_plan,
+    write_byte_tokenizer,
     write_corpus,
     write_domains,
     write_lines,
@@ -28,14 +31,12 @@ from tiny import (
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.build import Build
 from bydore_pyro.data.documents import CorpusConfig, Document
+from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.preparation import (
-    Plan,
     building_place,
     cache_folder,
     load_tokens,
-    make_plan,
     prepare,
-    sample_text,
     tell_idle,
 )
 from bydore_pyro.data.rows import RowConfig
@@ -48,40 +49,6 @@ from bydore_pyro.utils.folders import FolderLock
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     return write_corpus(tmp_path / "text")
-
-
-def test_the_key_follows_files_and_options(tmp_path: Path) -> None:
-    for name in "ab":
-        write_lines(tmp_path / f"{name}.jsonl", [row(name, i) for i in range(30)])
-
-    def plan(corpus: CorpusConfig | None = None, **rows: str) -> Plan:
-        return make_plan(str(tmp_path), corpus, RowConfig(**rows))  # type: ignore[arg-type]
-
-    first = plan()
-    assert first.domains == ["a", "b"]
-    assert plan().key == plan(on_error="skip").key == first.key, "the same store comes out"
-    others = {plan(CorpusConfig(data_seed=1)).key, plan(text_column="body").key}
-    write_lines(tmp_path / "b.jsonl", [row("b", i) for i in range(31)])
-    assert len({first.key, *others, plan().key}) == 4
-
-
-def test_the_tokenizer_sees_as_much_of_every_domain_and_no_validation_text(tmp_path: Path) -> None:
-    def sampled(data: Path, megabytes: float, **rows: str) -> list[str]:
-        plan = small_plan(data, **rows)
-        config = TokenizerConfig(tokenizer_megabytes=megabytes)
-        return list(sample_text(dataclasses.replace(plan, tokenizer=config)))
-
-    write_lines(tmp_path / "text/small.jsonl", [row("small", i) for i in range(100)])
-    write_lines(tmp_path / "text/large.jsonl", [row("large", i) for i in range(2000)])
-    texts = sampled(tmp_path / "text", 0.1)
-    sizes = {name: sum(len(t) for t in texts if t.startswith(name)) for name in ("small", "large")}
-    assert 30_000 < sizes["small"] < 55_000
-    assert 50_000 <= sizes["large"] < 51_000
-    assert 1500 < len(sampled(tmp_path / "text", 32.0)) < 1800, "a fifth is held out"
-    rows = [row("x", i, kind="ab"[i % 2]) for i in range(3000)]
-    path = write_lines(tmp_path / "all.jsonl", rows)
-    of_both = sampled(path, 0.1, domain_column="kind")
-    assert 0 < sum(map(len, of_both)) <= 100_000, "it is not read to its end"
 
 
 def test_everything_is_there_once(text: Path, tmp_path: Path) -> None:
@@ -105,6 +72,104 @@ def test_everything_is_there_once(text: Path, tmp_path: Path) -> None:
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
     prepare(small_plan(text), tmp_path / "two", processes=2)
     assert folder_content(tmp_path / "out") == folder_content(tmp_path / "two")
+
+
+def write_kinds(folder: Path) -> Path:
+    """Text of every kind of file, of which a sample reads parts."""
+    rng = np.random.default_rng(0)
+
+    def rows(count: int) -> list[dict]:
+        lengths = rng.integers(50, 450, count)
+        return [{"text": rng.bytes(int(n)).hex(" ", 3), "kind": "ab"[n % 2]} for n in lengths]
+
+    write_lines(folder / "lines.jsonl", rows(500))
+    for number in range(6):
+        write_lines(folder / f"packed/{number}.jsonl.gz", rows(60 + 20 * number))
+    table = pyarrow.Table.from_pylist(rows(500))
+    parquet.write_table(table, folder / "table.parquet", row_group_size=50)
+    text = "".join(row["text"][:300] + "\n" for row in rows(4000))
+    (folder / "large.txt").write_text(text)
+    write_lines(folder / "small.jsonl", rows(20))
+    return folder
+
+
+def sampled(data: Path, tokens: float | None, seed: int = 0, **rows: str) -> Plan:
+    corpus = CorpusConfig(validation_fraction=0.2, domain_megabytes=0, data_seed=seed)
+    tokenizer = TokenizerConfig(tokenizer=str(data.parent / "bytes"))
+    return make_plan(str(data), corpus, RowConfig(**rows), tokenizer, tokens=tokens)  # type: ignore
+
+
+@pytest.fixture
+def kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("bydore_pyro.data.sampling.LEAST", 1000)
+    monkeypatch.setattr("bydore_pyro.data.plan.MEASURED_MEGABYTES", 0.05)
+    write_byte_tokenizer(tmp_path / "bytes")
+    return write_kinds(tmp_path / "text")
+
+
+def test_a_sample_holds_the_tokens_asked_for_and_tells_how_many_there_are(
+    kinds: Path, tmp_path: Path
+) -> None:
+    """All of a small domain; of the others, sizes within four standard errors of the true ones."""
+    whole = prepare(sampled(kinds, None), tmp_path / "whole")
+    store = prepare(sampled(kinds, 200_000), tmp_path / "out")
+    assert store.names == ("large", "lines", "packed", "small", "table")
+    for name in store.names:
+        assert whole.in_all(name) is None
+        tokens = len(store.train[name]) + len(store.validation[name])
+        if name == "small":
+            assert store.in_all(name) is None
+            assert store.size(name) == len(store.train[name]) == len(whole.train[name])
+            continue
+        assert tokens == pytest.approx(40_000, rel=0.06)
+        found = store.in_all(name)
+        assert found is not None
+        assert store.size(name) == found["tokens"]
+        assert found["standard_error"] < 0.2 * found["tokens"]
+        assert abs(found["tokens"] - len(whole.train[name])) < 4 * found["standard_error"]
+    again = prepare(sampled(kinds, 200_000), tmp_path / "again", processes=2)
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "again")
+    assert again.sha256 != prepare(sampled(kinds, 200_000, seed=1), tmp_path / "other").sha256
+
+
+def test_a_sample_of_domains_that_rows_name(kinds: Path, tmp_path: Path) -> None:
+    data = kinds / "lines.jsonl"
+    (tmp_path / "bytes").rename(kinds / "bytes")
+    whole = prepare(sampled(data, None, domain_column="kind"), tmp_path / "whole")
+    store = prepare(sampled(data, 50_000, domain_column="kind"), tmp_path / "out")
+    tokens = [len(store.train[name]) + len(store.validation[name]) for name in "ab"]
+    assert sum(tokens) == pytest.approx(50_000, rel=0.06)
+    for name in "ab":
+        found = store.in_all(name)
+        assert found is not None
+        assert abs(found["tokens"] - len(whole.train[name])) < 4 * found["standard_error"]
+
+
+def test_a_sample_that_is_broken_off_goes_on(
+    kinds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(sampled(kinds, 200_000), tmp_path / "whole")
+    monkeypatch.setattr("bydore_pyro.data.build.BATCH", 5_000)
+    monkeypatch.setattr("bydore_pyro.data.build.SECONDS_BETWEEN_RECORDS", 0.0)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    sound, writes, told = Build._write, 0, []
+
+    def write(build: Build, *batch: object) -> None:
+        nonlocal writes
+        writes += 1
+        if writes % 11 == 0:
+            raise KeyboardInterrupt
+        sound(build, *batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Build, "_write", write)
+    for _ in range(30):
+        try:
+            prepare(sampled(kinds, 200_000), tmp_path / "out", progress=told.append)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert sum("going on" in line for line in told) > 3
+    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "whole")
 
 
 def test_rows_of_many_domains_are_told_apart(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import LISTS, ListedDomain, list_sources, read_list, side_of
+from bydore_pyro.data.sources import LISTS, TREE, ListedDomain, list_sources, read_list, side_of
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
 
@@ -63,6 +63,20 @@ def test_folders_and_files_are_domains(tmp_path: Path) -> None:
     for name in (".hidden", "README.md", "LICENSE"):
         (tmp_path / name).write_text("no domain")
     assert counts(sources(tmp_path)) == {"law": 7, "web": 9, **dict.fromkeys(ALPHABETS, 3)}
+
+
+def test_folders_of_folders(tmp_path: Path) -> None:
+    """Sides are no part of a name; a folder may be a domain and hold others."""
+    for place in ("web/law/high", "web/law", "code/train"):
+        write_lines(tmp_path / place / "a.jsonl", [row(place, i) for i in range(5)])
+    write_lines(tmp_path / "code/validation/b.jsonl", [row("held out", i) for i in range(3)])
+    write_lines(tmp_path / "mail.jsonl", [row("mail", i) for i in range(2)])
+    found = sources(tmp_path / TREE)
+    assert counts(found) == {"code": 8, "mail": 2, "web/law": 5, "web/law/high": 5}
+    assert counts(found, "validation")["code"] == 3
+    assert counts(sources(tmp_path)) == {"code": 8, "mail": 2, "web": 10}, "as ever"
+    with pytest.raises(DataError, match="found no folder"):
+        sources(tmp_path / "none" / TREE)
 
 
 def test_a_column_names_the_domain(tmp_path: Path) -> None:
@@ -120,7 +134,7 @@ def test_names_tell_a_side(path: str, side: str | None) -> None:
         ("a.json", '{"domains": {"a": {"x": "x"}}}', "train or validation, found x for domain 'a'"),
         ("a.json", '{"domains": {"a": [3]}}', "Expected a path, found 3 for domain 'a'"),
         ("a.json", '{"domains": {"a": []}}', "at least one file, found none for domain 'a'"),
-        ("a.json", '{"domains": {"a=b": "x"}}', "without '=' and '/'"),
+        ("a.json", '{"domains": {"a=b": "x"}}', "without '='"),
         ("a.yaml", "domains:\n  no: a.jsonl\n", "names of domains in quotes, found False"),
         ("a.yaml", "domains: {a: {train: x, text_column: 3}}", "Expected text for text_column"),
     ],

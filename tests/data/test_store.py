@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tiny import ends_in
 
-from bydore_pyro.data.rows import size_and_time
+from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.store import (
     END,
     FORMAT,
@@ -25,7 +25,9 @@ from bydore_pyro.data.store import (
     is_store,
     nothing_counted,
     open_store,
+    selected,
     sha256_of,
+    stored_as,
 )
 from bydore_pyro.data.tokenizer import tokenizer_sha256
 from bydore_pyro.utils.errors import DataError
@@ -34,6 +36,20 @@ from bydore_pyro.utils.errors import DataError
 @pytest.fixture
 def folder(store: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(store, tmp_path / "store"))
+
+
+def test_a_pool_of_samples_stands_for_all_of_them(store: Path) -> None:
+    opened = open_store(store)
+    assert opened.in_all("a") is None
+    assert opened.size("a") == len(opened.train["a"])
+    for name, error in (("a", 30), ("b", 40)):
+        in_all = {"tokens": 10**6, "standard_error": error}
+        opened.index["domains"][name]["train"]["in_all"] = in_all
+    opened.index["pools"] = {"*": ["a", "b", "c"]}
+    every = 2 * 10**6 + len(opened.train["c"])
+    assert opened.in_all("*") == {"tokens": every, "standard_error": 50}
+    opened.index["domains"]["b"]["train"]["in_all"]["standard_error"] = None
+    assert opened.in_all("*") == {"tokens": opened.size("*"), "standard_error": None}
 
 
 def test_a_store_tells_what_it_holds(folder: Path) -> None:
@@ -61,6 +77,17 @@ def test_a_store_tells_what_it_holds(folder: Path) -> None:
     check_needed(["a"], store.names)
     with pytest.raises(DataError, match=r"Expected a domain of the data \(a, b, c\), found 'd'"):
         check_needed(["a", "d"], store.names)
+
+
+def test_names_are_paths() -> None:
+    names = ["web", "web/law", "web/law/high", "webs/a", "a=b".replace("=", "/")]
+    assert len({stored_as(name) for name in names}) == len(names)
+    assert all("/" not in stored_as(name) for name in names)
+    assert selected(["webs", "web"], names) == ["webs/a", "web"]
+    assert selected(["web/*", "web/law"], names) == ["web/law", "web/law/high"]
+    assert selected([], names) == []
+    with pytest.raises(DataError, match="found 'we'"):
+        selected(["we"], names)
 
 
 def flip(path: Path) -> None:

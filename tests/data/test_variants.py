@@ -149,5 +149,9 @@ def test_without_a_seed_the_beginning_is_taken(numbered: TokenStore) -> None:
     np.testing.assert_array_equal(cut.train["b"], numbered.train["b"])
     cuts = [cut_store(numbered, {"a": n}, seed) for n in (100, 200) for seed in (None, 0, 1)]
     assert len({numbered.sha256, *(cut.sha256 for cut in cuts)}) == 7
+    entry = {"train": {"tokens": 500, "in_all": {"tokens": 9000, "standard_error": 7}}}
+    index = {**numbered.index, "domains": {"a": entry, "b": entry}}
+    sampled = cut_store(dataclasses.replace(numbered, index=index), {"a": 120, "b": 10**6})
+    assert [sampled.size(name) for name in "ab"] == [120, 9000], "what is left is all there is"
     with pytest.raises(DataError, match=r"a domain of the data \(a, b\), found 'z'"):
         cut_store(numbered, {"z": 1})

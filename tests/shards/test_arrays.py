@@ -1,4 +1,4 @@
-"""Arrays in files of others: mapped, joined, searched for ends, known by their blocks."""
+"""Arrays in files of others: mapped, searched for ends, known by their blocks."""
 
 from __future__ import annotations
 
@@ -10,36 +10,13 @@ import pytest
 
 from bydore_pyro.shards.arrays import (
     AT_ONCE,
-    LazyTokens,
     Shard,
     fingerprint,
-    joined,
     mapped,
     scanned_ends,
     without_empty,
 )
 from bydore_pyro.utils.errors import DataError
-
-
-@pytest.mark.parametrize("cut", [slice(None), slice(3, 17), slice(0, 5), slice(5, 30), slice(8, 8)])
-def test_joined_arrays_are_one(cut: slice) -> None:
-    whole = np.arange(23, dtype=np.uint16)
-    view = joined([whole[:5], whole[5:5], whole[5:16], whole[16:]])
-    assert isinstance(view, LazyTokens)
-    part, same = view[cut], whole[cut]
-    assert len(part) == len(same)
-    np.testing.assert_array_equal(np.asarray(part), same)
-    assert part.dtype == same.dtype
-    places = np.random.default_rng(0).integers(0, max(1, len(same)), (4, 3))
-    if len(same):
-        np.testing.assert_array_equal(part[places], same[places])
-
-
-def test_one_array_is_itself_and_none_is_empty() -> None:
-    whole = np.arange(5, dtype=np.uint16)
-    assert joined([whole]) is whole
-    assert len(joined([])) == 0
-    assert joined([whole, whole.astype("<u4")]).dtype == np.uint32
 
 
 def test_what_is_mapped_is_what_is_there(tmp_path: Path) -> None:

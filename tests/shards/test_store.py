@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import shlex
 import shutil
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import xarray
 from quick import PROXY
 from shard_writers import EVERY, WRITERS, documents_of
 from tiny import row, write_lines
+from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig
@@ -22,6 +25,7 @@ from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
 from bydore_pyro.data.variants import cut_store, with_validation_file
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.store import open_shards
+from bydore_pyro.training.order import MixtureDataset
 from bydore_pyro.utils.errors import DataError
 
 END = 0
@@ -88,6 +92,24 @@ def test_a_search_on_shards_is_the_one_on_the_store(kind: str, store: Path, tmp_
         group = "posterior" if name == "posterior.nc" else None
         one, other = (xarray.load_dataset(run / name, group=group) for run in runs.values())
         assert one.identical(other.assign_attrs(one.attrs)), name
+
+
+def test_a_training_on_shards_is_the_one_on_the_store(store: Path, tmp_path: Path) -> None:
+    """Bit for bit, with a live mixture, also gone on with."""
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    shards = ["--data", f"megatron:{folder}", "--tokenizer", str(store / "tokenizer")]
+    live = ["--smoke", "--mixture", "natural", "--live", "--validation", "a"]
+    for out, data in (("own", ["--data", str(store)]), ("other", shards)):
+        main(["train", *live, *data, "--out", str(tmp_path / out)])
+    own, before = (weights_in(tmp_path / out / "model") for out in ("own", "other"))
+    assert same_bits(before, own)
+    shutil.rmtree(tmp_path / "other/model")
+    shutil.rmtree(tmp_path / "other/checkpoints/checkpoint-8")
+    main(["train", "--resume", str(tmp_path / "other")])
+    assert same_bits(weights_in(tmp_path / "other/model"), own)
+    dataset = MixtureDataset(opened(f"megatron:{folder}", store, tmp_path), ["a"], 32)
+    copy = pickle.loads(pickle.dumps(dataset))  # as in a process that is spawned
+    assert torch.equal(copy[0, 3]["input_ids"], dataset[0, 3]["input_ids"])
 
 
 def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:

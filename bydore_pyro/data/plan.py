@@ -1,0 +1,133 @@
+"""What goes into a token store, before anything is read: its sources in order, and how much."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.rows import RowConfig
+from bydore_pyro.data.sampling import in_parts
+from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.store import FORMAT
+from bydore_pyro.data.tokenizer import TokenizerConfig, encode, load_encoder
+from bydore_pyro.utils import content_hash
+
+__all__ = ["Plan", "make_plan", "most_text", "sample_text"]
+
+log = logging.getLogger(__name__)
+
+BYTES_OF_A_TOKEN = 4.0  # until they are measured, on so many megabytes of the text
+MEASURED_MEGABYTES = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes into a store: two equal plans give the same store, byte for byte.
+
+    `sources` are in the order in which they are read; `key` tells plans apart. `tokens` is the size
+    of the sample, None for all that `corpus` allows.
+    """
+
+    data: str
+    sources: list[SourceFile]
+    corpus: CorpusConfig
+    rows: RowConfig
+    tokenizer: TokenizerConfig
+    tokens: float | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that make a difference, as plain values."""
+        rows = asdict(self.rows)
+        del rows["on_error"]  # a store that was built without an error is the same either way
+        given = {"corpus": asdict(self.corpus), "rows": rows, "tokenizer": asdict(self.tokenizer)}
+        return given if self.tokens is None else {**given, "tokens": self.tokens}
+
+    @property
+    def key(self) -> str:
+        """A hash of all that makes a difference."""
+        files = [[s.domain, s.name, s.size, s.version, s.split, s.by_piece] for s in self.sources]
+        return content_hash([FORMAT, self.data, files, self.options])[:16]
+
+    @property
+    def domains(self) -> list[str]:
+        """The domains that are known before anything is read, sorted."""
+        named = {s.domain for s in self.sources if s.domain is not None}
+        return sorted(named.union(*(s.domains for s in self.sources)))
+
+
+def make_plan(
+    data: str,
+    corpus: CorpusConfig | None = None,
+    rows: RowConfig | None = None,
+    tokenizer: TokenizerConfig | None = None,
+    progress: Callable[[str], None] = log.info,
+    tokens: float | None = None,
+) -> Plan:
+    """Lists what goes into a store; opens no source.
+
+    Args:
+        data: What `list_sources` takes.
+        corpus: How documents are made.
+        rows: The columns of rows.
+        tokenizer: Which tokenizer.
+        progress: Told what is left out.
+        tokens: Size of the sample of all domains together, an equal share of each, in place of the
+            corpus's limit. Of domains that rows name it holds what it happens to find.
+
+    Raises:
+        DataError: See `list_sources`.
+    """
+    corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
+    sources = list_sources(data, rows, progress)
+    if tokens is not None:
+        cap = tokens * BYTES_OF_A_TOKEN / len({source.domain for source in sources})
+        corpus = replace(corpus, domain_megabytes=cap / 1e6)
+    sources = in_reading_order(sources, corpus)
+    return Plan(data, sources, corpus, rows, tokenizer or TokenizerConfig(), tokens)
+
+
+def sample_text(plan: Plan) -> Iterator[str]:
+    """Yields training text, the same amount of every domain as far as there is as much."""
+    total = plan.tokenizer.tokenizer_megabytes * 1e6
+    share = total / (len(plan.domains) or 16)
+    taken: dict[str, int] = {}
+    named = all(source.domain is not None for source in plan.sources)
+    for source in in_parts(plan.sources, plan.corpus, share if named else total):
+        passed = 0
+        if source.domain is not None and taken.get(source.domain, 0) >= share:
+            continue
+        for document in documents_of(source, plan.corpus, {}):
+            name = document.domain
+            if document.text is None or name is None or document.split != "train":
+                continue
+            size = len(document.text.encode())
+            passed += size
+            if taken.get(name, 0) < share:
+                taken[name] = taken.get(name, 0) + size
+                yield document.text
+            # A source of many domains may go on for long without one that is wanted.
+            if passed >= total or (source.domain == name and taken[name] >= share):
+                break
+        if sum(taken.values()) >= total:
+            return
+
+
+def most_text(plan: Plan, tokenizer: Path) -> float | None:
+    """Returns the share of a domain, or of all that rows name, in the plan's tokens, in bytes.
+
+    The bytes of a token are measured on some of the text. None where the plan has no `tokens`.
+    """
+    if plan.tokens is None:
+        return None
+    config = TokenizerConfig(tokenizer_megabytes=MEASURED_MEGABYTES)
+    texts = list(sample_text(replace(plan, tokenizer=config)))
+    lengths = encode(*load_encoder(tokenizer), np.dtype("<u4"), texts)[1]
+    each = sum(len(text.encode()) for text in texts) / max(1, lengths.sum())
+    return plan.corpus.cap * (each or BYTES_OF_A_TOKEN) / BYTES_OF_A_TOKEN

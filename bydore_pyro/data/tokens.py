@@ -1,0 +1,57 @@
+"""Token arrays of many parts, read where the parts lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from bydore_pyro.data.store import Tokens
+
+__all__ = ["LazyTokens", "joined"]
+
+
+class LazyTokens:
+    """Tokens that a function takes by their positions, as an array of them; a slice is another.
+
+    Args:
+        take: Returns the tokens at an array of positions, of its shape.
+        dtype: Of the tokens.
+        bounds: The first position, and the one behind the last.
+    """
+
+    def __init__(
+        self, take: Callable[[np.ndarray], np.ndarray], dtype: np.dtype, bounds: tuple[int, int]
+    ) -> None:
+        self._take, self.dtype, self._bounds = take, dtype, bounds
+
+    def __len__(self) -> int:
+        return self._bounds[1] - self._bounds[0]
+
+    def __getitem__(self, key: slice | np.ndarray) -> LazyTokens | np.ndarray:
+        """Returns a slice, of step 1, or the tokens at an array of positions in [0, N)."""
+        first = self._bounds[0]
+        if isinstance(key, slice):
+            start, stop, _ = key.indices(len(self))
+            return LazyTokens(self._take, self.dtype, (first + start, first + max(start, stop)))
+        return self._take(key + first)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return self._take(np.arange(*self._bounds)).astype(dtype or self.dtype)
+
+
+def joined(parts: Sequence[Tokens]) -> Tokens:
+    """Returns token arrays, one behind the other, as one; nothing is copied."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([len(part) for part in parts])
+    dtype = np.result_type("<u2", *(part.dtype for part in parts))
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        found, places = np.empty(positions.shape, dtype), np.searchsorted(ends, positions, "right")
+        for place in np.unique(places):
+            own = places == place
+            found[own] = parts[place][positions[own] - (ends[place] - len(parts[place]))]
+        return found
+
+    return LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0))

@@ -1,0 +1,104 @@
+"""The parts of a file hold its rows once, wherever it is cut."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from bydore_pyro.data.parts import TABLE, LinesOf, Part, Sips, can_be_entered, row_groups
+from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
+
+RNG = random.Random(0)
+ROWS = [{"text": f"{i} ü" + RNG.randbytes(RNG.choice([1, 9, 900, 9000])).hex()} for i in range(120)]
+TEXTS = [row["text"] for row in ROWS]
+LINES = [json.dumps(row).encode() + b"\n" * RNG.choice([1, 1, 3]) for row in ROWS]
+CONTENT = b"".join(LINES)
+
+
+def rows_of(path: Path, *parts: Part) -> list[Row]:
+    return [row for part in parts for row in read_rows(path, RowConfig(), part)]
+
+
+def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
+    """Against the offsets of the lines, cut at random, at line ends and beside them."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(CONTENT)
+    begins = [sum(map(len, LINES[:i])) for i in range(len(LINES))]
+    assert can_be_entered(path)
+    for trial in range(40):
+        cuts = {RNG.randrange(len(CONTENT)) for _ in range(RNG.choice([1, 5, 60]))}
+        cuts |= {max(0, begin + RNG.choice([-1, 0, 1])) for begin in RNG.sample(begins, 5)}
+        ends = [*sorted(cuts - {0}), len(CONTENT)]
+        parts = [Part(*ends_) for ends_ in zip([0, *ends], ends, strict=False)]
+        for part in RNG.sample(parts, 3):
+            inside = [i for i, begin in enumerate(begins) if part.start <= begin < (part.end or 0)]
+            assert [row.text for row in rows_of(path, part)] == [TEXTS[i] for i in inside], trial
+        assert [row.text for row in rows_of(path, *parts)] == TEXTS
+        pieces = [str(row.text) for part in parts for row in read_text(path, part=part)]
+        assert "".join(pieces) == CONTENT.decode()
+        assert all(piece.endswith("\n") for piece in pieces)
+    last = "".join(str(row.text) for row in read_text(path, part=Part(begins[-1], None)))
+    assert last == LINES[-1].decode()
+
+
+def test_lines_know_where_they_are() -> None:
+    lines = LinesOf(io.BytesIO(b"one\ntwo\nthree"), Part(2, 6))  # type: ignore[arg-type]
+    assert lines.readable()
+    assert lines.tell() == 2
+    assert (lines.read(2), lines.tell()) == (b"tw", 6)
+    assert (lines.read(), lines.tell()) == (b"o\n", 8)
+
+
+def test_a_bad_row_of_a_part_is_found_by_its_byte(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "first"}\n{"text": "second"}\n{"text": 3}\n')
+    with pytest.raises(ValueError, match=r"found int, .*a\.jsonl from byte 5, line 2"):
+        rows_of(path, Part(5, 99))
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_a_compressed_file_is_read_from_its_start(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.jsonl.{ending}"
+    if ending == "gz":
+        path.write_bytes(gzip.compress(CONTENT))
+    else:
+        with pyarrow.CompressedOutputStream(str(path), "zstd") as stream:
+            stream.write(CONTENT)
+    assert not can_be_entered(path)
+    for end in (1, 50_000, len(CONTENT) // 2, len(CONTENT)):
+        first, rest = (rows_of(path, part) for part in (Part(0, end), Part(end, None)))
+        assert [row.text for row in first + rest] == TEXTS
+        assert [row.number for row in first + rest] == [
+            r.number for r in rows_of(path, Part(0, None))
+        ]
+        shares = [rows[-1].reached / path.stat().st_size if rows else 0 for rows in (first, rest)]
+        assert sum(shares) == pytest.approx(1, abs=0.02)
+        before = sum(map(len, LINES[: len(first)]))
+        assert shares[0] == pytest.approx(before / len(CONTENT), abs=0.02)
+    sips = Sips(io.BytesIO(CONTENT), 9)
+    assert len(sips.read(10**6)) == sips.tell() == 9
+    assert sips.readable()
+
+
+def test_row_groups_are_read_alone(tmp_path: Path) -> None:
+    path = tmp_path / f"a{TABLE}"
+    parquet.write_table(
+        pyarrow.Table.from_pylist(ROWS), path, row_group_size=50, compression="zstd"
+    )
+    assert not can_be_entered(path)
+    groups = row_groups(path)
+    assert [rows for rows, _, _ in groups] == [50, 50, 20]
+    assert 0 < path.stat().st_size - sum(packed for _, packed, _ in groups) < 3000
+    assert all(plain > packed for _, packed, plain in groups), "they are compressed"
+    parts = [Part(*ends, group) for group in range(3) for ends in ((0, 7), (7, None))]
+    assert rows_of(path, *parts) == [Row(i + 1, text) for i, text in enumerate(TEXTS)]
+    broken = tmp_path / f"broken{TABLE}"
+    broken.write_bytes(path.read_bytes()[:500])
+    assert row_groups(broken) == row_groups(tmp_path / "a.jsonl") == []
