@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,23 +23,26 @@ from bydore_pyro.live import LiveMixture
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost, Proxy
 from bydore_pyro.runs import (
+    Metrics,
     Options,
     begin_run,
     domains_of,
     is_finished,
     language_model,
+    read_as,
     search_in,
 )
 from bydore_pyro.training import begin, next_batch
 from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Train models on a mixture that is measured on themselves while they train, on the mixture
-of bydore search, on that mixture after equal weights at first, on the live run's own average, on
-equal weights, and by ODM and ADO, which follow the training losses and know no target. All models
-of a seed begin alike and take as many steps. What measuring costs comes on top; the table tells
-it."""
+of bydore search, on that of its matching without trial runs, on that mixture after equal weights
+at first, on the live run's own average, on the target's own shares where they are known, on equal
+weights, and by ODM and ADO, which follow the training losses and know no target. All models of a
+seed begin alike and take as many steps, but for one that takes more, for what measuring costs."""
 
 LIVE, SEARCHED, BROAD, AVERAGE = "live", "bydore search", "equal first", "the live average"
+LONGER, MATCHED, OWN = "bydore search, with the FLOPs of live", "matching alone", "own shares"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,29 +82,41 @@ def live(options: LiveOptions, resume: Path | None) -> None:
         place = folder.path / f"search-{name.replace(':', '-')}"
         if not is_finished(place):
             search_in(own, text, place, "live")
-        found = Mixture.from_json(place / "mixture.json").as_dict()
+        found: dict[str, Mapping[str, float]] = {
+            SEARCHED: Mixture.from_json(place / "mixture.json").as_dict()
+        }
+        told = read_as(Metrics, json.loads((place / "metrics.json").read_text(encoding="utf-8")))
+        if told.matching.rounds:
+            found[MATCHED] = told.matching.rounds[-1].weights
+        if target_named(name).has_own:
+            found[OWN] = own.run.validation_shares()
         models = []
         for number in range(options.live.target_seeds):
             compute = partial(models_of, own, text, found, number, name)
             models.append(folder.once(f"models/{name.replace(':', '-')}-{number}.json", compute))
             for model in models[-1].values():
                 cost.add(model["cost"])
-        results[name] = {"searched": found, "models": models}
+        results[name] = {"mixtures": found, "models": models}
         tables.append(table_of(name, models))
     leave(folder, options, {"targets": results}, cost, "\n".join(tables), None)
 
 
 def models_of(
-    options: LiveOptions, corpus: TokenStore, searched: Mapping[str, float], number: int, name: str
+    options: LiveOptions,
+    corpus: TokenStore,
+    mixtures: Mapping[str, Mapping[str, float]],
+    number: int,
+    name: str,
 ) -> dict[str, Any]:
     """Trains one model on each mixture, all from the same weights."""
-    config, found = options.live, {}
+    config, searched = options.live, mixtures[SEARCHED]
     first = max(1, round(config.beginning * config.model_steps))
     given = (options, corpus, number)
     live = one_model(*given, f"{name} {number}: {LIVE}", first=first)
-    found[LIVE] = live
+    found, more = {LIVE: live}, 1 + measuring(live)
     kinds: dict[str, dict[str, Any]] = {
-        SEARCHED: {"start": searched},
+        **{label: {"start": mixture} for label, mixture in mixtures.items()},
+        LONGER: {"start": searched, "steps": round(more * config.model_steps)},
         BROAD: {"later": searched},
         AVERAGE: {"start": live["average"]},
         "uniform": {},
@@ -110,6 +126,12 @@ def models_of(
     for label, kind in kinds.items():
         found[label] = one_model(*given, f"{name} {number}: {label}", **kind)
     return found
+
+
+def measuring(model: Mapping[str, Any]) -> float:
+    """Returns the FLOPs of a model's measuring, as a share of its training's."""
+    parts = model["cost"]
+    return parts.get("gradients", {"flops": 0})["flops"] / parts["train"]["flops"]
 
 
 def one_model(
@@ -122,6 +144,7 @@ def one_model(
     later: Mapping[str, float] | None = None,
     first: int | None = None,
     rule: type[Odm | Ado] | None = None,
+    steps: int | None = None,
 ) -> dict[str, Any]:
     """Trains a model; returns its loss, nats per token, its mixture in the mean, and the rounds.
 
@@ -134,19 +157,19 @@ def one_model(
         later: The weights after the beginning, where they change once.
         first: The step of the first round; None for a mixture that is not measured.
         rule: What moves the weights by the training losses.
+        steps: Of the model; those of the options when None.
     """
     config, seed = options.live, options.run.seed + FRESH_SEED + number
+    steps = steps or config.model_steps
     measured = config.live_sequences * 8  # kept aside from all models alike
     domains = domains_of(options, corpus, seed, measured=measured)
-    proxy = Proxy(
-        language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), config.model_steps
-    )
+    proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), steps)
     given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
     mixture = LiveMixture(domains, start, first=first or 1, seed=seed, **given)
-    follower = None if rule is None else rule(mixture.present, config.model_steps)
+    follower = None if rule is None else rule(mixture.present, steps)
     total, order = np.zeros(domains.num_domains), begin(domains.num_domains)
     change = round(config.beginning * config.model_steps)
-    for step in tqdm(range(1, config.model_steps + 1), desc=label, unit="step", mininterval=0.5):
+    for step in tqdm(range(1, steps + 1), desc=label, unit="step", mininterval=0.5):
         if later is not None and step == change + 1:
             mixture = LiveMixture(domains, later, first=1, seed=seed, **given)
         weights = mixture.present if follower is None else follower.weights
@@ -158,14 +181,14 @@ def one_model(
             owners = np.repeat(np.arange(len(counts)), counts)
             summed = np.bincount(owners, losses, minlength=len(counts))
             follower.told(counts, np.where(counts > 0, summed / np.maximum(counts, 1), np.nan))
-        if first is not None and mixture.due(step) and step < config.model_steps:
+        if first is not None and mixture.due(step) and step < steps:
             mixture.measure(proxy.model, step)
     most = JUDGED * options.run.validation_sequences
     run = dataclasses.replace(options.run, validation_sequences=most)
     judge = domains_of(dataclasses.replace(options, run=run), corpus, seed).validation
     return {
         "loss": proxy.evaluate(judge, "evaluate"),
-        "average": dict(zip(domains.names, (total / config.model_steps).tolist(), strict=True)),
+        "average": dict(zip(domains.names, (total / steps).tolist(), strict=True)),
         "rounds": [
             {
                 "step": one.step,
@@ -186,8 +209,7 @@ def table_of(name: str, models: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for label, own in losses.items():
         beside = verdict(own, losses[SEARCHED])
-        parts = models[0][label]["cost"]
-        share = parts.get("gradients", {"flops": 0})["flops"] / parts["train"]["flops"]
+        share = measuring(models[0][label])
         told = "" if label == SEARCHED or beside is None else str(beside)
         rows.append([label, f"{statistics.mean(own):.3f}", told, f"{share:.0%}"])
     header = [name, "loss", "lower than bydore search", "measuring, of training's FLOPs"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.proxy import model_source
-from bydore_pyro.runs import RunConfig
+from bydore_pyro.runs import Metrics, RunConfig, read_as
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
@@ -24,6 +26,9 @@ from bydore_pyro.utils import (
     warn_idle,
 )
 
+if TYPE_CHECKING:
+    from bydore_pyro.data import TokenStore
+
 __all__ = ["COMMON", "TrainConfig", "TrainOptions", "train_command"]
 
 # What `--help` lists; `--help-all` adds the others.
@@ -31,6 +36,7 @@ COMMON = (
     *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
     *("learning_rate", "device", "smoke"),
 )
+LEVEL = 0.9
 NATURAL = "natural"  # of --mixture: each domain by the size of its text
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
@@ -60,9 +66,14 @@ class TrainConfig:
         "mixture such as published:doremi, a JSON or YAML list of stages, or 'natural' (the "
         "domains' own sizes).",
     )
-    data: str = option(MISSING, "Token store, made by bydore prepare.")
+    data: str = option(
+        MISSING, "Token store, made by bydore prepare, or shards, as bydore search takes them."
+    )
     out: str = option(MISSING, "New folder for the run.")
     model: str = option("models/target-60m", "Model: a folder with config.json, or a hub name.")
+    tokenizer: str | None = option(
+        None, "With shards, whose tokens they hold: a folder, or a hub name."
+    )
     live: bool = option(
         False,
         "Measure the mixture on the model while it trains. --mixture is where it starts; "
@@ -78,6 +89,13 @@ class TrainConfig:
         above=0,
         most=1,
     )
+    live_level: float | None = option(
+        None,
+        "With --live: probability, that another mixture teaches more, from which on the weights "
+        f"move; with 1 they stay. Default: {LEVEL}, and 1 where trial runs chose --mixture.",
+        least=0,
+        most=1,
+    )
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
@@ -86,7 +104,7 @@ class TrainConfig:
             found = "no --validation" if self.live else "no --live"
             raise ValueError(f"Expected --live and --validation together, found {found}")
         if not self.live:
-            warn_idle(self, ("live_share",), "no --live")
+            warn_idle(self, ("live_share", "live_level"), "no --live")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,20 +132,44 @@ def train_command(arguments: Sequence[str]) -> None:
             smoke=SMOKE,
             common=COMMON,
         )
-        if names_shards(options.train.data):
-            found = options.train.data
-            raise DataError(f"Expected a token store, which bydore train reads, found {found}")
-        # So that it can be gone on with from anywhere.
-        data = str(Path(options.train.data).resolve())
-        target = RunConfig(validation=options.train.validation).anywhere().validation
-        options = replace(options, train=replace(options.train, data=data, validation=target))
+        options = replace(options, train=_settled(options.train))
     _train(options, resume)
+
+
+def _settled(given: TrainConfig) -> TrainConfig:
+    """Returns options with which a run can be gone on with from anywhere, its mixture or not."""
+    run = RunConfig(data=given.data, validation=given.validation).anywhere()
+    tokenizer, level = given.tokenizer, given.live_level
+    if tokenizer is not None and Path(tokenizer).is_dir():
+        tokenizer = str(Path(tokenizer).resolve())
+    if given.live and level is None and _tried(Path(given.mixture)):
+        level = 1.0
+        _told_once(
+            f"trial runs chose the weights of {given.mixture}: they stay, and rounds only tell "
+            "(--live_level)"
+        )
+    more: dict[str, Any] = {
+        "validation": run.validation,
+        "tokenizer": tokenizer,
+        "live_level": level,
+    }
+    return replace(given, data=run.data, **more)
+
+
+def _tried(mixture: Path) -> bool:
+    """Whether the search that found a mixture chose it by trial runs."""
+    folder = mixture.parent if mixture.name == "mixture.json" else mixture
+    try:
+        told = read_as(Metrics, json.loads((folder / "metrics.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return False
+    return bool(told.trials.tried or told.details.trials.tried)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
     import transformers
 
-    from bydore_pyro.data import open_store, with_validation_file
+    from bydore_pyro.data import with_validation_file
     from bydore_pyro.live import LiveTraining
     from bydore_pyro.mixture import normalised
     from bydore_pyro.proxy import Parallel
@@ -139,7 +181,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
     transformers.utils.logging.set_verbosity_error()
     given, config = options.train, options.target
     out = resume or Path(given.out)
-    store = open_store(Path(given.data))
+    store = _store_of(given)
     if resume is None and given.mixture == NATURAL:
         total = sum(len(tokens) for tokens in store.train.values())
         shares = {name: len(tokens) / total for name, tokens in store.train.items()}
@@ -163,9 +205,9 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             stages.shares(),
             config,
             given.live_share,
-            covered=given.mixture != NATURAL,  # another was chosen, and may know more
+            level=given.live_level if given.live_level is not None else LEVEL,
             parallel=Parallel(cpu=config.device == "cpu"),
-            tell=tell if os.environ.get("RANK", "0") == "0" else lambda line: None,
+            tell=_told_once,
         )
     metrics = train_target(
         model_source(given.model),
@@ -179,6 +221,25 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         live=live,
     )
     print(_told(metrics, out / "model"))
+    if live is not None:
+        print(f"The rounds, as a page: bydore report {shlex.quote(str(out))}")
+
+
+def _store_of(given: TrainConfig) -> TokenStore:
+    from bydore_pyro.data import TokenizerConfig, open_store
+    from bydore_pyro.shards import open_shards
+
+    if not names_shards(given.data):
+        warn_idle(given, ("tokenizer",), "a token store, which has its own")
+        return open_store(Path(given.data))
+    tokenizer = TokenizerConfig(tokenizer=given.tokenizer)
+    return open_shards(given.data, tokenizer=tokenizer, progress=_told_once)
+
+
+def _told_once(line: str) -> None:
+    """Tells a line, in one of several processes."""
+    if os.environ.get("RANK", "0") == "0":
+        tell(line)
 
 
 def _told(metrics: dict[str, Any], model: Path) -> str:

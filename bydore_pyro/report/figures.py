@@ -75,7 +75,8 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
 
 
 def rounds_figure(record: RunRecord) -> Figure | None:
-    """Draws the largest weights by every round's evidence: alone as dots, together as lines.
+    """Draws the largest weights by every round's evidence: alone as dots, together as lines; of a
+    training that moves its mixture, the weights trained on as lines, those found as dots.
 
     None where a run has no two rounds to compare.
     """
@@ -83,6 +84,10 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     if len(rounds) < 2:
         return None
     last, places = rounds[-1].weights, np.arange(1, len(rounds) + 1)
+    xaxis: dict[str, Any] = {"title": {"text": "round"}, "dtick": max(1, len(rounds) // 10)}
+    if record.live:
+        places = np.array([one.step for one in rounds])
+        xaxis = {"title": {"text": "step of the model"}, "type": "log"}
     order = sorted(last, key=lambda name: -last[name])[:8]
     together, alone = (
         {name: [getattr(one, key).get(name, np.nan) for one in rounds] for name in order}
@@ -90,7 +95,6 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     )
     lines = _lines(places, together, order)
     dots = [{**one, "mode": "markers", "showlegend": False} for one in _lines(places, alone, order)]
-    xaxis = {"title": {"text": "round"}, "dtick": max(1, len(rounds) // 10)}
     return _figure([*lines, *dots], 360, xaxis, WEIGHTS)
 
 

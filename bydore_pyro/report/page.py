@@ -45,6 +45,10 @@ ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
     "are far apart, the proxy asks for other text as it learns."
 )
+LIVE = (
+    "Lines: the weights that the model trained on; dots: what the posterior of a round says. The "
+    "weights move only where another mixture probably teaches more."
+)
 FRESH = (
     "One fresh model trains on each mixture, all from the same start and for as many tokens as the "
     "search. How far another start would move these losses was not measured."
@@ -75,6 +79,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     """
     draw = (weights_figure, rounds_figure, trajectory_figure) if drawn else ()
     weights, *learned = [one(record) for one in draw] or [None]
+    told = LIVE if record.live else ROUNDS
     found, fresh = record.mixture is not None, loss_table(record)
     sections = (
         ("The mixture", (
@@ -87,7 +92,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         ("Is it to be believed?", verdicts_of(record)),
         ("", (cost_told(record) if found else None,)),
         (EXPERT[0], (
-            *learned, ROUNDS if record.metrics.matching.rounds else None, round_table(record),
+            *learned, told if record.metrics.matching.rounds else None, round_table(record),
         )),
         (EXPERT[1], (cost_table(record.metrics.search),)),
         (EXPERT[2], commands(record)),

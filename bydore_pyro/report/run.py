@@ -68,6 +68,11 @@ class RunRecord:
         return by_options or bool(self.metrics.matching.rounds)
 
     @property
+    def live(self) -> bool:
+        """Whether the training of a model moved the weights."""
+        return self.method == "live"
+
+    @property
     def average_start(self) -> int:
         """The place of the first step that the result averages; by matching, of the last."""
         steps = 0 if self.trajectory is None else self.trajectory.sizes["step"]
@@ -85,7 +90,8 @@ class RunRecord:
 
 
 def read_run(folder: Path, label: str | None = None) -> RunRecord:
-    """Reads a run's folder: a search's, a case's, another method's fit, or several seeds'.
+    """Reads a run's folder: a search's, a case's, another method's fit, several seeds', or that of
+    a training which moved its mixture.
 
     Args:
         folder: The run.

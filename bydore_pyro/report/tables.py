@@ -13,6 +13,7 @@ from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
 from bydore_pyro.runs import Spent
+from bydore_pyro.shards import names_shards
 
 __all__ = [
     "agreement_table",
@@ -125,8 +126,16 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     if record.mixture is None:
         return []
     run, data = shlex.quote(str(record.path)), str(record.asked("run", "data") or "STORE")
-    # Training takes nothing but a store: text and shards must be prepared, or exported to.
-    store = shlex.quote(data) if is_store(Path(data)) else "STORE"
+    # Training takes tokens: text must be prepared.
+    store = shlex.quote(data) if is_store(Path(data)) or names_shards(data) else "STORE"
+    if names_shards(data) and (tokenizer := record.asked("tokenizer", "tokenizer")):
+        store += f" --tokenizer {shlex.quote(str(tokenizer))}"
+    if record.live:
+        stage = f"bydore export {run} --to nanotron --from_step N --prefix '/data/{{domain}}'"
+        return [
+            ("The weights at the end, as the next stage of another trainer", f"{stage} --out FILE"),
+            ("Scores of the trained model", f"bydore evaluate {run}/model --tasks pile13"),
+        ]
     export = f"bydore export {run} --to megatron --prefix '/data/{{domain}}' --out FILE"
     train = f"bydore train --mixture {run} --data {store} --model models/target-60m --tokens N"
     pairs = [
@@ -136,6 +145,8 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
     ]
     if record.agreement is None and record.method == "search":
         seeds = f"bydore search --seeds 5 --data {shlex.quote(data)} ..."
+        if checkpoint := record.asked("run", "checkpoint"):
+            seeds = seeds.replace("...", f"--checkpoint {shlex.quote(str(checkpoint))} ...")
         pairs.append(("Whether other seeds find the same", seeds))
     return pairs
 

@@ -202,7 +202,7 @@ def _covered(record: RunRecord) -> Verdict | None:
 
 def _rounds(record: RunRecord) -> Verdict | None:
     rounds, inference = record.metrics.matching.rounds, record.metrics.matching.inference
-    if not rounds:
+    if not rounds or record.live:
         return None
     limits, apart = LIMITS["rounds"], total_variation(rounds[-1].alone, rounds[-1].weights)
     level: Level | None = None
@@ -262,16 +262,17 @@ def _repeats(record: RunRecord) -> Verdict | None:
     if not epochs:
         return None
     run = "A run" if tokens is None else f"A run of {count(tokens)} tokens"
+    run = "The training" if record.live else f"{run} on these weights"
     most = sorted(epochs.items(), key=lambda item: -item[1])
     often = [(name, times) for name, times in most if times > limits.good + 0.005]
     if not often:
         name, times = most[0]
-        told = f"{run} on these weights reads no domain twice"
+        told = f"{run} reads no domain twice"
         if times >= 1.005:
-            told = f"{run} on these weights reads no domain more than {times:.2f} times ({name})"
+            told = f"{run} reads no domain more than {times:.2f} times ({name})"
         return limits.judge(times, f"{told}.", level="good", answer="No")
     listed = ", ".join(f"{name} {number(times, '.1f')} times" for name, times in often)
-    told = f"{run} on these weights reads {listed}; --max_epochs caps it"
+    told = f"{run} reads {listed}; --max_epochs caps it"
     if record.by_matching and record.asked("run", "target_tokens") is None:
         told += ", and with --target_tokens the weights count how little that teaches"
     answer = f"{len(often)} of {len(epochs)} domains"

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,7 +127,8 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
             taken = partial(store.taken, "train", name)
             part = None if aside is None else aside[1]
             self._streams.append(SequenceStream(text, sequence_length, order, part, taken=taken))
-        self._given = (store.folder, self.names, sequence_length, seed, measured)
+        reopen = store.reopen or partial(open_store, store.folder, verify=False)
+        self._given = (reopen, self.names, sequence_length, seed, measured)
 
     def __len__(self) -> int:
         """Different sequences of all domains."""
@@ -150,8 +150,8 @@ class MixtureDataset(Dataset[dict[str, Tensor]]):
         return _reopened, self._given
 
 
-def _reopened(folder: Path, *given: Any) -> MixtureDataset:
-    return MixtureDataset(open_store(folder, verify=False), *given)
+def _reopened(reopen: Callable[[], TokenStore], *given: Any) -> MixtureDataset:
+    return MixtureDataset(reopen(), *given)
 
 
 class MixtureSampler(Sampler[tuple[int, int]]):

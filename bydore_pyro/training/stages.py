@@ -51,7 +51,7 @@ class Schedule(Protocol):
         """Is called after each step, 1 after the first; returns what is to be logged, by name."""
 
     def told(self) -> dict[str, Any]:
-        """Returns what `metrics.json` tells of it."""
+        """Returns what `metrics.json` tells of it, beside the training's own."""
 
     def leave(self, folder: RunFolder) -> None:
         """Writes what it found into the run's folder, at the end."""

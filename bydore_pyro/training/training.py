@@ -189,7 +189,8 @@ def train_target(
         _save_model(trainer, store, folder)
         metrics = _metrics(trainer, plan, seconds)
         if live is not None:
-            metrics["live"] = live.told()
+            metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
+            metrics |= live.told()
             live.leave(folder)
         folder.write_json("metrics.json", metrics)
         return metrics

@@ -72,6 +72,19 @@ def test_stages_and_another_tokenizer(
     assert "greek " in printed.out
 
 
+@pytest.mark.parametrize("more", [[], ["--live_level", "0.5"]])
+def test_what_trial_runs_chose_stays(
+    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """They know of the whole run; a round knows what teaches most now."""
+    (tmp_path / "metrics.json").write_text(json.dumps({"trials": {"tried": [{"length": 0.5}]}}))
+    train_command([*given, "--live", "--validation", "greek", *more])
+    told = f"trial runs chose the weights of {tmp_path}/mixture.json: they stay"
+    assert (told in capsys.readouterr().err) == (not more)
+    rounds = json.loads((tmp_path / "run/metrics.json").read_text())["matching"]["rounds"]
+    assert any(one["moved"] for one in rounds) == bool(more)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -82,10 +95,7 @@ def test_stages_and_another_tokenizer(
         (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--tokens", "1B"], "; --tokens 1.4e+05 would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
-        (
-            ["--data", "megatron:here"],
-            "Expected a token store, which bydore train reads, found",
-        ),
+        (["--data", "megatron:here"], "here"),
         (["--live"], "Expected --live and --validation together, found no --validation"),
         (["--live", "--validation", "cats"], "found 'cats'"),
         (["--live", "--validation", "none.jsonl"], "none.jsonl"),
@@ -132,5 +142,5 @@ def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) 
     killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
     assert same_bits(killed, whole)
     told = [json.loads((tmp_path / out / "metrics.json").read_text()) for out in ("run", "whole")]
-    assert told[0]["live"]["rounds"] == told[1]["live"]["rounds"]
-    assert len(told[0]["live"]["rounds"]) == 5
+    assert told[0]["matching"]["rounds"] == told[1]["matching"]["rounds"]
+    assert len(told[0]["matching"]["rounds"]) == 5

@@ -83,6 +83,9 @@ def test_commands_are_quoted(record: RunRecord) -> None:
     assert words[1][1:5] == ["train", "--mixture", str(record.path), "--data"]
     assert words[1][5] == "STORE", "the run's data are none"
     assert commands(RunRecord(path=record.path, label="")) == []
+    config = {"run": {"data": "dolma:a b"}, "tokenizer": {"tokenizer": "c d"}}
+    _, train = commands(dataclasses.replace(record, config=config))[1]
+    assert shlex.split(train)[5:8] == ["dolma:a b", "--tokenizer", "c d"]
 
 
 def test_rounds_and_seeds(tmp_path: Path) -> None:
