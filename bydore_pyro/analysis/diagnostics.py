@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from bydore_pyro.core import (
     guide_fit,
     mixture_model,
 )
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, below
 from bydore_pyro.search import (
     BayesianLearner,
     LinearSearch,
@@ -134,6 +134,8 @@ def mixture_of(
     if posterior is not None:
         interval = arviz.hdi(posterior["posterior"]["w"].values, hdi_prob=HDI_PROBABILITY)
         spread = _spread(posterior, interval)
+        samples, pools = posterior["posterior"]["w"], state.domains.pools
+        spread["branches"] = _branches(samples, mean / mean.sum(), pools)
     return Mixture(
         names=state.domains.names,
         weights=tuple((mean / mean.sum()).tolist()),
@@ -144,7 +146,11 @@ def mixture_of(
 
 
 def mixture_of_draws(
-    posterior: arviz.InferenceData, *, tokenizer: str, data_sha256: str
+    posterior: arviz.InferenceData,
+    *,
+    tokenizer: str,
+    data_sha256: str,
+    pools: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Mixture:
     """Returns the weights at the centre of draws (`bydore_pyro.core.central_weights`), with their
     spread and HDI, which begins with 0 or ends with 1 where it ends with the outermost draw.
@@ -157,6 +163,7 @@ def mixture_of_draws(
         posterior: Draws ``w`` (chain, draw, domain), and their ``length`` where it differs.
         tokenizer: Hash of the tokenizer that counts the shares.
         data_sha256: Hash of the text.
+        pools: The domains of pools, for the sums below paths; see `Mixture.unpooled`.
     """
     import arviz
 
@@ -176,8 +183,32 @@ def mixture_of_draws(
         weights=tuple(weights.tolist()),
         tokenizer=tokenizer,
         data_sha256=data_sha256,
+        branches=_branches(samples, weights, pools or {}),
         **_spread(posterior, interval),
     )
+
+
+def _branches(
+    samples: xarray.DataArray, weights: np.ndarray, pools: Mapping[str, Mapping[str, float]]
+) -> dict[str, tuple[float, float]]:
+    """Returns the HDI of the sum of the weights below each path, which holds that of `weights`."""
+    import arviz
+
+    names = [str(name) for name in samples["domain"].values]
+    leaves = [(k, leaf, share) for k, name in enumerate(names)
+              for leaf, share in pools.get(name, {name: 1.0}).items()]  # fmt: skip
+    paths = below([leaf for _, leaf, _ in leaves])
+    if not paths:
+        return {}
+    shares = np.zeros((len(names), len(paths)))
+    for column, places in enumerate(paths.values()):
+        for k, _, share in (leaves[place] for place in places):
+            shares[k, column] += share
+    draws = samples.values.reshape(-1, len(names)) @ shares
+    ends = to_the_bounds(arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY), draws)
+    sums = weights @ shares
+    low, high = np.minimum(ends[:, 0], sums), np.maximum(ends[:, 1], sums).clip(max=1.0)
+    return dict(zip(paths, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
 
 def _spread(posterior: arviz.InferenceData, interval: np.ndarray) -> dict[str, Any]:

@@ -102,6 +102,6 @@ def fit_unimax(problem: Problem, config: FixedConfig, tokens: float) -> Fit:
 
     Where all text together is too little for the run, the mixture is the natural one.
     """
-    sizes = np.array([len(problem.corpus.train[name]) for name in problem.names], float)
+    sizes = np.array([problem.corpus.size(name) for name in problem.names], float)
     read = unimax_tokens(sizes, tokens, config.unimax_epochs)
     return Fit(mixture=problem.mixture(read))

@@ -85,7 +85,7 @@ class Problem:
     @cached_property
     def token_shares(self) -> np.ndarray:
         """Shares of the domains' training text ``(K,)``, by tokens: the natural mixture."""
-        tokens = np.array([len(self.corpus.train[name]) for name in self.names], float)
+        tokens = np.array([self.corpus.size(name) for name in self.names], float)
         return tokens / tokens.sum()
 
     def text_for(self, steps: float) -> dict[str, int] | None:
@@ -106,7 +106,7 @@ class Problem:
         share = steps * self.batch_sequences * self.sequence_length / self.run_tokens
         if share >= 1:
             return None
-        text = {name: int(share * len(self.corpus.train[name])) for name in self.names}
+        text = {name: int(share * self.corpus.size(name)) for name in self.names}
         for name, left in text.items():
             if left < self.sequence_length:
                 raise DataError(

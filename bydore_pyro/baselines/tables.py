@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, one_line
+from bydore_pyro.utils import DataError, listed, one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -53,7 +53,7 @@ class RunsTable:
             DataError: When the table does not have the target.
         """
         if target not in self.targets:
-            raise DataError(f"Expected one of the targets {_some(self.targets)}, found '{target}'")
+            raise DataError(f"Expected one of the targets {listed(self.targets)}, found '{target}'")
         return self.losses[:, self.targets.index(target)]
 
 
@@ -82,7 +82,7 @@ def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
         ]  # fmt: skip
         if not names:
             raise DataError(
-                f"Expected one of the targets {_some(table.targets)}, found '{pattern}'"
+                f"Expected one of the targets {listed(table.targets)}, found '{pattern}'"
             )
         for name in names:
             found[name] = found.get(name, 0.0) + weight
@@ -169,7 +169,7 @@ def _find(place: Path) -> tuple[Path, Path]:
         if len(found) != 1:
             raise DataError(
                 f"Expected one table ratios.csv or train_mixture_SCALE.csv in {place}, found "
-                f"{_some([path.name for path in found]) or 'none'}"
+                f"{listed([path.name for path in found]) or 'none'}"
             )
         weights = found[0]
     losses = "metrics.csv" if weights.name == "ratios.csv" else weights.name
@@ -190,7 +190,7 @@ def _read(path: Path) -> pandas.DataFrame:
     frame = frame.iloc[1:].set_axis(columns, axis=1)
     key = next((key for key in KEYS if key in frame.columns), None)
     if key is None:
-        found = _some(list(columns))
+        found = listed(list(columns))
         raise DataError(f"Expected a column {' or '.join(KEYS)} in {path}, found {found}")
     frame.index = pandas.Index(frame[key].str.strip())
     if frame.empty:
@@ -224,7 +224,7 @@ def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) 
     if count in (0, len(names)):
         raise DataError(
             f"Expected in {path} columns of weights, which sum to 1, and then columns of losses, "
-            f"found {_some(names)}"
+            f"found {listed(names)}"
         )
     return names[:count]
 
@@ -277,8 +277,3 @@ def _once(names: list[str], path: Path, what: str) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise DataError(f"Expected every {what} once in {path}, found '{twice[0]}' twice")
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    """Returns the first names for a message."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

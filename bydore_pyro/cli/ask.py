@@ -13,6 +13,7 @@ from bydore_pyro.utils import one_line_errors, option, parse_options, require_fi
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bydore_pyro.data import Domains
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.runs import Asked, TargetAnswer
     from bydore_pyro.utils import RunFolder
@@ -59,6 +60,7 @@ def _ask(run: Path, options: AskOptions) -> None:
     import dataclasses
     import time
 
+    from bydore_pyro.data import gathered
     from bydore_pyro.mixture import mixture_from
     from bydore_pyro.runs import ask, compromise
     from bydore_pyro.utils import RunFolder, tell
@@ -67,10 +69,12 @@ def _ask(run: Path, options: AskOptions) -> None:
     out = options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"
     folder = RunFolder(Path(out))
     asked = ask(run, options.ask, folder.path)
-    judged, names = None, asked.domains.names
+    judged, domains = None, asked.domains
     if given is not None:
-        given.check(names, asked.domains.corpus.tokenizer_sha256, str(options.ask.mixture))
-        judged = [given.as_dict().get(name, 0.0) for name in names]
+        known = {*domains.names, *asked.targets[0].mixture.names}
+        given.check(known, domains.corpus.tokenizer_sha256, str(options.ask.mixture))
+        weights = gathered(given.as_dict(), domains.pools)
+        judged = [weights.get(name, 0.0) for name in domains.names]
     folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
     shared = compromise(asked) if len(asked.targets) > 1 else None
     _write(folder, asked, shared, judged)
@@ -85,20 +89,20 @@ def _write(
     """Writes the answers and prints them."""
     from bydore_pyro.mixture import Mixture
 
-    names, corpus = asked.domains.names, asked.domains.corpus
+    domains, corpus = asked.domains, asked.domains.corpus
     mixtures: dict[str, Mixture] = {}
     content: dict[str, Any] = {"measured_anew": list(asked.anew), "targets": {}}
     for one in asked.targets:
         mixtures[one.name] = one.mixture
-        content["targets"][one.name] = _of_target(one, judged)
+        content["targets"][one.name] = _of_target(one, domains, judged)
     mixture = asked.targets[0].mixture
     if shared is not None:
         mixture = Mixture(
-            names=names,
+            names=domains.names,
             weights=tuple(shared.tolist()),
             tokenizer=corpus.tokenizer_sha256,
             data_sha256=corpus.sha256,
-        )
+        ).unpooled(domains.pools)
         mixtures["for the mean"] = mixture
         content["compromise"] = {
             "weights": mixture.as_dict(),
@@ -111,22 +115,27 @@ def _write(
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if asked.anew:
         print(f"Measured anew, because the search did not know their text: {', '.join(asked.anew)}")
-    print(_told(names, columns, content))
+    print(_told(mixture.names, columns, content))
     print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
 
 
-def _of_target(one: TargetAnswer, judged: Sequence[float] | None) -> dict[str, Any]:
+def _of_target(
+    one: TargetAnswer, domains: Domains, judged: Sequence[float] | None
+) -> dict[str, Any]:
     """Returns a target's entry in `answers.json`."""
     import torch
 
     names = one.mixture.names
-    draws = one.posterior["posterior"]["w"].values.reshape(-1, len(names))
+    drawn = one.posterior["posterior"]["w"].values.reshape(-1, domains.num_domains)
+    draws = dict(zip(domains.names, drawn.T, strict=True))
+    for pool, shares in domains.pools.items():
+        draws |= {name: share * draws[pool] for name, share in shares.items()}
     low, high = zip(*(one.mixture.hdi or ()), strict=True)
     content: dict[str, Any] = {
         "weights": one.mixture.as_dict(),
         "low": dict(zip(names, low, strict=True)),
         "high": dict(zip(names, high, strict=True)),
-        "next_to_nothing": dict(zip(names, (draws < 0.01).mean(0).tolist(), strict=True)),
+        "next_to_nothing": {name: float((draws[name] < 0.01).mean()) for name in names},
         "unexplained": one.matching.unexplained,
         "settled": one.settled,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -164,8 +164,9 @@ def fit_command(arguments: Sequence[str]) -> None:
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
     found = fit(options.fit.method, problem, options, folder.path / "search")
+    found = replace(found, mixture=found.mixture.unpooled(domains.pools))
     epochs = run_epochs(options, domains, found.mixture)
-    _write_fit(folder, options, found, problem.cost, epochs)
+    _write_fit(folder, options, found, domains.names, problem.cost, epochs)
     if folder.writes:
         tell(add_html_report(folder))
         print(report_text(folder.path))
@@ -197,7 +198,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     if tokens is not None and run.target_tokens is not None:
         read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
         epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
-    _write_fit(folder, options, found, Cost(), epochs)
+    _write_fit(folder, options, found, table.domains, Cost(), epochs)
     # From now on the folder counts as a run; only what mattered is kept.
     regmix = {name: value for name, value in vars(options.regmix).items() if "proxies" not in name}
     folder.write_config("fit", {
@@ -255,6 +256,7 @@ def _write_fit(
     folder: RunFolder,
     options: FitOptions,
     found: Fit,
+    names: Sequence[str],
     cost: Cost,
     epochs: Mapping[str, float] | None,
 ) -> None:
@@ -262,17 +264,15 @@ def _write_fit(
     path = found.trajectory
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if path is not None:
-        names, steps = list(found.mixture.names), np.arange(len(path))
-        trajectory = xarray.Dataset(
-            {"mean": (("step", "domain"), path)}, coords={"step": steps, "domain": names}
-        )
+        coordinates = {"step": np.arange(len(path)), "domain": list(names)}
+        trajectory = xarray.Dataset({"mean": (("step", "domain"), path)}, coords=coordinates)
         folder.write_dataset("trajectory.nc", trajectory)
     if found.draws is not None:
         chains = found.draws.reshape(CHAINS, -1, found.draws.shape[1])
-        coordinates = {"domain": list(found.mixture.names)}
         import arviz
 
-        posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=coordinates)
+        domain = {"domain": list(names)}
+        posterior = arviz.from_dict({"w": chains}, dims={"w": ["domain"]}, coords=domain)
         folder.write_posterior("posterior.nc", posterior)
     on_text = options.fit.runs is None
     metrics = Metrics(

@@ -7,15 +7,15 @@ import json
 import math
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, content_hash, unique_keys
+from bydore_pyro.utils import DataError, content_hash, listed, unique_keys
 
-__all__ = ["Mixture", "total_variation", "within_caps"]
+__all__ = ["Mixture", "below", "total_variation", "within_caps"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
@@ -29,6 +29,16 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
     A domain that one of them lacks has no weight there.
     """
     return 0.5 * sum(abs(left.get(k, 0.0) - right.get(k, 0.0)) for k in {*left, *right})
+
+
+def below(names: Collection[str]) -> dict[str, list[int]]:
+    """Returns the places of the names below each path, `web` and `web/law` for `web/law/high`; of
+    those paths alone that stand for several names, and not for all."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        for at in (at for at, letter in enumerate(name) if letter == "/"):
+            places.setdefault(name[:at], []).append(place)
+    return {path: own for path, own in sorted(places.items()) if 1 < len(own) < len(names)}
 
 
 def within_caps(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
@@ -64,6 +74,8 @@ class Mixture:
         data_sha256: Hash of the text that the weights were learned on.
         free_weights: What `weights` were before they were capped ``(K,)``, or None. The uncertainty
             is theirs.
+        branches: Highest-density interval of the sum of the weights below ``web/law``, by such
+            path; empty where names are no paths, or it is not known.
         prior: Shares ``(K,)`` that the method set out from and that intervals are held against;
             None stands for the uniform ones.
         predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
@@ -84,6 +96,7 @@ class Mixture:
     tokenizer: str | None = None
     data_sha256: str | None = None
     free_weights: tuple[float, ...] | None = None
+    branches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     prior: tuple[float, ...] | None = None
     predicted_loss: Mapping[str, tuple[float, float | None]] | None = None
     notes: tuple[str, ...] = ()
@@ -112,6 +125,9 @@ class Mixture:
             raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
         if not 0 < self.hdi_probability < 1:
             raise ValueError(f"Expected hdi_probability in (0, 1), actual {self.hdi_probability}")
+        for path, (low, high) in self.branches.items():
+            if not 0 <= low <= high <= 1:
+                raise ValueError(f"Expected low <= high in [0, 1] below '{path}', actual {low}")
         for value in (self.tokenizer, self.data_sha256, *self.notes):
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"Expected hashes and notes as text, actual {value!r}")
@@ -149,6 +165,33 @@ class Mixture:
             self, weights=feasible, free_weights=self.weights, predicted_loss=None
         )
 
+    def unpooled(self, pools: Mapping[str, Mapping[str, float]]) -> Mixture:
+        """Returns the weights of the domains that were measured together, each alone: their shares
+        of what was found for all of them.
+
+        Args:
+            pools: The domains of each pool, with shares that sum to 1; others' pools have no
+                effect.
+        """
+        pools = {pool: shares for pool, shares in pools.items() if pool in self.names}
+        if not pools:
+            return self
+        of = [pools.get(name, {name: 1.0}) for name in self.names]
+        rows = [(k, name, share) for k, shares in enumerate(of) for name, share in shares.items()]
+        columns: dict[str, Any] = {}
+        for column in ("weights", *COLUMNS):
+            values = getattr(self, column)
+            if values is not None:
+                found = [np.array(values[k]) * share for k, _, share in rows]
+                columns[column] = tuple(tuple(v.tolist()) if v.ndim else float(v) for v in found)
+        told = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
+        note = (
+            f"Measured together, because each has too little text: {told}. They share the "
+            "weight of their pool in proportion to their tokens."
+        )
+        names = tuple(name for _, name, _ in rows)
+        return dataclasses.replace(self, names=names, notes=(*self.notes, note), **columns)
+
     def verdicts(self) -> dict[str, str]:
         """Returns "above", "below" or "undecided" by name: each interval against its prior.
 
@@ -180,7 +223,7 @@ class Mixture:
         """
         for name, weight in zip(self.names, self.weights, strict=True):
             if weight > 0 and name not in names:
-                known = ", ".join(sorted(names))
+                known = listed(sorted(names))
                 raise DataError(
                     f"Expected domains of the data ({known}), found '{name}' in {place}"
                 )
@@ -206,6 +249,7 @@ class Mixture:
             "format": FORMAT,
             "weights_are": "shares of training tokens",
             **{column: by_name(column) for column in ("weights", *COLUMNS[:3])},
+            **({"branches": dict(self.branches)} if self.branches else {}),
             "hdi_probability": self.hdi_probability,
             "tokenizer_sha256": self.tokenizer,
             "data_sha256": self.data_sha256,
@@ -265,6 +309,7 @@ class Mixture:
             names=tuple(weights),
             weights=tuple(map(float, weights.values())),
             **{key: column(key) for key in COLUMNS},
+            branches={path: _numbers(ends) for path, ends in content.get("branches", {}).items()},
             hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),

@@ -145,7 +145,8 @@ def answer_of(state: SearchState, options: Options, plan: TrialPlan | None) -> A
         state, posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
     )
     most = largest_weights(options, state.domains)
-    return Answer(state, mixture if most is None else mixture.capped(most), posterior)
+    mixture = mixture if most is None else mixture.capped(most)
+    return Answer(state, mixture.unpooled(state.domains.pools), posterior)
 
 
 def mixture_for_run(
@@ -154,14 +155,18 @@ def mixture_for_run(
     """Returns the mixture of draws that are for the options' run, within its caps, with notes."""
     corpus, run = domains.corpus, run_of(options, domains)
     mixture = mixture_of_draws(
-        posterior, tokenizer=corpus.tokenizer_sha256, data_sha256=corpus.sha256
+        posterior,
+        tokenizer=corpus.tokenizer_sha256,
+        data_sha256=corpus.sha256,
+        pools=domains.pools,
     )
     weights = torch.tensor(mixture.weights, dtype=torch.float64)
     notes = [run.note()] if run is not None and run.repeats(weights) else []
     notes += [] if trials is None else [trials.note()]
     mixture = dataclasses.replace(mixture, notes=(*mixture.notes, *notes))
     most = largest_weights(options, domains)
-    return mixture if most is None else mixture.capped(most)
+    mixture = mixture if most is None else mixture.capped(most)
+    return mixture.unpooled(domains.pools)
 
 
 def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:

@@ -26,7 +26,7 @@ from bydore_pyro.core import (
     given_away,
     match,
 )
-from bydore_pyro.data import Domains
+from bydore_pyro.data import Domains, selected
 from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.answers import (
@@ -218,10 +218,8 @@ def _options_of_run(run: Path, config: AskConfig) -> Options:
 
 
 def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
-    for name in dropped:
-        if name not in names:
-            raise DataError(f"Expected a domain of the run ({', '.join(names)}), found '{name}'")
-    left = [name for name in names if name not in dropped]
+    gone = selected(dropped, names)
+    left = [name for name in names if name not in gone]
     if len(left) < 2:
         raise DataError(f"Expected at least two domains after --drop, found {len(left)}")
     return left

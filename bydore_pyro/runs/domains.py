@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ from bydore_pyro.data import (
     Domains,
     TokenStore,
     check_needed,
+    gathered,
     is_store,
     joined_stores,
     load_tokens,
     open_store,
+    pooled,
+    selected,
+    with_branches,
     with_validation_file,
 )
 from bydore_pyro.mixture import Mixture, numbers_of
@@ -44,6 +49,7 @@ __all__ = [
     "processes",
     "search_domains",
     "tell_of_few_documents",
+    "tell_of_sampled",
     "uniform_weights",
 ]
 
@@ -75,7 +81,7 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
             names = list(dict.fromkeys([*options.run.domains, *store.names]))
             own = dataclasses.replace(options.run, domains=names)
             options = dataclasses.replace(options, run=own)
-    check_needed(needed, corpus.names)
+    selected(needed, corpus.names)
     for path in files.values():
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
@@ -140,23 +146,27 @@ def processes(options: Options) -> Parallel:
 
 def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
     """Returns the options' domains, with the sequences kept aside that their search measures."""
-    count = len(options.run.domains or [n for n, tokens in corpus.train.items() if len(tokens)])
+    count = len(pooled(corpus, options.run.domains, options.run.sequence_length).names)
     measured = options.search.measured_sequences(max(1, count))
     return domains_of(options, corpus, seed, measured=measured)
 
 
 def domains_of(options: Options, corpus: TokenStore, seed: int, *, measured: int = 0) -> Domains:
     """Returns the options' domains and validation set, in the orders of a seed; so many sequences
-    of each domain are kept for measuring."""
+    of each domain are kept for measuring. Those of too little text are pooled."""
+    validation = options.run.validation_shares()
+    corpus = with_branches(corpus, validation)
+    corpus, names, pools = pooled(corpus, options.run.domains, options.run.sequence_length)
     return Domains(
         corpus,
-        options.run.validation_shares(),
-        names=options.run.domains,
+        validation,
+        names=names,
         sequence_length=options.run.sequence_length,
         validation_sequences=options.run.validation_sequences,
         measured=measured,
         seed=seed,
         device=options.device,
+        pools=pools,
     )
 
 
@@ -187,7 +197,7 @@ def consumed_tokens(options: Options, domains: Domains) -> dict[str, float]:
     found: dict[str, float] = {}
     if options.run.consumed is not None:
         path = Path(options.run.consumed)
-        found = numbers_of(path, "tokens_by_domain")
+        found = gathered(numbers_of(path, "tokens_by_domain"), domains.pools)
         check_needed(found, domains.names)
     return {name: found.get(name, 0.0) for name in domains.names}
 
@@ -201,11 +211,28 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
     epochs = options.run.max_epochs
     if epochs is None:
         return None
+    tell_of_sampled(domains)
     tokens, read = options.run_tokens, consumed_tokens(options, domains)
     most = domains.most_weights(epochs, tokens)
     most = {name: max(0.0, most[name] - count / tokens) for name, count in read.items()}
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
+
+
+def tell_of_sampled(domains: Domains) -> None:
+    """Tells that `max_epochs` counts estimated sizes, and how well the worst of them is known."""
+    sampled = {n: found for n in domains.names if (found := domains.corpus.in_all(n))}
+    if not sampled:
+        return
+    errors = {
+        n: s["standard_error"] and s["standard_error"] / s["tokens"] for n, s in sampled.items()
+    }
+    worst = max(errors, key=lambda n: math.inf if errors[n] is None else errors[n])
+    told = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
+    tell(
+        f"--max_epochs counts sizes that are estimated, of {len(sampled)} sampled domains; the "
+        f"largest standard error is that of '{worst}': {told}"
+    )
 
 
 def uniform_weights(domains: Domains) -> dict[str, float]:

@@ -51,9 +51,9 @@ PLACES = ("out", "cache", "tables")  # options that only say where something lie
 LAST = 10  # losses of a search by linear evidence, each of a small batch, are averaged over as many
 
 
-def learning_of(state: SearchState) -> Learning:
-    """Returns whether the proxy has learned anything by the end of a search; nothing where no loss
-    was measured.
+def learning_of(state: SearchState, checkpoint: str | None = None) -> Learning:
+    """Returns whether the proxy, or the checkpoint that was measured, has learned anything by the
+    end of a search; nothing where no loss was measured.
 
     Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, tell
     nothing of the text, and the weights found from them mean nothing.
@@ -63,11 +63,13 @@ def learning_of(state: SearchState) -> Learning:
     if not losses or not all(map(math.isfinite, losses)):
         return Learning()
     loss, uniform = float(np.mean(losses)), math.log(state.domains.corpus.vocabulary)
+    whose, advice = "the proxy", "more --steps or another --learning_rate may help"
+    if checkpoint is not None:
+        whose, advice = "the model", "measure a later checkpoint"
     warning = "" if loss < uniform - LEARNED_MARGIN else (
-        "The weights mean nothing: the proxy has not learned. Its validation loss ended at "
+        f"The weights mean nothing: {whose} has not learned. Its validation loss ended at "
         f"{loss:.2f} nats per token, a uniform prediction has {uniform:.2f}, and less than "
-        f"{uniform - LEARNED_MARGIN:.2f} was expected: more --steps or another --learning_rate "
-        "may help"
+        f"{uniform - LEARNED_MARGIN:.2f} was expected: {advice}"
     )  # fmt: skip
     return Learning(validation_loss=loss, uniform_loss=uniform, warning=warning)
 
@@ -102,7 +104,7 @@ def search_metrics(options: Options, found: Answer) -> Metrics:
         search=spent(state.proxy.cost),
         jitter_second_half=jitter(means[len(means) // 2 :]),
         last_weights=_by_name(state, state.records[-1].mean),
-        learning=learning_of(state),
+        learning=learning_of(state, options.run.checkpoint),
         matching=matching_record(state),
         trials=TrialRecord() if found.trials is None else found.trials.record(),
         guide_fit=_guide_record(found),
@@ -174,6 +176,8 @@ def _by_name(state: SearchState, values: Any) -> dict[str, float]:
 def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:
     """Returns how many times a run on a mixture reads the text of each domain."""
     once = domains.most_weights(1.0, options.run_tokens)
+    for pool, shares in domains.pools.items():
+        once |= {name: share * once[pool] for name, share in shares.items()}
     return {name: weight / once[name] for name, weight in mixture.as_dict().items()}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 import torch
 
-from bydore_pyro.data import CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
+from bydore_pyro.data import TREE, CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
@@ -64,6 +64,7 @@ class RunConfig:
     data: str = option(
         ENVIRONMENT,
         "A token store, made by bydore prepare; a folder whose sub-folders or files are domains; "
+        "DATA/**, whose domains are all folders that hold files, named by their paths; "
         "a JSON or YAML file that lists domains; 'environment' (the text of the Python "
         "environment); 'pile:' followed by the folder or hub name of a copy of the Pile; token "
         "shards of a trainer, as 'megatron:' and eight other formats followed by a folder, prefix "
@@ -71,7 +72,9 @@ class RunConfig:
         "--domain_column also a file or folder of rows, or 'hub:' followed by a dataset's name. "
         "If it is no store, at most --domain_megabytes of each domain are read.",
     )
-    domains: list[str] | None = option(None, "Domains to train on. Default: all.")
+    domains: list[str] | None = option(
+        None, "Domains to train on; web/law that is none stands for all below it. Default: all."
+    )
     validation: list[str] = option(
         [],
         "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
@@ -193,7 +196,7 @@ class RunConfig:
 def _absolute(place: str) -> str:
     """Returns the absolute path of what is there; a name of anything else stays."""
     kind, _, inside = place.partition(":")
-    if Path(place).exists():
+    if Path(place.removesuffix(TREE)).exists():
         return str(Path(place).absolute())
     if inside and (names_shards(place) or (kind == "pile" and Path(inside).exists())):
         return f"{kind}:{Path(inside).absolute()}"

@@ -59,7 +59,8 @@ class GuideRecord:
 class RoundRecord:
     """A round of gradient matching after so many steps of the proxy.
 
-    `weights` are by all evidence so far, `alone` by its own; the loss is in nats per token.
+    `weights` are by all evidence so far, `alone` by its own; of a training that moves its mixture,
+    those trained on, and those found. The loss is in nats per token.
     """
 
     step: float = 0.0

@@ -161,7 +161,7 @@ def search(
             if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
                 proxy.parallel.wait()
         raise
-    if warning := learning_of(state).warning:
+    if warning := learning_of(state, options.run.checkpoint).warning:
         tell(f"warning: {warning}")
     return found
 

@@ -41,7 +41,7 @@ from bydore_pyro.core import (
     mixture_model,
 )
 from bydore_pyro.data import Domains
-from bydore_pyro.proxy import GradientSketch
+from bydore_pyro.proxy import GradientSketch, ShardedSketch
 from bydore_pyro.search.state import check_finite
 from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
 
@@ -85,7 +85,11 @@ class Measurement:
 
 
 def sample_of(
-    sketch: GradientSketch, batch: Tensor, documents: np.ndarray, step: int, name: str
+    sketch: GradientSketch | ShardedSketch,
+    batch: Tensor,
+    documents: np.ndarray,
+    step: int,
+    name: str,
 ) -> tuple[Sample, float]:
     """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``.
 
@@ -98,11 +102,11 @@ def sample_of(
     sketches, losses = sketch(batch, "gradients")
     check_finite("signal", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
-    return Sample(sketches, torch.from_numpy(documents)), float(losses.mean())
+    return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), float(losses.mean())
 
 
 def measure(
-    sketch: GradientSketch,
+    sketch: GradientSketch | ShardedSketch,
     domains: Domains,
     most: int,
     step: int,

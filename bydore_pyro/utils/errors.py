@@ -6,7 +6,7 @@ import errno
 import importlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -15,6 +15,7 @@ __all__ = [
     "NonFiniteError",
     "RunFolderError",
     "familiar_errors",
+    "listed",
     "one_line",
     "require",
 ]
@@ -52,6 +53,13 @@ def require(module: str, extra: str) -> ModuleType:
 def one_line(error: object, most: int | None = 200) -> str:
     """Returns a library's error, which may be pages, on one line of `most` characters."""
     return " ".join(str(error).split())[:most]
+
+
+def listed(names: Iterable[str], most: int = 24) -> str:
+    """Returns names for a message, the first of them where there are many."""
+    known = list(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
 
 
 # Rust's libraries (safetensors, tokenizers) and HDF5 put the system's number into their text.

@@ -81,7 +81,7 @@ def test_mistakes_are_one_line(
         (["--each"], "Expected RUN and a question, found --each"),
         ([nowhere], "Expected a search's folder, found"),
         ([run, "--validation", "zebra"], "zebra"),
-        ([run, "--drop", "zebra"], "Expected a domain of the run (a, b, c), found 'zebra'"),
+        ([run, "--drop", "zebra"], "Expected a domain of the data (a, b, c), found 'zebra'"),
         ([run, "--drop", "a", "b"], "Expected at least two domains after --drop, found 1"),
         ([run, "--mixture", nowhere], "nowhere"),
         ([run, "--mixture", str(other)], f"found 'zebra' in {other}"),

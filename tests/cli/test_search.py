@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from quick import PROXY
 from safetensors.torch import load_file
+from tiny import write_domains
 from training_runs import train
 
 from bydore_pyro.cli.ask import ask_command
+from bydore_pyro.cli.export import export_command
+from bydore_pyro.cli.prepare import prepare_command
 from bydore_pyro.cli.search import RepetitionConfig, search_command
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.utils.files import read_tree
 
@@ -57,14 +61,22 @@ def test_a_proxy_that_has_not_learned_is_told_everywhere(
 
 
 def test_a_checkpoints_next_stage(
-    corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: TokenStore,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its gradients are measured and it is left as it is; what it has read counts."""
+    monkeypatch.setattr("bydore_pyro.runs.metrics.LEARNED_MARGIN", 9.0)  # it would count as random
     train(corpus, tmp_path / "target")
     model, out = tmp_path / "target/model", tmp_path / "run"
     given = ["--data", str(corpus.folder), "--validation", "greek", "--checkpoint", str(model)]
     given += ["--sequence_length", "32", "--validation_sequences", "64", "--device", "cpu"]
     search_command([*given, "--out", str(out)])
+    told = capsys.readouterr()
+    assert f"--seeds 5 --data {corpus.folder} --checkpoint {model}" in told.out
+    assert "the model has not learned" in told.err
+    assert "measure a later checkpoint" in told.err
     mixture = Mixture.from_json(out / "mixture.json").as_dict()
     assert mixture["greek"] > 0.9
     _, measured = read_tree(out / "measured-1")
@@ -96,3 +108,44 @@ def test_a_checkpoints_next_stage(
             search_command([*given, *wrong, "--target_tokens", "8000"])
         assert exit_.value.code == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From folders of folders to a trainer's file; what is too small is measured with siblings."""
+    kinds = {"web/law/high": "abcde", "web/law/low": "fghij", "code": "klmno"}
+    write_domains(tmp_path / "text", kinds, files=120)
+    for name, words in (("tiny", 22), ("small", 30)):
+        (tmp_path / "text/web/law" / name).mkdir()
+        for side, word in (("train", "pqrst"), ("validation", "tsrqp")):
+            path = tmp_path / "text/web/law" / name / f"{side}.txt"
+            path.write_text(f"{name} {word} " * words)
+    data, store, run = (str(tmp_path / name) for name in ("text/**", "store", "run"))
+    prepare_command(["--data", data, "--out", store, "--vocabulary", "280", "--processes", "0"])
+    sizes = {name: len(tokens) for name, tokens in open_store(Path(store)).train.items()}
+    assert list(sizes) == ["code", "web/law/high", "web/law/low", "web/law/small", "web/law/tiny"]
+    assert sizes["web/law/tiny"] < sizes["web/law/small"] < 2 * 200, "two sequences"
+    given = ["--smoke", "--data", store, "--validation", "web/law", "--out", run, "--trials", "0"]
+    given += ["--rounds", "1", "--proxy", str(PROXY)]
+    search_command([*given, "--round_sequences", "8", "--sequence_length", "200"])
+    mixture = Mixture.from_json(tmp_path / "run/mixture.json")
+    weights = mixture.as_dict()
+    assert list(weights) == ["code", "web/law/high", "web/law/low", "web/law/small", "web/law/tiny"]
+    ratio = sizes["web/law/tiny"] / sizes["web/law/small"]
+    assert weights["web/law/tiny"] == pytest.approx(ratio * weights["web/law/small"])
+    assert "web/law/* (2 domains)" in mixture.notes[-1]
+    below = sum(weight for name, weight in weights.items() if name != "code")
+    for path in ("web", "web/law"):
+        low, high = mixture.branches[path]
+        assert low <= below + 1e-9
+        assert below <= high + 1e-9
+    epochs = json.loads((tmp_path / "run/metrics.json").read_text())["run_epochs"]
+    assert epochs["web/law/tiny"] == pytest.approx(epochs["web/law/small"])
+    given = ["--validation", "code", "--drop", "web/law/high", "--out", str(tmp_path / "asked")]
+    ask_command([run, *given])
+    assert list(Mixture.from_json(tmp_path / "asked/mixture.json").names)[-1] == "web/law/tiny"
+    capsys.readouterr()
+    export_command([run, "--to", "megatron", "--prefix", "/data/{domain}_text"])
+    for line in capsys.readouterr().out.splitlines():
+        weight, path = line.split()
+        name = path.removeprefix("/data/").removesuffix("_text")
+        assert float(weight) == pytest.approx(weights[name], abs=1e-6)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import Mixture, total_variation, within_caps
+from bydore_pyro.mixture.mixture import Mixture, below, total_variation, within_caps
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
@@ -17,6 +17,7 @@ FULL = Mixture(
     weights=(0.25, 0.75),
     standard_deviation=(0.1, 0.2),
     hdi=((0.1, 0.4), (0.6, 0.9)),
+    branches={"a": (0.1, 0.4)},
     tokenizer="t",
     data_sha256="d",
 )
@@ -29,6 +30,29 @@ def test_round_trip(tmp_path: Path) -> None:
     bare = Mixture(names=("x", "y"), weights=(0.5, 0.5))
     path.write_text(bare.to_json())
     assert Mixture.from_json(path) == bare
+
+
+def test_pools_share_what_was_found() -> None:
+    pooled = Mixture(
+        names=("x", "a/*"),
+        weights=(0.2, 0.8),
+        standard_deviation=(0.1, 0.2),
+        hdi=((0.1, 0.4), (0.6, 0.9)),
+        branches={"a": (0.6, 0.9)},
+    )
+    found = pooled.unpooled({"a/*": {"a/b": 0.25, "a/c": 0.75}, "z/*": {"z": 1.0}})
+    assert found.as_dict() == pytest.approx({"x": 0.2, "a/b": 0.2, "a/c": 0.6})
+    assert found.standard_deviation == pytest.approx((0.1, 0.05, 0.15))
+    assert found.hdi is not None
+    np.testing.assert_allclose(found.hdi, [(0.1, 0.4), (0.15, 0.225), (0.45, 0.675)])
+    assert found.branches == pooled.branches
+    assert "a/* (2 domains)" in found.notes[0]
+    assert found.unpooled({"a/*": {"a/b": 1.0}}) is found
+
+
+def test_paths_stand_for_what_is_below() -> None:
+    assert below(["a/b/c", "a/b/d", "a/e", "f", "g/h"]) == {"a": [0, 1, 2], "a/b": [0, 1]}
+    assert below(["a/b", "a/c"]) == {}, "all of them"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +71,7 @@ def test_round_trip(tmp_path: Path) -> None:
         ({"prior": (-0.1, 1.1)}, "prior >= 0 for 'a'"),
         ({"hdi": ((0.0, 1.0), (0.6, 0.4))}, r"hdi low <= high in \[0, 1\] for 'b', actual \(0.6"),
         ({"hdi": ((0.0, 1.1), (0.4, 0.6))}, r"hdi low <= high in \[0, 1\] for 'a'"),
+        ({"branches": {"a": (0.5, 0.4)}}, r"low <= high in \[0, 1\] below 'a', actual 0.5"),
         ({"hdi_probability": 0.0}, r"hdi_probability in \(0, 1\), actual 0"),
         ({"hdi_probability": 1.0}, r"hdi_probability in \(0, 1\), actual 1"),
         ({"tokenizer": 3}, "hashes and notes as text, actual 3"),

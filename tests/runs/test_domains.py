@@ -20,6 +20,7 @@ from bydore_pyro.runs.domains import (
     processes,
     search_domains,
     tell_of_few_documents,
+    tell_of_sampled,
     uniform_weights,
 )
 from bydore_pyro.runs.options import SMOKE
@@ -51,6 +52,22 @@ def test_options_become_domains_and_their_caps(
     assert consumed_tokens(later, domains) == {"a": 100, "b": 0, "c": 0}
     left = largest_weights(later, domains)
     assert left == {**most, "a": pytest.approx(most["a"] - 100 / 9000)}
+
+
+def test_a_cap_that_rests_on_an_estimate_says_so(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
+    domains = load_domains(capped)
+    tell_of_sampled(domains)
+    assert "estimated" not in capsys.readouterr().err
+    for error, told in ((300, "'a': 3.0%"), (None, "'a': unknown")):
+        in_all = {"tokens": 10_000, "standard_error": error}
+        domains.corpus.index["domains"]["a"]["train"]["in_all"] = in_all
+        most = largest_weights(capped, domains)
+        assert most is not None
+        assert most["a"] == pytest.approx(2 * 10_000 / 9000)
+        assert capsys.readouterr().err.endswith(f"largest standard error is that of {told}\n")
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bydore_pyro.utils.errors import DataError, familiar_errors, one_line, require
+from bydore_pyro.utils.errors import DataError, familiar_errors, listed, one_line, require
 
 MUCH = 10**15
 
@@ -36,6 +36,11 @@ def test_memory_that_is_not_there(ask: Callable[[], object]) -> None:
 def test_a_librarys_pages_are_one_line() -> None:
     assert len(one_line("no\n\n  such " + "word " * 100)) == 200
     assert one_line("no\n\n  such word", None) == "no such word"
+
+
+def test_many_names_are_told_by_the_first() -> None:
+    assert listed("abc", 3) == "a, b, c"
+    assert listed("abcde", 3) == "a, b, c and 2 more"
 
 
 class SafetensorError(Exception):
