@@ -35,7 +35,8 @@ __all__ = [
 
 JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
-AHEAD = 2**18  # bytes of a column that are read at a time, of a part of a table
+AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
+WHOLE = 2**22  # bytes of a remote file of which all is read
 AT_ONCE = 16  # rows of a table that become Python's objects at once
 LONGEST = 100_000_000  # bytes of a line, characters of a row's text
 BLOCK = 2**17  # bytes of a file of lines that are read at a time
@@ -116,7 +117,8 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
         yield from _usable(_table_rows(path, config, part), str(path), "row", config)
         return
     compression, start = COMPRESSED.get(path.suffix), part.start if part else 0
-    with opened(path) as file:
+    packed = compression is not None and part is not None
+    with opened(path, AHEAD if packed else 0 if part else WHOLE) as file:
         if compression is not None and part is not None:
             yield from _unpacked(file, compression, part, str(path), config)
             return
@@ -322,7 +324,7 @@ def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
     length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
     with (
-        opened(path) as raw,
+        opened(path, 0 if part else WHOLE) as raw,
         io.BufferedReader(LinesOf(raw, part) if part else raw) as file,
     ):
         while block := file.read(length):
