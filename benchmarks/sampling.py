@@ -9,8 +9,8 @@ counts as the duplicate of another.
 
 Each size is read from the disk, and through a file system of fsspec (`counted://`) that counts
 requests and bytes, and answers each request late. Then a server of S3 on this machine (`moto`)
-holds smaller shards, behind a proxy that hangs up amid an answer on every connection that has
-carried so many megabytes (`--breaks`): the store has to be that of an unbroken read from the disk.
+holds smaller shards, behind a proxy that hangs up amid an answer each time that it has carried so
+many more megabytes (`--breaks`): the store has to be that of an unbroken read from the disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
@@ -46,9 +46,10 @@ from bydore_pyro.data.build import Build
 from bydore_pyro.data.tokenizer import train_tokenizer
 from bydore_pyro.utils import provenance
 
+Run = Callable[[str, Path, list[str], float], dict[str, Any]]
 KINDS = ("jsonl", "jsonl.zst", "parquet")
 SHARDS = 64  # of each kind
-TEXTS, LONGEST = 4096, 8000  # different texts, and the characters of the longest
+TEXTS, LONGEST = 512, 8000  # different texts, and the characters of the longest
 ROWS = 1000  # of a row group
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
 HEADER = """| read from | files of | size | bytes read | requests | seconds | peak memory | \
@@ -108,8 +109,8 @@ class CountedFile(AbstractBufferedFile):
 def prepared(data: str, out: Path, options: list[str], latency: float) -> dict[str, Any]:
     """Runs `bydore prepare` in this process; returns what it took and what it found."""
     warnings.filterwarnings("ignore", message=".*'counted' filesystem")
-    fsspec.register_implementation("counted", Counted)
-    Counted.latency = latency
+    fsspec.register_implementation("counted", Counted, clobber=True)
+    Counted.latency, Counted.requests, Counted.size = latency, 0, 0
     save_tokenizer(options[-1], out.with_name(f"{out.name}-tokenizer"))  # which imports packages
     start, before = time.perf_counter(), _bytes_read()
     new = patch.object(Build, "_seen", lambda build, digest, split: None)
@@ -129,10 +130,10 @@ def _bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
 
 
-def alone(*given: Any) -> dict[str, Any]:
-    """Returns what `prepared` does, of a process of its own."""
+def alone(data: str, out: Path, options: list[str], latency: float) -> dict[str, Any]:
+    """Returns what `prepared` returns in a process of its own, whose memory it tells."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(prepared, *given).result()
+        return pool.submit(prepared, data, out, options, latency).result()
 
 
 def write_shards(folder: Path, size: float) -> float:
@@ -200,16 +201,16 @@ class Relay(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         """Carries what comes both ways, and counts it."""
-        server, left = self.server, self.server.breaks
+        server = self.server
         with suppress(OSError), socket.create_connection(("127.0.0.1", server.port)) as other:
             threading.Thread(target=self.forward, args=[other], daemon=True).start()
             while block := other.recv(2**16):
                 server.size += len(block)
-                self.request.sendall(block[: int(min(left, len(block)))])
-                left -= len(block)
-                if left <= 0:
+                if server.size >= (server.broken + 1) * server.breaks:
                     server.broken += 1
+                    self.request.sendall(block[: len(block) // 2])
                     return
+                self.request.sendall(block)
 
     def forward(self, other: socket.socket) -> None:
         """Carries the requests."""
@@ -225,7 +226,7 @@ class Proxy(socketserver.ThreadingTCPServer):
 
     Args:
         port: The other.
-        breaks: Bytes that a connection carries back before it breaks.
+        breaks: A connection breaks each time that so many more bytes have been carried back.
     """
 
     daemon_threads, block_on_close = True, False
@@ -248,13 +249,15 @@ def proxied(port: int, breaks: float) -> Iterator[Proxy]:
             proxy.shutdown()
 
 
-def of_s3(scratch: Path, shards: Path, options: list[str], tokens: float, most: float) -> None:
+def of_s3(
+    run: Run, scratch: Path, shards: Path, options: list[str], tokens: float, most: float
+) -> None:
     """Prints what a store of all kinds out of a bucket costs, unbroken and not."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     size = sum(link(shards / kind, scratch / "text" / kind, SHARDS) for kind in KINDS)
-    here = alone(str(scratch / "text"), scratch / "here", options, 0.0)
+    here = run(str(scratch / "text"), scratch / "here", options, 0.0)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     os.environ |= KEYS
@@ -267,7 +270,8 @@ def of_s3(scratch: Path, shards: Path, options: list[str], tokens: float, most: 
                 files.mkdir("bucket")
                 files.put(str(scratch / "text"), "bucket/text", recursive=True)
             proxy.requests = proxy.size = proxy.broken = 0
-            found = alone("s3://bucket/text", scratch / f"s3-{breaks}", options, 0.0)
+            fsspec.get_filesystem_class("s3").clear_instance_cache()
+            found = run("s3://bucket/text", scratch / f"s3-{breaks}", options, 0.0)
             found |= {"requests": proxy.requests, "bytes": proxy.size}
             place = f"S3, broken {proxy.broken} times"
             print(line(place, "all kinds", size, found, tokens * 0.9), flush=True)
@@ -282,7 +286,7 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0, 10.0, 100.0])
     parser.add_argument("--size", type=float, default=1.0, help="GB of JSON lines that differ")
     parser.add_argument("--bucket", type=float, default=0.3, help="GB of JSON lines in S3")
-    parser.add_argument("--breaks", type=float, default=4.0, help="MB of a connection in all")
+    parser.add_argument("--breaks", type=float, default=4.0, help="MB between breaks")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--tokens", default="2M")
     parser.add_argument("--latency", type=float, default=0.03, help="seconds of a request")
@@ -290,7 +294,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.smoke:
         given.gigabytes, given.size, given.bucket, given.tokens = [0.02], 0.01, 0.01, "0.2M"
-        given.kinds, given.breaks = ["jsonl"], 0.5
+        given.kinds, given.breaks, given.latency = ["jsonl"], 0.5, 0.001
+    run = prepared if given.smoke else alone
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         train_tokenizer(["text"] * 10, 257, scratch / "bytes")
@@ -303,12 +308,12 @@ def main() -> None:
             size = link(scratch / "shard" / kind, place, count)
             for address, latency in ((f"{place}", 0.0), (f"counted://{place}", given.latency)):
                 out = scratch / f"out-{place.name}-{'://' in address}"
-                found = alone(address, out, options, latency)
+                found = run(address, out, options, latency)
                 told = "elsewhere" if latency else "the disk"
                 print(line(told, kind, size, found, tokens * count * 0.9), flush=True)
         small = scratch / "small"
         tokens = SHARDS * write_shards(small, given.bucket * 1e9)
-        of_s3(scratch / "s3", small, options, tokens, given.breaks * 1e6)
+        of_s3(run, scratch / "s3", small, options, tokens, given.breaks * 1e6)
     print(provenance())
 
 

@@ -23,7 +23,7 @@ from processes import Run
         (
             "sampling",
             "--smoke",
-            "| elsewhere | jsonl | 0.02 GB & | S3, broken 0 times & the store is the same",
+            "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & the store is the same",
         ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
