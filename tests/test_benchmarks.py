@@ -20,6 +20,11 @@ from processes import Run
             "--gigabytes 0.01 --domains 2 --sequences 140",
             "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
         ),
+        (
+            "sampling",
+            "--smoke",
+            "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & the store is the same",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",
@@ -48,6 +53,7 @@ def test_benchmarks(
     done = run_here(benchmark, *given, top="benchmarks")
     assert done.returncode == 0, done.stderr
     assert all(part in done.stdout for part in told.split(" & "))
+    assert "ANOTHER" not in done.stdout
 
 
 def test_the_benchmark_of_training_counts_flops(monkeypatch: pytest.MonkeyPatch) -> None:

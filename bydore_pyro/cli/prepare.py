@@ -59,7 +59,7 @@ class PrepareConfig:
         None,
         "Size of a sample, such as 0.5B: an equal share of each domain, read from all over its "
         "files. Default: all text.",
-        above=0,
+        least=1,
     )
     processes: int | None = option(
         None,

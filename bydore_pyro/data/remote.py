@@ -53,7 +53,7 @@ def path_of(place: str) -> Path:
         raise DataError(
             f"Expected a package that reads {kind}://, found none ({one_line(error)}){mend}"
         ) from None
-    return path
+    return path.resolve()  # a store of objects does not know '..'
 
 
 @contextmanager

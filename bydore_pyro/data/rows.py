@@ -276,7 +276,9 @@ def numbered_lines(
 def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tuple[int, Any]]:
     from pyarrow import parquet
 
-    with opened(path) as raw, parquet.ParquetFile(raw, buffer_size=AHEAD if part else 0) as file:
+    # `pre_buffer` would read, and hold, whole columns.
+    given: dict[str, Any] = {"pre_buffer": False, "buffer_size": AHEAD if part else 0}
+    with opened(path) as raw, parquet.ParquetFile(raw, **given) as file:
         names = file.schema_arrow.names
         wanted = [c for c in (config.text_column, config.domain_column) if c is not None]
         roots = [c if c in names else c.split(".")[0] for c in wanted]
@@ -288,8 +290,8 @@ def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tu
             number = sum(file.metadata.row_group(g).num_rows for g in range(part.group))
             first = number + part.start
             last = math.inf if part.end is None else number + part.end
-        given = {"batch_size": AT_ONCE, "columns": [*dict.fromkeys(columns)]}
-        for batch in file.iter_batches(row_groups=groups, **given):
+        wanted = [*dict.fromkeys(columns)]
+        for batch in file.iter_batches(AT_ONCE, row_groups=groups, columns=wanted):
             for row in batch.to_pylist():
                 number += 1
                 if number > last:
