@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,7 @@ from bydore_pyro.utils import (
     read_hashed,
     resumed_options,
     resumed_run,
+    run_pieces,
     tell,
     with_hash,
 )
@@ -245,19 +247,46 @@ def run_variants(
     folder = begin_run(options, name, resume)
     if resume is None:
         folder.write_config(name, options.as_dict(), tell)
-    results = {}
-    for value in values:
-        config: Any = {option: value}
-        varied = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
-        compute = partial(variant_results, varied, corpus, folder.path / value, name)
-        results[value] = folder.once(f"{value}/variant.json", compute)
-        cost.add(results[value]["cost"]["parts"])
-    return folder, results
+    compute = partial(variant_results, options, corpus, folder.path.absolute(), name, option)
+    pieces = {f"{value}/variant.json": value for value in values}
+    found = all_once(folder, compute, pieces, options)
+    for one in found:
+        cost.add(one["cost"]["parts"])
+    return folder, dict(zip(values, found, strict=True))
 
 
-def variant_results(options: Options, corpus: TokenStore, path: Path, name: str) -> dict[str, Any]:
+def all_once(
+    folder: RunFolder,
+    compute: Callable[[Any, Callable[[int], object]], Mapping[str, Any]],
+    pieces: Mapping[str, Any],
+    options: Options,
+) -> list[dict[str, Any]]:
+    """Returns what is computed of each piece, on the options' cluster, or stands in a file of its
+    name; as `RunFolder.once`."""
+    known = {name: read_hashed(folder.path / name) for name in pieces}
+    left = [name for name, found in known.items() if found is None]
+    on_gpu = options.device.type != "cpu"
+    given: Any = {"label": "searches", "unit": "search", "gpus": int(on_gpu)}
+    todo = [pieces[name] for name in left]
+    for number, found in run_pieces(compute, todo, options.run.cluster, **given):
+        folder.write_text(left[number], with_hash(found))
+        known[left[number]] = json.loads(json.dumps(found))
+    return [dict(found or {}) for found in known.values()]
+
+
+def variant_results(
+    options: Options,
+    corpus: TokenStore,
+    path: Path,
+    name: str,
+    option: str,
+    value: str,
+    advance: object,
+) -> dict[str, Any]:
     """Returns what `run_variants` tells of one search, which it runs in a folder."""
-    found = search_in(options, corpus, path, name)
+    config: Any = {option: value}
+    options = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
+    found = search_in(options, corpus, path / value, name)
     state = found.state
     means = np.stack([record.mean for record in state.records])
     return {
