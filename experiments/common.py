@@ -143,37 +143,35 @@ def verify(
     Returns:
         The validation loss, nats per token, by the mixture's label.
     """
-    losses: dict[str, float] = {}
     noted = {} if known is None else read_hashed(known) or {}
-    seed += FRESH_SEED
-    for label, weights in mixtures.items():
-        if noted.get(label, {}).get("weights") != weights:
-            unfinished = None if known is None else known.with_name("unfinished-model")
-            noted[label] = {
-                "weights": weights,
-                **fresh_model(options, corpus, label, weights, steps, seed, unfinished),
-            }
-            if known is not None:
-                with appearing_file(known) as aside:
-                    aside.write_text(with_hash(noted), encoding="utf-8")
-        losses[label] = noted[label]["loss"]
+    left = [label for label in mixtures if noted.get(label, {}).get("weights") != mixtures[label]]
+    train = partial(fresh_model, options, corpus, mixtures, steps, seed + FRESH_SEED, known)
+    given: Any = {"label": "fresh models", "gpus": int(options.device.type != "cpu")}
+    for number, found in run_pieces(train, left, options.run.cluster, **given):
+        noted[left[number]] = {"weights": mixtures[left[number]], **found}
+        if known is not None:
+            with appearing_file(known) as aside:
+                aside.write_text(with_hash(noted), encoding="utf-8")
+    for label in mixtures:
         cost.add(noted[label]["cost"], prefix="verify_")
-    return losses
+    return {label: noted[label]["loss"] for label in mixtures}
 
 
 def fresh_model(
     options: Options,
     corpus: TokenStore,
-    label: str,
-    weights: Mapping[str, float],
+    mixtures: Mapping[str, Mapping[str, float]],
     steps: int,
     seed: int,
-    unfinished: Path | None = None,
+    known: Path | None,
+    label: str,
+    advance: object,
 ) -> dict[str, Any]:
     """Trains a fresh model on a mixture; returns its validation loss, and what it cost by part.
 
-    `unfinished` is where it is kept when a signal breaks it off, and gone on with.
+    Beside the file `known` it is kept when a signal breaks it off, and gone on with.
     """
+    weights = mixtures[label]
     domains = domains_of(options, corpus, seed)
     # A constant step size would leave the last losses noisier than the mixtures differ.
     model = language_model(options, corpus.vocabulary, seed)
@@ -181,7 +179,8 @@ def fresh_model(
     belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
     with ExitStack() as stack:
         check: Callable[[], None] = lambda: None  # noqa: E731
-        if unfinished is not None:
+        if known is not None:
+            unfinished = known.absolute().with_name(f"unfinished-{label.replace(' ', '-')}")
             check = stack.enter_context(kept_on_signal(unfinished, belongs, proxy, domains))
         training = train_on_mixture(
             domains, proxy, weights, steps, options.search.batch_sequences, seed=seed

@@ -66,6 +66,8 @@ def join_cluster(address: str | None) -> None:
     if not ray.is_initialized():
         heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         given: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        if address != "local":  # a machine without its head ends after 60 s, and this one tells so
+            os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
