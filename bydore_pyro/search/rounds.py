@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -129,17 +129,14 @@ def measure(
     Raises:
         NonFiniteError: See `sample_of`.
     """
-    each = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
     found = {name: (sample, float("nan")) for name, sample in (known or {}).items()}
     anew = [name for name in domains.names if name not in found]
-    pieces = [(name, *domains.measure_batch(name, min(most, each[name]))) for name in anew]
+    pieces = [(name, *domains.measure_batch(name, min(most, kept[name]))) for name in anew]
     found |= dict(zip(anew, sampled(sketch, pieces, step, cluster), strict=True))
-    return Measurement(
-        step=step,
-        parameters=sketch.model.parameters,
-        samples=tuple(found[name][0] for name in domains.names),
-        losses=torch.tensor([found[name][1] for name in domains.names]),
-    )
+    samples, losses = zip(*(found[name] for name in domains.names), strict=True)
+    theta = sketch.model.parameters
+    return Measurement(step=step, parameters=theta, samples=samples, losses=torch.tensor(losses))
 
 
 def sampled(
@@ -148,25 +145,22 @@ def sampled(
     step: int,
     cluster: str | None = None,
 ) -> list[tuple[Sample, float]]:
-    """Returns what `sample_of` does of pieces: each a name, sequences and their documents. They are
-    measured on a cluster (`bydore_pyro.utils.pieces`), or here in turn when None."""
-    on_gpu = next(iter(sketch.model.parameters.values())).device.type != "cpu"
-    one, found = partial(_piece, _counting_anew(sketch), step), {}
-    for number, (gradients, documents, loss, spent) in run_pieces(
-        one, pieces, cluster, gpus=int(on_gpu)
-    ):
-        # A copy lies where torch lays its own: sums of products depend on the address modulo 16.
-        found[number] = Sample(gradients.clone(), documents), loss, spent
-    for number in range(len(pieces)):
-        sketch.model.cost.add(found[number][2])
-    return [found[number][:2] for number in range(len(pieces))]
+    """Returns what `sample_of` does of names, sequences ``(n, T)`` and documents ``(n,)``."""
+    on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
+    one = partial(_piece, _counting_anew(sketch), step)
+    found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu)))
+    measured = [found[number] for number in range(len(pieces))]
+    for *_, spent in measured:
+        sketch.model.cost.add(spent)
+    # A copy lies where torch lays its own: sums of products depend on the address modulo 16.
+    return [(Sample(z.clone(), documents), loss) for z, documents, loss, _ in measured]
 
 
 def _piece(
     sketch: GradientSketch | ShardedSketch,
     step: int,
     piece: tuple[str, Tensor, np.ndarray],
-    advance: Callable[[int], object],
+    _: object,
 ) -> tuple[Tensor, Tensor, float, dict[str, Any]]:
     """A domain's gradients, their documents, mean loss, and what they cost."""
     name, batch, documents = piece
