@@ -20,6 +20,7 @@ from processes import Run
             "--gigabytes 0.01 --domains 2 --sequences 140",
             "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
         ),
+        ("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",

@@ -61,15 +61,15 @@ def join_cluster(address: str | None) -> None:
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
     ray = require("ray", "cluster")
     if not ray.is_initialized():
         heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         given: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-        if address != "local":  # a machine without its head ends after 60 s, and this one tells so
-            os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
+            _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
         except (OSError, RuntimeError, ValueError, AssertionError) as error:
             told = f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
@@ -80,6 +80,13 @@ def join_cluster(address: str | None) -> None:
                     signal.signal(number, handler)
         found = ray.cluster_resources()
         tell(f"cluster {address}: {found.get('CPU', 0):g} CPUs, {found.get('GPU', 0):g} GPUs")
+
+
+def _require_there(address: str) -> None:
+    """Checks that somebody listens at ``host:port``: Ray itself tries for minutes."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def cluster_cpus() -> int:

@@ -58,6 +58,9 @@ def test_a_cluster_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatc
         patch.setenv("WORLD_SIZE", "2")
         with pytest.raises(ValueError, match="Expected one process with --cluster, found several"):
             join_cluster("local")
+    for address in ("localhost:1", "nowhere.invalid:6379"):
+        with pytest.raises(DataError, match=f"at --cluster {address}, found none"):
+            join_cluster(address)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DataError, match=r"found none .*: pip install 'bydore-pyro\[cluster\]'"):
         join_cluster("local")
@@ -88,9 +91,6 @@ def test_mapped_arrays_are_sent_by_their_place(tmp_path: Path) -> None:
             pieces._work(sent, place, (), {})
         with pytest.raises(DataError, match=r"Expected \{'torch': '0'\} on every machine"):
             pieces._work(sent, (1, str(tmp_path), {"torch": "0"}), (), {})
-
-
-PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"  # how long a machine waits for its head
 
 
 # What dies once, if it runs in a task: the process, or the whole machine.
@@ -168,12 +168,11 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setenv(PATIENCE, "5")
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "2")  # wait for a dead head
     head: Any = {"num_cpus": 0, "include_dashboard": False, "include_log_monitor": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     more(cluster, 2)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    monkeypatch.delenv(PATIENCE)  # the machines' alone
     yield cluster
     ray.shutdown()
     cluster.shutdown()
@@ -246,8 +245,8 @@ def test_a_head_that_restarts_costs_no_finished_piece(
     store: Path, machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command ends in one line, and goes on where it stood, in another cluster."""
-    given = ["fit", "--method", "regmix", "--regmix_proxies", "6", "--smoke", "--data", str(store)]
-    given += ["--validation", "a", "--proxy", str(PROXY), "--steps", "40"]
+    given = ["fit", "--method", "regmix", "--regmix_proxies", "16", "--smoke", "--data", str(store)]
+    given += ["--validation", "a", "--proxy", str(PROXY), "--steps", "200"]
     main([*given, "--out", str(tmp_path / "turn")])
 
     run = tmp_path / "run"
@@ -257,17 +256,17 @@ def test_a_head_that_restarts_costs_no_finished_piece(
         time.sleep(0.05)
     machines.remove_node(machines.head_node, allow_graceful=False)
     _, told = program.communicate(timeout=200)
-    ours = [line for line in told.split("\n") if "bydore fit: " in line]
-    assert len(ours) == 1, told
-    assert "bydore fit: error: Expected the cluster to run a piece, found" in ours[0]
-    assert program.returncode == 2
+    # Ray ends the process itself, unless the machine that it is on died with the head.
+    ends = {1: "Failed to connect to GCS within", 2: "bydore fit: error: Expected the cluster to"}
+    assert told.count(ends[program.returncode]) == 1, told
+    assert "Traceback" not in told
     before = finished(run)
-    assert 0 < len(before) < 6
+    assert 0 < len(before) < 16
 
     monkeypatch.setenv("RAY_ADDRESS", "local")
     main(["fit", "--resume", str(run)])
     assert before.items() <= finished(run).items(), "none was trained twice"
-    assert len(finished(run)) == 6
+    assert len(finished(run)) == 16
     for name in ("mixture.json", *(f"proxies/{name}/tensors.safetensors" for name in before)):
         assert (run / name).read_bytes() == (tmp_path / "turn" / name).read_bytes()
 
