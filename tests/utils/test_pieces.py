@@ -261,12 +261,12 @@ def test_a_head_that_restarts_costs_no_finished_piece(
     assert told.count(ends[program.returncode]) == 1, told
     assert "Traceback" not in told
     before = finished(run)
-    assert 0 < len(before) < 16
+    assert 0 < len(before) < len(finished(tmp_path / "turn"))
 
     monkeypatch.setenv("RAY_ADDRESS", "local")
     main(["fit", "--resume", str(run)])
     assert before.items() <= finished(run).items(), "none was trained twice"
-    assert len(finished(run)) == 16
+    assert finished(run).keys() == finished(tmp_path / "turn").keys()
     for name in ("mixture.json", *(f"proxies/{name}/tensors.safetensors" for name in before)):
         assert (run / name).read_bytes() == (tmp_path / "turn" / name).read_bytes()
 
