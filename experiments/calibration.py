@@ -28,7 +28,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from bydore_pyro.analysis import to_the_bounds
-from bydore_pyro.core import CONCENTRATIONS, Matching, Sample, central_weights, exact_draws
+from bydore_pyro.core import CONCENTRATIONS, Matching, central_weights, exact_draws
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy, train_on_mixture
 from bydore_pyro.runs import (
@@ -39,6 +39,7 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
+from bydore_pyro.search import sampled
 from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
@@ -145,10 +146,7 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
         text["held_out"][name] = held_out.validation, held_out.validation_documents
     proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, cost=cost)
     sketch = GradientSketch(proxy, search.sketch_size, seed)
-
-    def sketched(batch: Tensor, documents: np.ndarray) -> Sample:
-        return Sample(sketch(batch, "gradients")[0], torch.from_numpy(documents))
-
+    sides = [(name, *rows) for of_side in text.values() for name, rows in of_side.items()]
     training = train_on_mixture(
         domains,
         proxy,
@@ -162,9 +160,10 @@ def pools_of(options: CalibrationOptions, domains: Domains, each: int, cost: Cos
         if step in search.measured_steps:
             tell(f"sketching at step {step}")
             with cost.part("gradients"):
+                found = iter(sampled(sketch, sides, step, options.run.cluster))
                 checkpoints.append(
                     {
-                        side: {name: sketched(*rows) for name, rows in of_side.items()}
+                        side: {name: next(found)[0] for name in of_side}
                         for side, of_side in text.items()
                     }
                 )

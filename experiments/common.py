@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,7 @@ from bydore_pyro.utils import (
     read_hashed,
     resumed_options,
     resumed_run,
+    run_pieces,
     tell,
     with_hash,
 )
@@ -141,37 +143,35 @@ def verify(
     Returns:
         The validation loss, nats per token, by the mixture's label.
     """
-    losses: dict[str, float] = {}
     noted = {} if known is None else read_hashed(known) or {}
-    seed += FRESH_SEED
-    for label, weights in mixtures.items():
-        if noted.get(label, {}).get("weights") != weights:
-            unfinished = None if known is None else known.with_name("unfinished-model")
-            noted[label] = {
-                "weights": weights,
-                **fresh_model(options, corpus, label, weights, steps, seed, unfinished),
-            }
-            if known is not None:
-                with appearing_file(known) as aside:
-                    aside.write_text(with_hash(noted), encoding="utf-8")
-        losses[label] = noted[label]["loss"]
+    left = [label for label in mixtures if noted.get(label, {}).get("weights") != mixtures[label]]
+    train = partial(fresh_model, options, corpus, mixtures, steps, seed + FRESH_SEED, known)
+    given: Any = {"label": "fresh models", "gpus": int(options.device.type != "cpu")}
+    for number, found in run_pieces(train, left, options.run.cluster, **given):
+        noted[left[number]] = {"weights": mixtures[left[number]], **found}
+        if known is not None:
+            with appearing_file(known) as aside:
+                aside.write_text(with_hash(noted), encoding="utf-8")
+    for label in mixtures:
         cost.add(noted[label]["cost"], prefix="verify_")
-    return losses
+    return {label: noted[label]["loss"] for label in mixtures}
 
 
 def fresh_model(
     options: Options,
     corpus: TokenStore,
-    label: str,
-    weights: Mapping[str, float],
+    mixtures: Mapping[str, Mapping[str, float]],
     steps: int,
     seed: int,
-    unfinished: Path | None = None,
+    known: Path | None,
+    label: str,
+    advance: object,
 ) -> dict[str, Any]:
     """Trains a fresh model on a mixture; returns its validation loss, and what it cost by part.
 
-    `unfinished` is where it is kept when a signal breaks it off, and gone on with.
+    Beside the file `known` it is kept when a signal breaks it off, and gone on with.
     """
+    weights = mixtures[label]
     domains = domains_of(options, corpus, seed)
     # A constant step size would leave the last losses noisier than the mixtures differ.
     model = language_model(options, corpus.vocabulary, seed)
@@ -179,7 +179,8 @@ def fresh_model(
     belongs = {"weights": dict(weights), "steps": steps, "seed": seed, "data": corpus.sha256}
     with ExitStack() as stack:
         check: Callable[[], None] = lambda: None  # noqa: E731
-        if unfinished is not None:
+        if known is not None:
+            unfinished = known.absolute().with_name(f"unfinished-{label.replace(' ', '-')}")
             check = stack.enter_context(kept_on_signal(unfinished, belongs, proxy, domains))
         training = train_on_mixture(
             domains, proxy, weights, steps, options.search.batch_sequences, seed=seed
@@ -245,19 +246,46 @@ def run_variants(
     folder = begin_run(options, name, resume)
     if resume is None:
         folder.write_config(name, options.as_dict(), tell)
-    results = {}
-    for value in values:
-        config: Any = {option: value}
-        varied = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
-        compute = partial(variant_results, varied, corpus, folder.path / value, name)
-        results[value] = folder.once(f"{value}/variant.json", compute)
-        cost.add(results[value]["cost"]["parts"])
-    return folder, results
+    compute = partial(variant_results, options, corpus, folder.path.absolute(), name, option)
+    pieces = {f"{value}/variant.json": value for value in values}
+    found = all_once(folder, compute, pieces, options)
+    for one in found:
+        cost.add(one["cost"]["parts"])
+    return folder, dict(zip(values, found, strict=True))
 
 
-def variant_results(options: Options, corpus: TokenStore, path: Path, name: str) -> dict[str, Any]:
+def all_once(
+    folder: RunFolder,
+    compute: Callable[[Any, Callable[[int], object]], Mapping[str, Any]],
+    pieces: Mapping[str, Any],
+    options: Options,
+) -> list[dict[str, Any]]:
+    """Returns what is computed of each piece, on the options' cluster, or stands in a file of its
+    name; as `RunFolder.once`."""
+    known = {name: read_hashed(folder.path / name) for name in pieces}
+    left = [name for name, found in known.items() if found is None]
+    on_gpu = options.device.type != "cpu"
+    given: Any = {"label": "searches", "unit": "search", "gpus": int(on_gpu)}
+    todo = [pieces[name] for name in left]
+    for number, found in run_pieces(compute, todo, options.run.cluster, **given):
+        folder.write_text(left[number], with_hash(found))
+        known[left[number]] = json.loads(json.dumps(found))
+    return [dict(found or {}) for found in known.values()]
+
+
+def variant_results(
+    options: Options,
+    corpus: TokenStore,
+    path: Path,
+    name: str,
+    option: str,
+    value: str,
+    advance: object,
+) -> dict[str, Any]:
     """Returns what `run_variants` tells of one search, which it runs in a folder."""
-    found = search_in(options, corpus, path, name)
+    config: Any = {option: value}
+    options = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
+    found = search_in(options, corpus, path / value, name)
     state = found.state
     means = np.stack([record.mean for record in state.records])
     return {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import leave, markdown, run_main
+from common import all_once, leave, markdown, run_main
 
 from bydore_pyro.data import Domains
 from bydore_pyro.mixture import Mixture, total_variation
@@ -99,16 +99,20 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     plantable(domains)
     if resume is None:
         folder.write_config("plants", options.as_dict(), tell)
-    rows, cost, asked = [], Cost(), options.plants
-    for number in range(asked.first, asked.first + asked.plants):
-        compute = partial(one_plant, options, domains, folder.path / f"plant-{number}", number)
-        rows.append(folder.once(f"plant-{number}/plant.json", compute))
-        cost.add(rows[-1]["search"]["parts"])
+    cost, asked = Cost(), options.plants
+    numbers = range(asked.first, asked.first + asked.plants)
+    compute = partial(one_plant, options, domains, folder.path.absolute())
+    rows = all_once(folder, compute, {f"plant-{n}/plant.json": n for n in numbers}, options)
+    for row in rows:
+        cost.add(row["search"]["parts"])
     leave(folder, options, {"plants": rows}, cost, results_table(rows), "planted_mixtures")
 
 
-def one_plant(options: PlantsOptions, domains: Domains, path: Path, number: int) -> dict[str, Any]:
+def one_plant(
+    options: PlantsOptions, domains: Domains, runs: Path, number: int, advance: object
+) -> dict[str, Any]:
     """Searches one plant."""
+    path = runs / f"plant-{number}"
     shares = draw_plant(plantable(domains), number)
     tell(f"plant {number}: {shares}")
     run = dataclasses.replace(

@@ -25,6 +25,7 @@ from processes import Run
             "--smoke",
             "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & the store is the same",
         ),
+        ("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",

@@ -40,7 +40,10 @@ TEXTS = {**PAGES, "CONTRIBUTING.md": CONTRIBUTING, "README.md": README}
 SCRIPTS = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("experiments/*.py"))
 OF_EXPERIMENTS = {f"--{name}" for name in re.findall(r"^    (\w+): .* = option\(", SCRIPTS, re.M)}
 OTHER_OPTIONS = {*OF_EXPERIMENTS, "--help", "--numprocesses", "--folder", "--nproc_per_node"}
-OTHER_OPTIONS |= {"--requeue", "--signal", "--time"}  # Slurm's
+# Of Slurm, Ray and torchrun.
+OTHER_OPTIONS |= {"--requeue", "--signal", "--time", "--overlap", "--nodelist", "--exclude"}
+OTHER_OPTIONS |= {"--nodes", "--ntasks", "--gpus", "--nnodes", "--rdzv_backend", "--rdzv_endpoint"}
+OTHER_OPTIONS |= {"--head", "--port", "--block", "--address"}
 JOB = re.search(r"```bash\n(#!/bin/bash\n.*?)```", PAGES["cli.md"], re.S)
 
 

@@ -48,6 +48,7 @@ class Problem:
         held_out: Domains on whose held-out text every proxy is evaluated; the target's if empty.
         run_tokens: Length of the run that proxies are to repeat text like, in tokens; None where
             they read text as it is, most of it never.
+        cluster: Where proxies are trained, see `bydore_pyro.utils.pieces`; here when None.
         cost: What this method spends.
     """
 
@@ -66,6 +67,7 @@ class Problem:
     most: Mapping[str, float] | None = None
     held_out: tuple[str, ...] = ()
     run_tokens: float | None = None
+    cluster: str | None = None
     cost: Cost = field(default_factory=Cost)
 
     @property

@@ -19,12 +19,13 @@ from torch import Tensor
 
 from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.data import SequenceStream
-from bydore_pyro.proxy import Parallel, Proxy, kept_on_signal, train_on_mixture
+from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_on_signal, train_on_mixture
 from bydore_pyro.utils import (
     DataError,
     NonFiniteError,
     appearing_folder,
     read_tree,
+    run_pieces,
     set_aside,
     write_tree,
 )
@@ -86,7 +87,8 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
 
     All start from the initial weights of their seed; the step size rises over at most a fifth of
     their steps and falls linearly to zero. One that a signal breaks off is kept, and gone on with
-    when it is planned again. Several processes (see `bydore_pyro.proxy.parallel`) share them out.
+    when it is planned again. Each is a piece for the problem's cluster. The processes of `torchrun`
+    split the batches of each (see `bydore_pyro.proxy.parallel`).
 
     Raises:
         Interrupted: When a signal asked for the end.
@@ -96,37 +98,47 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
         UserWarning: When a remembered proxy is damaged or not the planned one: it is set aside and
             trained again.
     """
-    from tqdm import tqdm
-
-    parallel = Parallel(cpu=problem.device.type == "cpu")
+    on_gpu = problem.device.type != "cpu"
+    parallel = Parallel(cpu=not on_gpu)
     plans = {_place(problem, run): run for run in planned}
-    found: dict[Path, FinishedRun] = {}
-    own = []
-    # Shared out before it is seen what is missing: the other processes may be at work already.
-    for place, run in list(plans.items())[parallel.index :: parallel.count]:
+    # The first process looks, for all: another command may write to the same folder.
+    names = parallel.agree(" ".join(_missing(problem, plans)) if parallel.is_main else "").split()
+    own = [run for place, run in plans.items() if place.name in names]
+    alone = dataclasses.replace(problem, cost=Cost(), runs=problem.runs.absolute())
+    trained = run_pieces(
+        partial(_train, alone),
+        own,
+        problem.cluster,
+        label=label,
+        sizes=[run.steps for run in own],
+        unit="step",
+        gpus=int(on_gpu),
+    )
+    for _ in trained:
+        pass
+    parallel.wait()
+    found = {place: _read(problem, run) for place, run in plans.items()}
+    for done in found.values():
+        problem.cost.add(done.cost)
+    return [found[_place(problem, run)] for run in planned]
+
+
+def _missing(problem: Problem, plans: Mapping[Path, PlannedRun]) -> list[str]:
+    """Returns the places that hold no run; one that is damaged is set aside, with a warning."""
+    missing = []
+    for place, run in plans.items():
         try:
-            found[place] = _read(problem, run)
+            _read(problem, run)
         except FileNotFoundError:
-            own.append((place, run))
+            missing.append(place.name)
         except ValueError as error:
             aside = set_aside(place).name
             warnings.warn(
                 f"the proxy {place} is set aside as {aside} and trained again: {error}",
-                stacklevel=2,
+                stacklevel=3,
             )
-            own.append((place, run))
-    total = sum(run.steps for _, run in own)
-    with tqdm(total=total, desc=label, unit="step", mininterval=0.5, disable=not own) as bar:
-        for number, (place, run) in enumerate(own, 1):
-            bar.set_postfix_str(f"proxy {number} of {len(own)}", refresh=False)
-            _train(problem, run, place, bar.update)
-    parallel.wait()
-    for place, run in plans.items():
-        if place not in found:
-            found[place] = _read(problem, run)
-    for done in found.values():
-        problem.cost.add(done.cost)
-    return [found[_place(problem, run)] for run in planned]
+            missing.append(place.name)
+    return missing
 
 
 def train_mixtures(
@@ -199,14 +211,13 @@ def _place(problem: Problem, run: PlannedRun) -> Path:
     return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _train(
-    problem: Problem, run: PlannedRun, place: Path, advance: Callable[[int], object]
-) -> None:
+def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) -> None:
     """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
+    place, parallel = _place(problem, run), Parallel(cpu=problem.device.type == "cpu")
     model = problem.build(run.seed)
     warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
     config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
-    proxy = Proxy(model, config, decay_steps=run.steps)
+    proxy = Proxy(model, config, decay_steps=run.steps, parallel=parallel)
     domains = problem.domains(run.seed, run.text)
     unfinished = place.with_name(f"unfinished-{place.name}")
     # The folder's name is the hash of all that it depends on.
@@ -230,6 +241,8 @@ def _train(
                 f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
                 "--learning_rate may help"
             )
+    if not parallel.is_main:
+        return
     with appearing_folder(place, first_wins=True) as aside:
         content = {
             "losses": means,

@@ -19,8 +19,10 @@ from bydore_pyro.data import (
 )
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
+    CLUSTER,
     DataError,
     Tokens,
+    join_cluster,
     one_line_errors,
     option,
     parse_options,
@@ -68,6 +70,7 @@ class PrepareConfig:
         least=0,
         most=1024,
     )
+    cluster: str | None = option(None, CLUSTER)
 
     def __post_init__(self) -> None:
         require_fields(self)
@@ -103,11 +106,13 @@ def prepare_command(arguments: Sequence[str]) -> None:
             f"Expected text, found token shards ({given.data}), which bydore search --data reads "
             "where they lie"
         )
+    join_cluster(given.cluster)
     parts = options.corpus, options.rows, options.tokenizer
     plan = make_plan(given.data, *parts, progress=tell, tokens=given.tokens)
     processes = given.processes if given.processes is not None else os.cpu_count() or 1
     with progress_bar() as bar:
-        store = prepare(plan, Path(given.out), processes=processes, progress=tell, bar=bar)
+        where: Any = {"processes": processes, "cluster": given.cluster}
+        store = prepare(plan, Path(given.out), **where, progress=tell, bar=bar)
     print(f"{store_table(store)}\n\n{COLUMNS}")
     folder = visible(str(store.folder))
     print(f"In {folder}. Next: bydore search --data {folder} --validation DOMAIN, or FILE.jsonl")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.runs import Options
 from bydore_pyro.utils import RunFolder, one_line_errors, option, require_fields
@@ -22,7 +25,7 @@ MORE = (
     *("round_sequences", "strategy", "learner", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("checkpoint_every", "checkpoint"),
+    *("checkpoint_every", "checkpoint", "cluster"),
 )
 
 
@@ -84,21 +87,37 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     """Searches with several seeds, each in a folder of its own, and notes how they agree."""
     from bydore_pyro.analysis import agreement
     from bydore_pyro.mixture import Mixture
-    from bydore_pyro.runs import begin_run, is_finished, load_domains, search_in
-    from bydore_pyro.utils import tell
+    from bydore_pyro.runs import begin_run, is_finished, load_domains
+    from bydore_pyro.utils import run_pieces, tell
 
     last = options.run.seed + options.repetition.seeds - 1
     replace(options.run, seed=last)  # it must be a seed too
     folder = begin_run(options, "search", resume)
     if resume is None:
         folder.write_config("search", options.as_dict(), tell)
-    corpus, mixtures = load_domains(options).corpus, []
-    for seed in range(options.run.seed, options.run.seed + options.repetition.seeds):
-        path = folder.path / f"seed-{seed}"
-        if not is_finished(path):
-            own = replace(options, run=replace(options.run, seed=seed, out=str(path)))
-            search_in(own, corpus, path, "search")
-        mixtures.append(Mixture.from_json(path / "mixture.json"))
+    domains = load_domains(options)
+    seeds = range(options.run.seed, last + 1)
+    paths = {seed: folder.path.absolute() / f"seed-{seed}" for seed in seeds}
+    left = [(seed, path) for seed, path in paths.items() if not is_finished(path)]
+    search_one, on_gpu = (
+        partial(_search_seed, options, domains.corpus),
+        options.device.type != "cpu",
+    )
+    given: Any = {"label": "seeds", "unit": "seed", "gpus": int(on_gpu)}
+    for _ in run_pieces(search_one, left, options.run.cluster, **given):
+        pass
+    mixtures = [Mixture.from_json(path / "mixture.json") for path in paths.values()]
     rows = agreement(mixtures).to_csv(index_label="domain")
     folder.write_text("agreement.csv", rows)
     return folder
+
+
+def _search_seed(
+    options: SearchOptions, corpus: TokenStore, piece: tuple[int, Path], advance: object
+) -> None:
+    """Searches with one seed; where it is a task of a cluster, its own pieces follow in turn."""
+    from bydore_pyro.runs import search_in
+
+    seed, path = piece
+    run = replace(options.run, seed=seed, out=str(path), cluster=None)
+    search_in(replace(options, run=run), corpus, path, "search")

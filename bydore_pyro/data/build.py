@@ -133,12 +133,13 @@ class Build:
         """Forgets what has not been recorded."""
         self._database.close()
 
-    def run(self, processes: int, bar: Bar) -> None:
-        """Reads what is left of the sources, with so many processes that encode."""
+    def run(self, processes: int, bar: Bar, cluster: str | None = None) -> None:
+        """Reads what is left of the sources, with so many processes or tasks that encode."""
         sizes = [source.length or source.size for source in self.sources]
         total, before = sum(sizes), sum(sizes[: self.source])
         last, most = time.monotonic(), 2 * processes + 2  # batches on their way at a time
-        with encoding(self.folder / "tokenizer", self.dtype, processes) as self._encode:
+        given = self.folder / "tokenizer", self.dtype, processes, cluster
+        with encoding(*given) as self._encode:
             for number in range(self.source, len(self.sources)):
                 source, start = self.sources[number], self.row
                 taken, reached = self._all_taken, 0

@@ -44,7 +44,13 @@ from bydore_pyro.data.tokenizer import (
     tokenizer_sha256,
     train_tokenizer,
 )
-from bydore_pyro.utils import DataError, FolderLock, appearing_folder
+from bydore_pyro.utils import (
+    DataError,
+    FolderLock,
+    appearing_folder,
+    cluster_cpus,
+    join_cluster,
+)
 
 __all__ = ["building_place", "cache_folder", "load_tokens", "prepare", "tell_idle"]
 
@@ -58,6 +64,7 @@ def prepare(
     out: Path,
     *,
     processes: int = 0,
+    cluster: str | None = None,
     progress: Callable[[str], None] = log.info,
     bar: Bar = lambda done, total, taken: None,
     waiting: Callable[[], None] | None = None,
@@ -71,6 +78,7 @@ def prepare(
         plan: What goes into it.
         out: The store's folder; it appears when it is whole.
         processes: Worker processes that encode; 0 encodes in this process.
+        cluster: Where text is encoded in their place, see `bydore_pyro.utils.pieces`.
         progress: Told what is going on, line by line.
         bar: Told how far it is.
         waiting: Called before another process that builds the store is waited for, and its store
@@ -89,9 +97,12 @@ def prepare(
             return open_store(out)  # another process built it while this one waited
         if out.exists():
             raise DataError(f"Expected a new folder for the store, found {out}")
+        if cluster is not None:
+            join_cluster(cluster)
+            processes = cluster_cpus()
         partial.mkdir(exist_ok=True)
         _make_tokenizer(partial / "tokenizer", plan, progress)
-        index = _build(partial, plan, processes, progress, bar)
+        index = _build(partial, plan, processes, cluster, progress, bar)
         (partial / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
         for record in partial.glob(f"{RECORD}*"):
             record.unlink()
@@ -123,7 +134,12 @@ def _make_tokenizer(folder: Path, plan: Plan, progress: Callable[[str], None]) -
 
 
 def _build(
-    partial: Path, plan: Plan, processes: int, progress: Callable[[str], None], bar: Bar
+    partial: Path,
+    plan: Plan,
+    processes: int,
+    cluster: str | None,
+    progress: Callable[[str], None],
+    bar: Bar,
 ) -> dict[str, Any]:
     """Fills the arrays and returns the index."""
     try:
@@ -132,7 +148,7 @@ def _build(
         with closing(Build(partial, sources, plan.corpus, cap)) as build:
             if build.source or build.row:
                 progress(f"going on where {partial} stopped")
-            build.run(processes, bar)
+            build.run(processes, bar, cluster)
             list_anew(source.path for source in sources)
             for source in sources:
                 source.require_unchanged()

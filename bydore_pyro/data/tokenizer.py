@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, one_line, option, require_fields
+from bydore_pyro.utils import DataError, Tasks, join_cluster, one_line, option, require_fields
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -40,7 +40,6 @@ __all__ = [
 END_OF_TEXT = "<|endoftext|>"
 FILE = "tokenizer.json"
 Encoded = tuple[np.ndarray, np.ndarray]  # the texts' tokens, joined; the length of each
-_of_worker: tuple[Any, int, np.dtype]  # a worker's tokenizer, end-of-text token and type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +151,7 @@ def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encod
 
 @contextmanager
 def encoding(
-    folder: Path, dtype: np.dtype, processes: int
+    folder: Path, dtype: np.dtype, processes: int, cluster: str | None = None
 ) -> Iterator[Callable[[list[str]], Future[Encoded]]]:
     """Gives the block a function that encodes texts in the background.
 
@@ -160,25 +159,26 @@ def encoding(
         folder: The tokenizer's.
         dtype: Of the tokens.
         processes: Worker processes; 0 encodes in this process, in the tokenizer's own threads.
+        cluster: In place of these, as for `bydore_pyro.utils.join_cluster`.
     """
     executor: Executor
-    if processes == 0:
+    if cluster is not None:
+        join_cluster(cluster)
+        executor, function = Tasks(cpus=1), partial(_encode_elsewhere, folder.absolute(), dtype)
+    elif processes == 0:
         executor, function = ThreadPoolExecutor(1), partial(encode, *load_encoder(folder), dtype)
     else:
-        given = processes, get_context("spawn"), _start, (folder, dtype)
-        executor, function = ProcessPoolExecutor(*given), partial(_encode_in_worker)
+        executor = ProcessPoolExecutor(processes, get_context("spawn"), _start)
+        function = partial(_encode_elsewhere, folder, dtype)
     try:
         yield lambda texts: executor.submit(function, texts)
     finally:
         executor.shutdown(cancel_futures=True)
 
 
-def _start(folder: Path, dtype: np.dtype) -> None:
-    global _of_worker
+def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads decides
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread a process
-    _of_worker = (*load_encoder(folder), dtype)
 
 
 def _end_with(parent: Any) -> None:
@@ -187,5 +187,9 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _encode_in_worker(texts: list[str]) -> Encoded:
-    return encode(*_of_worker, texts)
+def _encode_elsewhere(folder: Path, dtype: np.dtype, texts: list[str]) -> Encoded:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread a process
+    return encode(*_encoder(folder), dtype, texts)
+
+
+_encoder = lru_cache(maxsize=1)(load_encoder)

@@ -45,13 +45,14 @@ class GradientSketch:
         seed: Of the signs.
     """
 
+    _untrimmed = 0  # sequences of this process since freed memory was given back
+
     def __init__(self, model: MeasuredModel, size: int = 4096, seed: int = 0) -> None:
         parameters = model.parameters.values()
         self.model = model
         self.count = sum(p.numel() for p in parameters)  # P
         self.size = min(size, self.count)
         self._signs = random_signs(self.count, seed).to(next(iter(parameters)).device)
-        self._untrimmed = 0  # sequences since freed memory was given back
 
     @property
     def chunk(self) -> int:
@@ -64,9 +65,9 @@ class GradientSketch:
         pieces = []
         for rows in batch.split(self.chunk * self.model.parallel.count):
             pieces.append(self._sketch(rows, part))
-            self._untrimmed += len(rows)
+            GradientSketch._untrimmed += len(rows)
             if self._untrimmed >= TRIM_EVERY:
-                self._untrimmed = 0
+                GradientSketch._untrimmed = 0
                 return_freed_memory()
         sketches, losses = zip(*pieces, strict=True)
         return torch.cat(sketches), torch.cat(losses)

@@ -95,6 +95,12 @@ class MeasuredModel:
         self.precision = precision
         self._flops_per_token = _forward_flops_per_token(model)
 
+    def counting_anew(self) -> MeasuredModel:
+        """Returns the same model with a cost counter of its own, and nothing of a training."""
+        own = MeasuredModel(self.model, None, self.parallel, self.precision)
+        own._losses = self._losses
+        return own
+
     @property
     def parameters(self) -> dict[str, Tensor]:
         """The model's trainable parameters by name, detached; they share the model's memory."""

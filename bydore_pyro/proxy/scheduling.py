@@ -193,10 +193,12 @@ def kept_on_signal(
         pass  # there is none, or it is damaged: beginning anew costs one proxy
 
     def check() -> None:
-        if number := asked():
-            shutil.rmtree(place, ignore_errors=True)
-            with appearing_folder(place) as aside:
-                write_tree(aside, proxy_content(proxy, domains), belongs)
+        if number := proxy.parallel.largest(asked()):
+            if proxy.parallel.is_main:
+                shutil.rmtree(place, ignore_errors=True)
+                with appearing_folder(place) as aside:
+                    write_tree(aside, proxy_content(proxy, domains), belongs)
+            proxy.parallel.wait()
             raise Interrupted(number)
 
     with deferred() as asked:

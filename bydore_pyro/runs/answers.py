@@ -188,6 +188,7 @@ def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
         runs=runs,
         most=largest_weights(options, domains),
         run_tokens=options.run_tokens if options.run.target_tokens else None,
+        cluster=options.run.cluster,
     )
 
 

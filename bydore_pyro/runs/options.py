@@ -17,6 +17,7 @@ from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.search import SearchConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
+    CLUSTER,
     Tokens,
     device_named,
     number_of_tokens,
@@ -124,6 +125,7 @@ class RunConfig:
     )
     seed: int = option(0, "Seed of the models, the search and the batches.", least=0, below=2**31)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
+    cluster: str | None = option(None, CLUSTER)
     out: str | None = option(None, "Folder of the run. Default: runs/<command>-<time>.")
     checkpoint_every: int = option(50, "Steps between two checkpoints; 0 writes none.", least=0)
     cache: str | None = option(None, "Folder of cached token stores. Default: the user's cache.")

@@ -42,6 +42,7 @@ from bydore_pyro.utils import (
     RunFolderError,
     check_belongs,
     deferred,
+    join_cluster,
     remove_half_written,
     resume_command,
     return_freed_memory,
@@ -55,12 +56,13 @@ __all__ = ["begin_run", "is_finished", "search", "search_in", "write_inputs"]
 WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 CHECKPOINTS, TRIALS = "checkpoints", "trials"
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
-FREE = ("data", "cache", "out", "device", "checkpoint_every")
+FREE = ("data", "cache", "out", "device", "cluster", "checkpoint_every")
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
     """Returns the run's folder, checked but not made, the same one in every process; with `resume`
-    the one that is continued."""
+    the one that is continued. Joins the cluster that the options name."""
+    join_cluster(options.run.cluster)
     parallel = processes(options)
     if resume is not None:
         return RunFolder(resume, resume=True, writes=parallel.is_main)
@@ -129,8 +131,11 @@ def search(
         plan = trial_plan(options, domains, folder.path / TRIALS)
     proxy = Proxy(model, options.proxy, parallel=processes(options))
     state = init_search(domains, proxy, options.search, seed=seed)
-    if isinstance(state, MatchingSearch) and keep and folder.writes:
-        state.keep = partial(keep_measurement, folder.path, belongs=belongs_of(options, domains))
+    if isinstance(state, MatchingSearch):
+        state.cluster = options.run.cluster
+        if keep and folder.writes:
+            belongs = belongs_of(options, domains)
+            state.keep = partial(keep_measurement, folder.path, belongs=belongs)
     checkpoints = folder.path / CHECKPOINTS
     if folder.resumed:
         saved = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)

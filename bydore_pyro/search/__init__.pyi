@@ -10,6 +10,7 @@ from .rounds import keep_measurement as keep_measurement
 from .rounds import measure as measure
 from .rounds import read_measurements as read_measurements
 from .rounds import sample_of as sample_of
+from .rounds import sampled as sampled
 from .search import init_search as init_search
 from .search import load_checkpoint as load_checkpoint
 from .search import run_search as run_search

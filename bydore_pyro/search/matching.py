@@ -114,6 +114,7 @@ class MatchingSearch(SearchState):
         signals: The domains' losses of the last round ``(K,)``, nats per token.
         check: The independent check at the end, None before it and where none is asked for.
         keep: Is given each round's number and what it measured.
+        cluster: Where gradients are measured, see `bydore_pyro.utils.pieces`.
     """
 
     learner: MatchingPosterior
@@ -124,6 +125,7 @@ class MatchingSearch(SearchState):
     signals: Tensor | None = None
     check: ResidualCheck | None = None
     keep: Callable[[int, Measurement], None] | None = None
+    cluster: str | None = None
 
     @classmethod
     def begin(
@@ -217,7 +219,7 @@ class MatchingSearch(SearchState):
         domains, cost = self.domains, self.proxy.cost
         with cost.part("gradients"):
             each = self.config.sequences_of_round(domains.num_domains)
-            measurement = measure(self.sketch, domains, each, step)
+            measurement = measure(self.sketch, domains, each, step, cluster=self.cluster)
             target, validation_loss = sample_of(
                 self.sketch, domains.validation, domains.validation_documents, step, "validation"
             )

@@ -12,9 +12,11 @@ domain's gradients in float16, and the documents that they come from. Files are 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +45,7 @@ from bydore_pyro.core import (
 from bydore_pyro.data import Domains
 from bydore_pyro.proxy import GradientSketch, ShardedSketch
 from bydore_pyro.search.state import check_finite
-from bydore_pyro.utils import DataError, appearing_folder, read_tree, write_tree
+from bydore_pyro.utils import DataError, appearing_folder, read_tree, run_pieces, write_tree
 
 if TYPE_CHECKING:
     import arviz
@@ -57,6 +59,7 @@ __all__ = [
     "measure",
     "read_measurements",
     "sample_of",
+    "sampled",
 ]
 
 FORMAT = "bydore_pyro.measurement/1"
@@ -111,6 +114,7 @@ def measure(
     most: int,
     step: int,
     known: Mapping[str, Sample] | None = None,
+    cluster: str | None = None,
 ) -> Measurement:
     """Measures a round of all domains at the parameters that a model has now.
 
@@ -120,24 +124,55 @@ def measure(
         most: Sequences of each domain, as far as it has them.
         step: Of the model.
         known: Samples that need not be measured, by domain.
+        cluster: Where a domain is a piece, see `bydore_pyro.utils.pieces`.
 
     Raises:
         NonFiniteError: See `sample_of`.
     """
-    samples, losses = [], []
-    for name, kept in zip(domains.names, domains.measurable().tolist(), strict=True):
-        sample, loss = (known or {}).get(name), float("nan")
-        if sample is None:
-            batch, documents = domains.measure_batch(name, min(most, kept))
-            sample, loss = sample_of(sketch, batch, documents, step, name)
-        samples.append(sample)
-        losses.append(loss)
-    return Measurement(
-        step=step,
-        parameters=sketch.model.parameters,
-        samples=tuple(samples),
-        losses=torch.tensor(losses),
-    )
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    found = {name: (sample, float("nan")) for name, sample in (known or {}).items()}
+    anew = [name for name in domains.names if name not in found]
+    pieces = [(name, *domains.measure_batch(name, min(most, kept[name]))) for name in anew]
+    found |= dict(zip(anew, sampled(sketch, pieces, step, cluster), strict=True))
+    samples, losses = zip(*(found[name] for name in domains.names), strict=True)
+    theta = sketch.model.parameters
+    return Measurement(step=step, parameters=theta, samples=samples, losses=torch.tensor(losses))
+
+
+def sampled(
+    sketch: GradientSketch | ShardedSketch,
+    pieces: Sequence[tuple[str, Tensor, np.ndarray]],
+    step: int,
+    cluster: str | None = None,
+) -> list[tuple[Sample, float]]:
+    """Returns what `sample_of` does of names, sequences ``(n, T)`` and documents ``(n,)``."""
+    on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
+    one = partial(_piece, _counting_anew(sketch), step)
+    found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu)))
+    measured = [found[number] for number in range(len(pieces))]
+    for *_, spent in measured:
+        sketch.model.cost.add(spent)
+    # A copy lies where torch lays its own: sums of products depend on the address modulo 16.
+    return [(Sample(z.clone(), documents), loss) for z, documents, loss, _ in measured]
+
+
+def _piece(
+    sketch: GradientSketch | ShardedSketch,
+    step: int,
+    piece: tuple[str, Tensor, np.ndarray],
+    _: object,
+) -> tuple[Tensor, Tensor, float, dict[str, Any]]:
+    """A domain's gradients, their documents, mean loss, and what they cost."""
+    name, batch, documents = piece
+    own = _counting_anew(sketch)
+    sample, loss = sample_of(own, batch, documents, step, name)
+    return sample.gradients, sample.documents, loss, own.model.cost.report()["parts"]
+
+
+def _counting_anew(sketch: GradientSketch | ShardedSketch) -> GradientSketch | ShardedSketch:
+    own = copy.copy(sketch)
+    own.model = sketch.model.counting_anew()
+    return own
 
 
 def evidence_of(

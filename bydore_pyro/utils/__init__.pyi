@@ -37,6 +37,11 @@ from .options import resume_command as resume_command
 from .options import resumed_options as resumed_options
 from .options import resumed_run as resumed_run
 from .options import warn_idle as warn_idle
+from .pieces import CLUSTER as CLUSTER
+from .pieces import Tasks as Tasks
+from .pieces import cluster_cpus as cluster_cpus
+from .pieces import join_cluster as join_cluster
+from .pieces import run_pieces as run_pieces
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named

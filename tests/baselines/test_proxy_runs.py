@@ -196,33 +196,3 @@ def test_bad_runs(corpus: TokenStore, tmp_path: Path) -> None:
     long = make_problem(corpus, tmp_path, sequence_length=10**6)
     with pytest.raises(DataError, match="Expected held-out text of at least 1000000 tokens"):
         held_out_sequences(long, "birds")
-
-
-def test_processes_share_a_sweep_out(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other process works while this one waits; each trains its half, both read all."""
-    runs = [planned(name) for name in problem.names]
-    trained: list[tuple[int, str]] = []
-    turn = [0]
-
-    class Half:
-        count = 2
-
-        def __init__(self, *, cpu: bool = True) -> None:
-            self.index = turn[0]
-
-        def wait(self) -> None:
-            if self.index == 0:
-                turn[0] = 1
-                other = dataclasses.replace(problem, cost=Cost())
-                assert [run.losses for run in train_runs(other, runs, "x")]
-
-    def noted(domains, proxy, weights, *args, **kwargs):
-        trained.append((turn[0], next(iter(weights))))
-        return train_on_mixture(domains, proxy, weights, *args, **kwargs)
-
-    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.Parallel", Half)
-    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
-    finished = train_runs(problem, runs, "x")
-    first, second, third, fourth = problem.names
-    assert trained == [(0, first), (0, third), (1, second), (1, fourth)]
-    assert len(finished) == 4

@@ -119,7 +119,7 @@ def arguments(store: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def fitted(store: Path) -> list[str]:
-    """A fit of methods that share out their proxies, or their batches."""
+    """A fit of methods whose proxies' batches are split."""
     given = ["fit", "--smoke", "--data", str(store), "--validation", "a", "--device", "cpu"]
     return [*given, "--budget", "24"]
 

@@ -25,6 +25,7 @@ from bydore_pyro.search.rounds import (
     measure,
     read_measurements,
     sample_of,
+    sampled,
 )
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
@@ -51,6 +52,11 @@ def test_a_sample_is_the_sketches_and_what_is_not_finite_is_named(corpus: TokenS
     assert torch.equal(sample.gradients, expected)
     assert sample.documents.tolist() == [0, 0, 1, 1]
     assert loss == pytest.approx(float(losses.mean()))
+    cost = proxy.cost.tokens["gradients"]
+    (again, same), _ = sampled(sketch, 2 * [("birds", batch, np.array([0, 0, 1, 1]))], 7)
+    assert torch.equal(again.gradients, expected)
+    assert same == loss
+    assert proxy.cost.tokens["gradients"] == 2 * cost
     with torch.no_grad():
         proxy.model.table[3] = float("nan")
     with pytest.raises(NonFiniteError, match="Step 7: the signal of domain 'birds' is nan"):

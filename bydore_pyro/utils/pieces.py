@@ -1,0 +1,260 @@
+"""Many independent pieces of work: in turn in this process, or as tasks of a Ray cluster.
+
+One function, two executors. Ray schedules, moves what a piece is given and what it returns, and
+runs a piece again whose machine or process was lost; an error that the piece raises is final. What
+a piece finds, it finds in every place to the last bit: it computes with as many threads as this
+process does, and asks for as many CPUs, or for a GPU. Memory-mapped arrays are opened again where
+the piece runs, so that the machines need a file system that they share.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import mmap
+import os
+import pickle
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from contextlib import suppress
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from bydore_pyro.utils.errors import DataError, one_line, require
+from bydore_pyro.utils.files import versions
+from bydore_pyro.utils.terminal import tell
+
+__all__ = ["CLUSTER", "Tasks", "cluster_cpus", "join_cluster", "run_pieces"]
+
+#: The help of `--cluster`.
+CLUSTER = (
+    "Run independent pieces of the work on Ray instead of in turn: 'local' for the cores and GPUs "
+    "of this machine, 'auto' or an address for a cluster. The results are the same."
+)
+LOST = 5  # times that a piece is run again: one that always ends its process must end some day
+P = TypeVar("P")
+R = TypeVar("R")
+G = ParamSpec("G")
+_in_task = False  # whether this process is a worker of Ray's: pieces of a piece run in turn
+
+
+def join_cluster(address: str | None) -> None:
+    """Starts Ray on this machine ("local"), or joins a cluster, until this process ends.
+
+    Without an address nothing happens, and nothing is imported.
+
+    Raises:
+        DataError: When Ray is not installed, or there is no cluster.
+        ValueError: When `torchrun` has started several processes.
+    """
+    if address is None:
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(
+            "Expected one process with --cluster, found several: torchrun splits batches, "
+            "--cluster shares out whole pieces"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
+    ray = require("ray", "cluster")
+    if not ray.is_initialized():
+        heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        given: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        try:
+            _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
+        except (OSError, RuntimeError, ValueError, AssertionError) as error:
+            told = f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
+            raise DataError(told) from None
+        finally:
+            for number, handler in heard.items():
+                with suppress(ValueError):  # not in the main thread
+                    signal.signal(number, handler)
+        found = ray.cluster_resources()
+        tell(f"cluster {address}: {found.get('CPU', 0):g} CPUs, {found.get('GPU', 0):g} GPUs")
+
+
+def _require_there(address: str) -> None:
+    """Checks that somebody listens at ``host:port``: Ray itself tries for minutes."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
+def cluster_cpus() -> int:
+    """Returns how many CPUs the cluster has that was joined."""
+    return int(require("ray", "cluster").cluster_resources().get("CPU", 1))
+
+
+def run_pieces(
+    function: Callable[[P, Callable[[int], object]], R],
+    pieces: Sequence[P],
+    cluster: str | None = None,
+    *,
+    label: str = "",
+    sizes: Sequence[int] | None = None,
+    unit: str = "piece",
+    gpus: int = 0,
+) -> Iterator[tuple[int, R]]:
+    """Runs a function on every piece; yields the number of each and what it returned, as they end.
+
+    Args:
+        function: Takes a piece, and what it calls to tell how much of it is done.
+        pieces: What differs; small.
+        cluster: As for `join_cluster`; in turn, in this process, when None.
+        label: Of a bar; none is shown when empty.
+        sizes: Of the pieces, for the bar; when None the function shows its own progress in turn.
+        unit: Of the sizes.
+        gpus: That a piece needs.
+
+    Raises:
+        Exception: The first that a piece raises; the others are cancelled.
+        OSError: When a piece lost its process or machine again and again, or the cluster is gone.
+    """
+    from tqdm import tqdm
+
+    hidden = not (label and pieces) or (cluster is None and sizes is None)
+    weights = sizes or [1] * len(pieces)
+    about: Any = {"desc": label, "unit": unit, "mininterval": 0.5, "disable": hidden}
+    with tqdm(total=sum(weights), **about) as bar:
+        if cluster is None or _in_task:
+            for number, piece in enumerate(pieces):
+                bar.set_postfix_str(f"{number + 1} of {len(pieces)}", refresh=False)
+                yield number, function(piece, bar.update)
+            return
+        join_cluster(cluster)
+        with Tasks(gpus=gpus) as tasks:
+            begun = {tasks.submit(function, piece, _nothing): n for n, piece in enumerate(pieces)}
+            for future in as_completed(begun):
+                yield begun[future], future.result()
+                bar.update(weights[begun.pop(future)])
+
+
+def _nothing(done: int) -> None:
+    """What a piece tells that nobody watches."""
+
+
+class Tasks(Executor):
+    """Runs functions as tasks of the cluster that was joined, as other executors do in processes.
+
+    A function should be the same object for all tasks: it is sent once.
+
+    Args:
+        cpus: That a task needs and computes with; as many as this process has threads, or with a
+            GPU one, when None.
+        gpus: That a task needs.
+    """
+
+    def __init__(self, *, cpus: int | None = None, gpus: int = 0) -> None:
+        import ray
+
+        if cpus is None:
+            import torch
+
+            cpus = 1 if gpus else torch.get_num_threads()
+        self._ray: Any = ray
+        needs: Any = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": LOST}
+        self._task = ray.remote(_work).options(**needs)
+        self._place = cpus, os.getcwd(), versions()
+        self._function: Any = None
+        self._sent: Any = None
+        self._open: dict[Future[Any], Any] = {}
+
+    def submit(self, function: Callable[G, R], /, *given: G.args, **named: G.kwargs) -> Future[R]:
+        """Returns what will hold the function's result, or its error."""
+        if function is not self._function:
+            self._function, self._sent = function, self._ray.put(_packed(function))
+        reference = self._task.remote(self._sent, self._place, given, named)
+        future: Future[R] = Future()
+        future.set_running_or_notify_cancel()
+        self._open[future] = reference
+        reference.future().add_done_callback(partial(self._end, future))
+        return future
+
+    def _end(self, future: Future[Any], of_ray: Future[Any]) -> None:
+        self._open.pop(future, None)
+        error = of_ray.exception()
+        if error is None:
+            future.set_result(of_ray.result())
+        elif isinstance(error, self._ray.exceptions.RayTaskError):
+            future.set_exception(error.cause)
+        else:
+            told = f"Expected the cluster to run a piece, found {type(error).__name__}: "
+            future.set_exception(OSError(told + one_line(error)))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends what still runs."""
+        for reference in list(self._open.values()):
+            with suppress(Exception):  # it may have ended, and so may the cluster
+                self._ray.cancel(reference, force=True)
+
+
+def _work(sent: bytes, place: tuple[int, str, dict[str, str]], given: Any, named: Any) -> Any:
+    """A task: runs a function that was packed, as the process does that packed it."""
+    global _in_task
+    _in_task, (threads, folder, wanted) = True, place
+    host = socket.gethostname()
+    if (found := versions()) != wanted:
+        raise DataError(
+            f"Expected {wanted} on every machine of the cluster, found {found} on {host}"
+        )
+    with suppress(OSError):  # for relative paths
+        os.chdir(folder)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    try:
+        function = pickle.loads(sent)
+    except OSError as error:
+        raise DataError(
+            f"Expected {error.filename} on every machine, found none on {host}: data and --out "
+            "belong on a file system that all share"
+        ) from None
+    with suppress(ImportError):  # of a function that needs no torch
+        if "torch" in sys.modules:
+            import torch
+
+            torch.set_num_threads(threads)
+    return function(*given, **named)
+
+
+def _packed(function: Any) -> bytes:
+    """Pickles a function with what it holds; of a memory-mapped array only where it lies."""
+    from ray import cloudpickle
+
+    class Packer(cloudpickle.Pickler):
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, np.ndarray) and (place := _in_file(value)):
+                return _mapped, place
+            return super().reducer_override(value)
+
+    with io.BytesIO() as file:
+        Packer(file, protocol=pickle.HIGHEST_PROTOCOL).dump(function)
+        return file.getvalue()
+
+
+def _in_file(array: np.ndarray) -> tuple[str, str, int, tuple[int, ...]] | None:
+    """Where an array lies that is mapped from a file, read-only; None of another."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    if not isinstance(base, np.memmap) or base.mode != "r" or not array.flags.c_contiguous:
+        return None
+    file: Any = base
+    while isinstance(file, np.ndarray):
+        file = file.base
+    if base.filename is None or not isinstance(file, mmap.mmap):
+        return None
+    begin = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # of the map, in the file
+    start = np.frombuffer(file, np.uint8).ctypes.data
+    return str(base.filename), array.dtype.str, begin + array.ctypes.data - start, array.shape
+
+
+def _mapped(path: str, dtype: str, offset: int, shape: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(np.memmap(path, np.dtype(dtype), "r", offset, shape))
