@@ -20,6 +20,12 @@ from processes import Run
             "--gigabytes 0.01 --domains 2 --sequences 140",
             "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
         ),
+        (
+            "domains",
+            "--smoke",
+            "24 domains: & 48 domains: & inference: & total variation from the planted shares & "
+            "times the time per domain of 24",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",
