@@ -61,7 +61,7 @@ def posterior_of(
     """Draws from the posterior that a search found.
 
     By gradient matching it is the posterior of all rounds' evidence: exact draws, by chains that
-    begin where the guide draws (`bydore_pyro.core.exact_draws`); of more than 64 domains the
+    begin where the guide draws (`bydore_pyro.core.exact_draws`); of more than 128 domains the
     guide's draws, put right by importance weights (`bydore_pyro.core.corrected_draws`). The
     attributes of the group tell the guide's k-hat and whether the draws are the posterior's.
 

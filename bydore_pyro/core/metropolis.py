@@ -38,7 +38,7 @@ __all__ = [
 
 CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
 SMALLEST, LARGEST = -600.0, 600.0  # of log u
-MOST_EXACT = 256  # domains above which chains take too long (time grows with their square)
+MOST_EXACT = 128  # domains; of 256 the chains did not stand still from a rough start
 LEAST_LOG = -500.0  # of a weight where a chain begins
 FIT_STEPS, FIT_BATCH = 150, 64  # of a guide, to draws
 RATE, LAST_RATE = 0.05, 0.1  # the first step size, and the last as a share of it
