@@ -23,9 +23,16 @@ from processes import Run
         (
             "sampling",
             "--smoke",
-            "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & the store is the same",
+            "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & "
+            "the store is the same",
         ),
         ("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
+        (
+            "domains",
+            "--smoke",
+            "24 domains: & 48 domains: & inference: & total variation from the planted shares & "
+            "times the time per domain of 24",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",

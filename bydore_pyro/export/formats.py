@@ -124,12 +124,13 @@ class ExportConfig:
         """Returns where the trainer finds a domain; empty where no prefix was given.
 
         Raises:
-            DataError: When the domain's name would lead out of the prefix.
+            DataError: When the domain's name would lead out of the prefix, or out of the folder in
+                which a trainer keeps what belongs to the name.
         """
-        if self.prefix is None:
-            return ""
         if name.startswith("/") or ".." in name.split("/"):
             raise DataError(f"Expected a domain whose name can be part of a path, found '{name}'")
+        if self.prefix is None:
+            return ""
         if DOMAIN in self.prefix:
             return self.prefix.replace(DOMAIN, name)
         return f"{self.prefix.rstrip('/')}/{name}"
