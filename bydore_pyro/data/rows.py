@@ -41,6 +41,9 @@ AT_ONCE = 16  # rows of a table that become Python's objects at once
 LONGEST = 100_000_000  # bytes of a line, characters of a row's text
 BLOCK = 2**17  # bytes of a file of lines that are read at a time
 SIP = 2**10  # of a compressed one, where it matters how far it was read
+# Bytes that come out of it, at least, for the ratio to those that went in: its first hundred
+# thousand are packed worse than what follows.
+UNPACKED = 2**20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Text files above this many bytes are read, and split, piece by piece.
 LARGE_TEXT = 1_000_000
@@ -235,8 +238,8 @@ def _unpacked(
 
     packed = Sips(file, SIP)
     with pyarrow.input_stream(packed, compression) as stream:
-        plain = Sips(stream, BLOCK)
-        lines, at, before = io.BufferedReader(plain, BLOCK), 0, None
+        plain = Sips(stream, UNPACKED)
+        lines, at, before = io.BufferedReader(plain, UNPACKED), 0, None
         for row in _usable(numbered_lines(lines, LONGEST), place, "line", config):
             begun, at = at, lines.tell()
             if part.end is not None and begun >= part.end:
