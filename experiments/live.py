@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 from common import FRESH_SEED, JUDGED, leave, markdown, run_main
 from compare_tables import verdict
-from compare_targets import TARGETS, posed, require_targets, target_named, text_of_targets
+from compare_targets import (
+    TARGETS,
+    posed,
+    require_different,
+    require_targets,
+    target_named,
+    text_of_targets,
+)
 from live_rivals import Ado, Odm
 from tqdm import tqdm
 
@@ -33,16 +40,27 @@ from bydore_pyro.runs import (
     search_in,
 )
 from bydore_pyro.training import begin, next_batch
-from bydore_pyro.utils import option, require_fields, tell
+from bydore_pyro.utils import DataError, RunFolder, option, require_fields, tell
 
-ABOUT = """Train models on a mixture that is measured on themselves while they train, on the mixture
-of bydore search, on that of its matching without trial runs, on that mixture after equal weights
-at first, on the live run's own average, on the target's own shares where they are known, on equal
-weights, and by ODM and ADO, which follow the training losses and know no target. All models of a
+ABOUT = """Train models on a mixture that is measured on themselves while they train, on fixed
+mixtures, and by ODM and ADO, which follow the training losses and know no target. All models of a
 seed begin alike and take as many steps, but for one that takes more, for what measuring costs."""
 
-LIVE, SEARCHED, BROAD, AVERAGE = "live", "bydore search", "equal first", "the live average"
-LONGER, MATCHED, OWN = "bydore search, with the FLOPs of live", "matching alone", "own shares"
+LIVE, SEARCHED, MATCHED, OWN = "live", "search", "matching", "own"
+AVERAGE, LONGER, BROAD, UNIFORM = "average", "longer", "broad", "uniform"
+RULES: dict[str, type[Odm | Ado]] = {"odm": Odm, "ado": Ado}
+#: In the order in which they train: what others need comes first.
+MODELS = {
+    LIVE: "on a mixture that is measured on the model itself",
+    SEARCHED: "on the mixture of bydore search",
+    MATCHED: "on that of its matching, without trial runs",
+    OWN: "on the target's own shares, where they are known",
+    AVERAGE: "on the live run's own average",
+    LONGER: "on the mixture of bydore search, with the FLOPs of live",
+    BROAD: "on equal weights first, then on the mixture of bydore search",
+    UNIFORM: "on equal weights",
+    **{name: f"by {name.upper()}" for name in RULES},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +70,29 @@ class LiveConfig:
     targets: list[str] = option(
         ["planted", "no_docstrings"], f"The targets: {', '.join(TARGETS)}, or withheld:DOMAIN."
     )
+    models: list[str] = option(
+        list(MODELS),
+        "Models to train beside live and search: "
+        + "; ".join(f"{name} {told}" for name, told in MODELS.items())
+        + ".",
+    )
+    compared: str | None = option(
+        None, "results.json of compare.py, whose mixtures of bydore search are taken; none is run."
+    )
     target_seeds: int = option(5, "Number of models per mixture.", least=2, most=100)
     model_steps: int = option(160, "Steps of each model.", least=16)
     live_sequences: int = option(24, "Sequences of a domain that a round measures.", least=2)
+    live_target: int = option(256, "Sequences of the target that a round measures.", least=2)
     level: float = option(0.8, "Probability above which live weights move.", least=0, below=1)
     beginning: float = option(1 / 16, "Share of the steps before the first round.", above=0, most=1)
 
     def __post_init__(self) -> None:
         require_fields(self)
         require_targets(self.targets)
+        require_different(self.models)
+        for name in self.models:
+            if name not in MODELS:
+                raise ValueError(f"Expected models {', '.join(MODELS)}, found '{name}'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,33 +104,57 @@ class LiveOptions(Options):
 
 def live(options: LiveOptions, resume: Path | None) -> None:
     """Trains every model; leaves a run folder, a table."""
+    config = options.live
     folder = begin_run(options, "live", resume)
-    corpus = text_of_targets(options, options.live.targets)
+    corpus = text_of_targets(options, config.targets)
     if resume is None:
         folder.write_config("live", options.as_dict(), tell)
-    results, cost, tables = {}, Cost(), []
-    for name in options.live.targets:
-        own, text = posed(options, corpus, target_named(name))
-        place = folder.path / f"search-{name.replace(':', '-')}"
-        if not is_finished(place):
-            search_in(own, text, place, "live")
-        found: dict[str, Mapping[str, float]] = {
-            SEARCHED: Mixture.from_json(place / "mixture.json").as_dict()
-        }
-        told = read_as(Metrics, json.loads((place / "metrics.json").read_text(encoding="utf-8")))
-        if told.matching.rounds:
-            found[MATCHED] = told.matching.rounds[-1].weights
-        if target_named(name).has_own:
-            found[OWN] = own.run.validation_shares()
-        models = []
-        for number in range(options.live.target_seeds):
-            compute = partial(models_of, own, text, found, number, name)
-            models.append(folder.once(f"models/{name.replace(':', '-')}-{number}.json", compute))
-            for model in models[-1].values():
+    cost, posing = Cost(), [posed(options, corpus, target_named(name)) for name in config.targets]
+    mixtures = {
+        name: mixtures_of(*given, folder.path / f"search-{filed(name)}", name)
+        for name, given in zip(config.targets, posing, strict=True)
+    }
+    models: dict[str, list[dict[str, Any]]] = {name: [] for name in config.targets}
+    # Seed by seed: what a stopped run leaves has all targets.
+    for number in range(config.target_seeds):
+        for name, given in zip(config.targets, posing, strict=True):
+            models[name].append(models_of(*given, mixtures[name], number, name, folder))
+            for model in models[name][-1].values():
                 cost.add(model["cost"])
-        results[name] = {"mixtures": found, "models": models}
-        tables.append(table_of(name, models))
-    leave(folder, options, {"targets": results}, cost, "\n".join(tables), None)
+    results = {n: {"mixtures": mixtures[n], "models": models[n]} for n in config.targets}
+    table = "\n".join(table_of(name, own) for name, own in models.items())
+    leave(folder, options, {"targets": results}, cost, table, None)
+
+
+def filed(name: str) -> str:
+    """Returns a target's name as that of a file."""
+    return name.replace(":", "-")
+
+
+def mixtures_of(
+    options: LiveOptions, corpus: TokenStore, place: Path, name: str
+) -> dict[str, Mapping[str, float]]:
+    """Returns the fixed mixtures of a target by label, of a search that may have to be run."""
+    if options.live.compared is None:
+        if not is_finished(place):
+            search_in(options, corpus, place, "live")
+        told = json.loads((place / "metrics.json").read_text(encoding="utf-8"))
+        rounds = [one.weights for one in read_as(Metrics, told).matching.rounds]
+        found = Mixture.from_json(place / "mixture.json").as_dict()
+    else:
+        results = json.loads(Path(options.live.compared).read_text(encoding="utf-8"))
+        known = results["targets"].get(name, {"methods": {}})["methods"].get("bydore")
+        if known is None:
+            told = f"Expected a search for '{name}' in {options.live.compared}, found none"
+            raise DataError(told)
+        rounds = [one["weights"] for one in known["details"]["matching"]["rounds"]]
+        found = known["weights"]
+    mixtures: dict[str, Mapping[str, float]] = {SEARCHED: found}
+    if rounds:
+        mixtures[MATCHED] = rounds[-1]
+    if target_named(name).has_own:
+        mixtures[OWN] = options.run.validation_shares()
+    return mixtures
 
 
 def models_of(
@@ -107,24 +163,30 @@ def models_of(
     mixtures: Mapping[str, Mapping[str, float]],
     number: int,
     name: str,
-) -> dict[str, Any]:
+    folder: RunFolder,
+) -> dict[str, dict[str, Any]]:
     """Trains one model on each mixture, all from the same weights."""
-    config, searched = options.live, mixtures[SEARCHED]
-    first = max(1, round(config.beginning * config.model_steps))
-    given = (options, corpus, number)
-    live = one_model(*given, f"{name} {number}: {LIVE}", first=first)
-    found, more = {LIVE: live}, 1 + measuring(live)
-    kinds: dict[str, dict[str, Any]] = {
-        **{label: {"start": mixture} for label, mixture in mixtures.items()},
-        LONGER: {"start": searched, "steps": round(more * config.model_steps)},
-        BROAD: {"later": searched},
-        AVERAGE: {"start": live["average"]},
-        "uniform": {},
-        "ODM": {"rule": Odm},
-        "ADO": {"rule": Ado},
-    }
-    for label, kind in kinds.items():
-        found[label] = one_model(*given, f"{name} {number}: {label}", **kind)
+    config, found = options.live, dict[str, dict[str, Any]]()
+    for label in MODELS:
+        if label not in (LIVE, SEARCHED, *config.models):
+            continue
+        kind: dict[str, Any] = {"rule": RULES.get(label)}
+        if label == LIVE:
+            kind["first"] = max(1, round(config.beginning * config.model_steps))
+        elif label == LONGER:
+            kind["steps"] = round((1 + measuring(found[LIVE])) * config.model_steps)
+            kind["start"] = mixtures[SEARCHED]
+        elif label == BROAD:
+            kind["later"] = mixtures[SEARCHED]
+        elif label == AVERAGE:
+            kind["start"] = found[LIVE]["average"]
+        elif label in (SEARCHED, MATCHED, OWN):
+            if label not in mixtures:
+                continue
+            kind["start"] = mixtures[label]
+        compute = partial(one_model, options, corpus, number, f"{name} {number}: {label}", **kind)
+        place = f"models/{filed(name)}-{number}-{label}.json"
+        found[label] = folder.once(place, compute)
     return found
 
 
@@ -162,7 +224,8 @@ def one_model(
     config, seed = options.live, options.run.seed + FRESH_SEED + number
     steps = steps or config.model_steps
     measured = config.live_sequences * 8  # kept aside from all models alike
-    domains = domains_of(options, corpus, seed, measured=measured)
+    run = dataclasses.replace(options.run, validation_sequences=config.live_target)
+    domains = domains_of(dataclasses.replace(options, run=run), corpus, seed, measured=measured)
     proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), steps)
     given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
     mixture = LiveMixture(domains, start, first=first or 1, seed=seed, **given)

@@ -20,7 +20,19 @@ from processes import Run
             "--gigabytes 0.01 --domains 2 --sequences 140",
             "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
         ),
+        (
+            "sampling",
+            "--smoke",
+            "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & "
+            "the store is the same",
+        ),
         ("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
+        (
+            "domains",
+            "--smoke",
+            "24 domains: & 48 domains: & inference: & total variation from the planted shares & "
+            "times the time per domain of 24",
+        ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
             "gpu",
@@ -49,6 +61,7 @@ def test_benchmarks(
     done = run_here(benchmark, *given, top="benchmarks")
     assert done.returncode == 0, done.stderr
     assert all(part in done.stdout for part in told.split(" & "))
+    assert "ANOTHER" not in done.stdout
 
 
 def test_the_benchmark_of_training_counts_flops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,10 +118,10 @@ def test_live_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
     for one in models:
         assert [found["step"] for found in one["live"]["rounds"]] == [1, 2, 4, 8]
         assert "docstrings" not in one["live"]["average"]
-        assert sum(one["the live average"]["average"].values()) == pytest.approx(1)
-        assert {"ODM", "ADO", "matching alone"} <= set(one)
-        assert "own shares" not in one  # they are withheld
-        longer = one["bydore search, with the FLOPs of live"]["cost"]["train"]["flops"]
+        assert sum(one["average"]["average"].values()) == pytest.approx(1)
+        assert {"odm", "ado", "matching"} <= set(one)
+        assert "own" not in one  # they are withheld
+        longer = one["longer"]["cost"]["train"]["flops"]
         spent = sum(one["live"]["cost"][part]["flops"] for part in ("train", "gradients"))
         assert longer == pytest.approx(spent, rel=1 / 16)
         assert one["uniform"]["average"] == pytest.approx(

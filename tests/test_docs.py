@@ -229,6 +229,7 @@ def test_the_keys_of_a_mixture_are_all_told() -> None:
     mixture = bydore_pyro.Mixture(
         names=("a", "b"), weights=(0.5, 0.5), prior=(0.5, 0.5),
         predicted_loss={"weights": (1.0, None)}, notes=("few runs",),
+        branches={"a": (0.0, 1.0)}, rest=(0.0, 1.0),
     )  # fmt: skip
     cells = "".join(re.findall(r"^- (`.*?): ", section, re.M))
     assert set(re.findall(r"`(\w+)`", cells)) == set(json.loads(mixture.to_json()))

@@ -6,6 +6,7 @@ from .diagnostics import posterior_of as posterior_of
 from .diagnostics import search_guide_fit as search_guide_fit
 from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
+from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
 from .plots import plot_rounds as plot_rounds
 from .plots import plot_weights as plot_weights

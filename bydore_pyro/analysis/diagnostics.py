@@ -15,7 +15,7 @@ from bydore_pyro.core import (
     guide_fit,
     mixture_model,
 )
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, below
+from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below
 from bydore_pyro.search import (
     BayesianLearner,
     LinearSearch,
@@ -61,7 +61,7 @@ def posterior_of(
     """Draws from the posterior that a search found.
 
     By gradient matching it is the posterior of all rounds' evidence: exact draws, by chains that
-    begin where the guide draws (`bydore_pyro.core.exact_draws`); of more than 64 domains the
+    begin where the guide draws (`bydore_pyro.core.exact_draws`); of more than 128 domains the
     guide's draws, put right by importance weights (`bydore_pyro.core.corrected_draws`). The
     attributes of the group tell the guide's k-hat and whether the draws are the posterior's.
 
@@ -135,7 +135,7 @@ def mixture_of(
         interval = arviz.hdi(posterior["posterior"]["w"].values, hdi_prob=HDI_PROBABILITY)
         spread = _spread(posterior, interval)
         samples, pools = posterior["posterior"]["w"], state.domains.pools
-        spread["branches"] = _branches(samples, mean / mean.sum(), pools)
+        spread |= _sums(samples, mean / mean.sum(), pools)
     return Mixture(
         names=state.domains.names,
         weights=tuple((mean / mean.sum()).tolist()),
@@ -183,32 +183,39 @@ def mixture_of_draws(
         weights=tuple(weights.tolist()),
         tokenizer=tokenizer,
         data_sha256=data_sha256,
-        branches=_branches(samples, weights, pools or {}),
+        **_sums(samples, weights, pools or {}),
         **_spread(posterior, interval),
     )
 
 
-def _branches(
+def _sums(
     samples: xarray.DataArray, weights: np.ndarray, pools: Mapping[str, Mapping[str, float]]
-) -> dict[str, tuple[float, float]]:
-    """Returns the HDI of the sum of the weights below each path, which holds that of `weights`."""
+) -> dict[str, Any]:
+    """Returns the HDI of the sum of the weights below each path, and of all but the largest; each
+    holds the sum of `weights`."""
     import arviz
 
     names = [str(name) for name in samples["domain"].values]
     leaves = [(k, leaf, share) for k, name in enumerate(names)
               for leaf, share in pools.get(name, {name: 1.0}).items()]  # fmt: skip
     paths = below([leaf for _, leaf, _ in leaves])
-    if not paths:
+    order = np.argsort([-weights[k] * share for k, _, share in leaves], kind="stable")
+    columns = [*paths.values(), order[MOST_SHOWN:].tolist()]
+    if not any(columns):
         return {}
-    shares = np.zeros((len(names), len(paths)))
-    for column, places in enumerate(paths.values()):
+    shares = np.zeros((len(names), len(columns)))
+    for column, places in enumerate(columns):
         for k, _, share in (leaves[place] for place in places):
             shares[k, column] += share
-    draws = samples.values.reshape(-1, len(names)) @ shares
+    draws = (samples.values.reshape(-1, len(names)) @ shares).clip(max=1.0)
     ends = to_the_bounds(arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY), draws)
-    sums = weights @ shares
-    low, high = np.minimum(ends[:, 0], sums), np.maximum(ends[:, 1], sums).clip(max=1.0)
-    return dict(zip(paths, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    sums = (weights @ shares).clip(max=1.0)
+    low, high = np.minimum(ends[:, 0], sums), np.maximum(ends[:, 1], sums)
+    *branches, rest = zip(low.tolist(), high.tolist(), strict=True)
+    return {
+        "branches": dict(zip(paths, branches, strict=True)),
+        "rest": rest if columns[-1] else None,
+    }
 
 
 def _spread(posterior: arviz.InferenceData, interval: np.ndarray) -> dict[str, Any]:

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.mixture import (
+    HDI_PROBABILITY,
+    MOST_SHOWN,
+    Mixture,
+    interval_of,
+    shown_rows,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["PALETTE", "domain_colours", "plot_rounds", "plot_weights"]
 
-MOST_SHOWN = 12  # domains of a training that moved its mixture
+MOST_ROUNDS = 12  # small pictures of a training that moved its mixture
+SUM = "0.25"  # of the sums of several domains, grey
 
 # Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
 # more than lightness, among those that are neither too pale for white paper nor near black.
@@ -32,7 +39,8 @@ def domain_colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def plot_weights(mixture: Mixture) -> Figure:
-    """Draws the weight of every domain and its interval, the largest on top.
+    """Draws the weight of every domain and its interval, the largest on top; of many domains the
+    largest, and as squares the sums of branches and of the rest (`shown_rows`).
 
     Args:
         mixture: The weights, shares of training tokens; intervals are drawn where it has any.
@@ -40,21 +48,28 @@ def plot_weights(mixture: Mixture) -> Figure:
     from matplotlib.figure import Figure
 
     names, colours = mixture.names, domain_colours(mixture.names)
-    order = sorted(range(len(names)), key=lambda k: mixture.weights[k])
-    figure = Figure(figsize=(7, 1.2 + 0.28 * len(names)), layout="constrained")
-    axes = figure.subplots()
-    for height, k in enumerate(order):
-        colour = colours[names[k]]
-        if mixture.hdi is not None:
-            axes.plot(mixture.hdi[k], [height] * 2, color=colour, linewidth=5, alpha=0.5,
+    rows = shown_rows(names, mixture.weights)[::-1]
+    figure = Figure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
+    axes, most = figure.subplots(), 0.0
+    for height, row in enumerate(rows):
+        single, ends = row.kind == "domain", interval_of(mixture, row)
+        colour = colours[row.name] if single else SUM
+        total = sum(mixture.weights[k] for k in row.places)
+        if ends is not None:
+            axes.plot(ends, [height] * 2, color=colour, linewidth=5, alpha=0.5,
                       solid_capstyle="butt")  # fmt: skip
-        axes.plot(mixture.weights[k], height, "o", color=colour, markersize=6)
+        axes.plot(total, height, "o" if single else "s", color=colour, markersize=6)
+        most = max(most, total, *(ends or ()))
     axes.axvline(1 / len(names), color="0.6", linestyle=":", zorder=0)
-    axes.set_yticks(range(len(names)), [names[k].replace("$", r"\$") for k in order])
-    axes.set_xlim(-0.01, 1.01)
+    axes.set_yticks(range(len(rows)), [row.name.replace("$", r"\$") for row in rows])
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("normal" if row.kind == "domain" else "bold")
+    axes.set_ylim(-0.8, len(rows) - 0.2)
+    axes.set_xlim(-0.01, 1.01 if len(names) <= MOST_SHOWN else min(1.01, 1.05 * most))
     axes.set_xlabel("weight, share of training tokens")
     intervals = "" if mixture.hdi is None else f", with {HDI_PROBABILITY:.0%} intervals"
-    axes.set_title(f"The weights{intervals}; dotted: equal shares", fontsize=10)
+    sums = "; squares: sums" if any(row.kind != "domain" for row in rows) else ""
+    axes.set_title(f"The weights{intervals}; dotted: equal shares{sums}", fontsize=10)
     return figure
 
 
@@ -68,7 +83,8 @@ def plot_rounds(
     """Draws the weights of a training that moved its mixture, a small picture for each domain.
 
     Args:
-        names: The ``K`` domains; the twelve of the largest weights are drawn.
+        names: The ``K`` domains; of more than twelve the eleven of the largest weights are drawn,
+            and the sum of the rest.
         steps: After which rounds were measured ``(R,)``.
         weights: Before the first round and from each on ``(R + 1, K)``.
         intervals: Of each round's posterior ``(R, 2, K)``.
@@ -76,10 +92,13 @@ def plot_rounds(
     """
     from matplotlib.figure import Figure
 
-    shown = np.argsort(-weights.max(0), kind="stable")[:MOST_SHOWN]
-    rows, colours = -(-len(shown) // 3), domain_colours(names)
+    order = np.argsort(-weights.max(0), kind="stable")
+    many = len(names) > MOST_ROUNDS
+    shown, hidden = (order[: MOST_ROUNDS - many], order[MOST_ROUNDS - many :])
+    rows, colours = -(-(len(shown) + many) // 3), domain_colours(names)
     figure = Figure(figsize=(9, 0.6 + 1.6 * rows), layout="constrained")
-    grid = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).flat
+    grid = figure.subplots(rows, 3, sharex=True, sharey=not many, squeeze=False).ravel().tolist()
+    top = 1.05 * max(float(weights[:, shown].max()), float(intervals[:, 1, shown].max(initial=0)))
     ends = [*steps, last]
     for axes, k in zip(grid, shown, strict=False):
         colour = colours[names[k]]
@@ -87,7 +106,14 @@ def plot_rounds(
             axes.fill_between([begin, end], low, high, color=colour, alpha=0.3, linewidth=0)
         axes.step([0, *ends], [*weights[:, k], weights[-1, k]], where="post", color=colour)
         axes.set_title(names[k].replace("$", r"\$"), fontsize=9)
-    for axes in list(grid)[len(shown) :]:
+        if many:  # the rest has a scale of its own
+            axes.set_ylim(-0.05 * top, top)
+    left = grid[len(shown) :]
+    if many:
+        sums = weights[:, hidden].sum(1)
+        left[0].step([0, *ends], [*sums, sums[-1]], where="post", color=SUM)
+        left[0].set_title(f"the rest ({len(hidden)} domains)", fontsize=9)
+    for axes in left[many:]:
         axes.set_axis_off()
     figure.supxlabel("step of the model", fontsize=9)
     figure.supylabel("weight", fontsize=9)

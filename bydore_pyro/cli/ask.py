@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.runs import AskConfig, plain, shortfall
-from bydore_pyro.utils import one_line_errors, option, parse_options, require_fields, with_subject
+from bydore_pyro.utils import (
+    listed,
+    one_line_errors,
+    option,
+    parse_options,
+    require_fields,
+    with_subject,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -108,14 +115,13 @@ def _write(
             "weights": mixture.as_dict(),
             "leaves": {one.name: float(shortfall(one, shared)[0]) for one in asked.targets},
         }
-    columns = {name: list(found.weights) for name, found in mixtures.items()}
     if shared is None:
         folder.write_posterior("posterior.nc", asked.targets[0].posterior)
     folder.write_json("answers.json", content)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if asked.anew:
-        print(f"Measured anew, because the search did not know their text: {', '.join(asked.anew)}")
-    print(_told(mixture.names, columns, content))
+        print(f"Measured anew, because the search did not know their text: {listed(asked.anew)}")
+    print(_told(mixtures, content))
     print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
 
 
@@ -147,19 +153,32 @@ def _of_target(
     return content
 
 
-def _told(names: Sequence[str], columns: dict[str, list[float]], content: dict[str, Any]) -> str:
+def _told(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
     """Returns the weights as a table, the largest first, and what is left unexplained."""
     import pandas
 
-    frame = pandas.DataFrame(columns, index=pandas.Index(names))
-    if len(columns) == 1:
+    from bydore_pyro.mixture import interval_of, shown_rows
+
+    names, found = next(iter(mixtures.values())).names, list(mixtures.values())
+    rows = shown_rows(names, [max(w) for w in zip(*(one.weights for one in found), strict=True)])
+    columns: dict[str, list[Any]] = {
+        name: [sum(one.weights[k] for k in row.places) for row in rows]
+        for name, one in mixtures.items()
+    }
+    if len(found) == 1:
         (of,) = content["targets"].values()
-        frame.columns = ["weight"]
-        ends = zip(of["low"].values(), of["high"].values(), strict=True)
-        frame["94 % interval"] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
-        frame["below 0.01"] = [f"{share:.0%}" for share in of["next_to_nothing"].values()]
-    largest = frame.max(axis=1, numeric_only=True).sort_values(ascending=False, kind="stable")
-    lines = [frame.loc[largest.index].to_string(float_format="{:.3f}".format)]
+        columns = {"weight": next(iter(columns.values()))}
+        ends = [interval_of(found[0], row) for row in rows]
+        columns["94 % interval"] = [
+            "" if one is None else f"{one[0]:.3f} to {one[1]:.3f}" for one in ends
+        ]
+        columns["below 0.01"] = [
+            f"{of['next_to_nothing'][row.name]:.0%}" if row.kind == "domain" else "" for row in rows
+        ]
+    frame = pandas.DataFrame(columns)
+    width = max(len(row.label) for row in rows)
+    frame.index = pandas.Index([f"{row.label:<{width}}" for row in rows])
+    lines = [frame.to_string(float_format="{:.3f}".format)]
     for name, of in content["targets"].items():
         lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
         if lost := of.get("mixture_leaves"):

@@ -61,7 +61,6 @@ def export_command(arguments: Sequence[str]) -> None:
             aside.write_text(found.text, encoding="utf-8")
     for note in found.notes:
         tell(note)
-    use = FORMATS[config.to].use
-    if config.from_step is not None:
-        use = f"append the stage in {{file}} to those of {config.to}'s YAML"
+    form, step = FORMATS[config.to], config.from_step
+    use = form.use if step is None else form.stage.replace("{step}", str(step))
     tell(f"Next: {use.replace('{file}', out or 'FILE')}")

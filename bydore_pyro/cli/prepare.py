@@ -17,6 +17,7 @@ from bydore_pyro.data import (
     make_plan,
     prepare,
 )
+from bydore_pyro.mixture import MOST_SHOWN, shown_rows
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
@@ -61,7 +62,7 @@ class PrepareConfig:
         None,
         "Size of a sample, such as 0.5B: an equal share of each domain, read from all over its "
         "files. Default: all text.",
-        above=0,
+        least=1,
     )
     processes: int | None = option(
         None,
@@ -119,21 +120,29 @@ def prepare_command(arguments: Sequence[str]) -> None:
 
 
 def store_table(store: TokenStore) -> str:
-    """Returns what a store holds as text."""
+    """Returns what a store holds as text, the domains by name; of many the largest, with the sums
+    of branches and of the rest."""
     import pandas
 
-    domains = store.index["domains"]
-    table = {
-        "tokens": [domains[name]["train"]["tokens"] for name in store.names],
-        "held out": [domains[name]["validation"]["tokens"] for name in store.names],
-        "documents": [sum(domains[n][split]["documents"] for split in SPLITS) for n in store.names],
-        "duplicates": [domains[name]["duplicates_dropped"] for name in store.names],
-        "in validation": [domains[name]["in_validation_dropped"] for name in store.names],
-        "skipped": [domains[name]["skipped"] for name in store.names],
+    entries = [store.index["domains"][name] for name in store.names]
+    sizes = [entry["train"]["tokens"] for entry in entries]
+    rows = shown_rows(store.names, sizes)
+    if len(sizes) <= MOST_SHOWN:
+        rows = sorted((row for row in rows if row.kind == "domain"), key=lambda row: row.places)
+        rows = [row._replace(depth=0) for row in rows]
+    columns = {
+        "tokens": sizes,
+        "held out": [entry["validation"]["tokens"] for entry in entries],
+        "documents": [sum(entry[split]["documents"] for split in SPLITS) for entry in entries],
+        "duplicates": [entry["duplicates_dropped"] for entry in entries],
+        "in validation": [entry["in_validation_dropped"] for entry in entries],
+        "skipped": [entry["skipped"] for entry in entries],
     }
-    names = [visible(name) for name in store.names]
-    counts = pandas.DataFrame(table, names).map("{:,}".format)
-    sampled = [_told(store.in_all(name)) for name in store.names]
+    width = max(len(visible(row.label)) for row in rows)
+    names = [f"{visible(row.label):<{width}}" for row in rows]
+    sums = {key: [sum(own[k] for k in row.places) for row in rows] for key, own in columns.items()}
+    counts = pandas.DataFrame(sums, names).map("{:,}".format)
+    sampled = [_told(store.in_all(row.name)) if row.kind == "domain" else "" for row in rows]
     if any(sampled):
         counts.insert(1, "in all, about", sampled)
     return counts.to_string()

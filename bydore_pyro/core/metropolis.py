@@ -38,7 +38,7 @@ __all__ = [
 
 CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
 SMALLEST, LARGEST = -600.0, 600.0  # of log u
-MOST_EXACT = 64  # domains above which chains take too long (time grows with their square)
+MOST_EXACT = 128  # domains; of 256 the chains did not stand still from a rough start
 LEAST_LOG = -500.0  # of a weight where a chain begins
 FIT_STEPS, FIT_BATCH = 150, 64  # of a guide, to draws
 RATE, LAST_RATE = 0.05, 0.1  # the first step size, and the last as a share of it
@@ -200,28 +200,33 @@ class _Chains:
     def density(self, log_u: np.ndarray) -> np.ndarray:
         """Returns the log density of ``log u``, ``(N, C)``."""
         u = np.exp(log_u)
-        scale = u.sum(-1)
-        log_scale = np.log(scale)
         evidence = ((self.linear - 0.5 * (u @ self.precision)) * u).sum(-1)
-        size = log_u.shape[-1]
-        logs = log_u.sum(-1)
+        return evidence + self._prior(u.sum(-1), log_u.sum(-1))
+
+    def _prior(self, scale: np.ndarray, logs: np.ndarray) -> np.ndarray:
+        """The density but for the evidence, by the sums of ``u`` and of ``log u``, ``(N, C)``."""
+        log_scale, size = np.log(scale), self.log_u.shape[-1]
         each = self.norm + (self.alpha - 1) * (logs - size * log_scale)[..., None]
         most = each.max(-1)
         prior = most + np.log(np.exp(each - most[..., None]).sum(-1))
-        return evidence + prior - log_scale**2 / 2 - size * log_scale + logs
+        return prior - log_scale**2 / 2 - size * log_scale + logs
 
     def sweep(self) -> None:
         """Moves every weight, as many pairs, and all weights together."""
         size = self.log_u.shape[-1]
+        self._u = np.exp(self.log_u)
+        self._pull = self._u @ self.precision  # of a move, its evidence costs no K^2
+        self._evidence = ((self.linear - 0.5 * self._pull) * self._u).sum(-1)
         for k in range(size):
-            proposal = self.log_u.copy()
-            proposal[..., k] += self._sizes(-1.5, 1)
-            self._take(proposal, 0.0)
+            logs = self.log_u[..., [k]] + self._sizes(-1.5, 1)[..., None]
+            self._take_some(np.array([k]), logs, 0.0)
             self._hand_over(self.random.choice(size, 2, replace=False))
         self._take(self.log_u + self._sizes(-2, 0)[..., None], 0.0)
         # Along the Gaussian of the evidence.
         z, u = self.random.standard_normal(self.log_u.shape), np.exp(self.log_u)
-        self._take_moved(slice(None), u, u + self._sizes(-1.5, 0)[..., None] * (z @ self.spread))
+        moved = u + self._sizes(-1.5, 0)[..., None] * (z @ self.spread)
+        logs, volume = _moved(u, moved, self.log_u)
+        self._take(logs, volume)
 
     def _sizes(self, low: float, high: float) -> np.ndarray:
         """Steps of both signs ``(N, C)``, normal, of sizes from ``10^low`` to ``10^high``."""
@@ -231,28 +236,50 @@ class _Chains:
 
     def _hand_over(self, places: np.ndarray) -> None:
         """Proposes to move a part of one domain's weight to another's."""
-        pair = np.exp(self.log_u[..., places])
+        before = self.log_u[..., places]
+        pair = np.exp(before)
         step = self._sizes(-3, -0.5) * pair.sum(-1)
-        self._take_moved(places, pair, pair + np.stack([step, -step], -1))
+        self._take_some(places, *_moved(pair, pair + np.stack([step, -step], -1), before))
 
-    def _take_moved(self, places: np.ndarray | slice, u: np.ndarray, moved: np.ndarray) -> None:
-        """Takes other ``u`` at some places or not; never one with a weight below 0.
-
-        Proposals that are symmetric in ``u`` are not in ``log u``: the density there has the factor
-        ``prod_k u_k``, which these have to give back.
-        """
-        allowed = np.all(moved > 0, axis=-1)
-        logs = np.log(np.where(allowed[..., None], moved, u))
-        change = (logs - self.log_u[..., places]).sum(-1)
-        proposal = self.log_u.copy()
-        proposal[..., places] = logs
-        self._take(proposal, np.where(allowed, -change, -np.inf))
+    def _take_some(self, places: np.ndarray, logs: np.ndarray, volume: np.ndarray | float) -> None:
+        """Takes other ``log u (N, C, n)`` of n places or not, in time of K for each chain."""
+        logs = np.clip(logs, SMALLEST, LARGEST)
+        before, old = self.log_u[..., places], self._u[..., places]
+        new = np.exp(logs)
+        change = new - old
+        bend = self.precision[:, places]  # (N, n, K)
+        slope = self.linear[..., places] - self._pull[..., places]
+        gained = (change * (slope - 0.5 * change @ bend[..., places])).sum(-1)
+        evidence = self._evidence + gained
+        self.log_u[..., places], self._u[..., places] = logs, new
+        # Sums anew: a difference of sums would lose the small ones.
+        height = evidence + self._prior(self._u.sum(-1), self.log_u.sum(-1))
+        taken = self._taken(height, volume)
+        self.log_u[..., places] = np.where(taken[..., None], logs, before)
+        self._u[..., places] = np.where(taken[..., None], new, old)
+        self._pull += (change * taken[..., None]) @ bend
+        self._evidence = np.where(taken, evidence, self._evidence)
 
     def _take(self, proposal: np.ndarray, volume: np.ndarray | float) -> None:
-        """Takes a proposal or not; `volume` is the log of the change of volume, in ``log u``."""
+        """Takes other ``log u`` of all places or not."""
         np.clip(proposal, SMALLEST, LARGEST, out=proposal)
-        height = self.density(proposal)
-        odds = height - self.height + volume
-        taken = np.log(self.random.random(odds.shape)) < odds
+        taken = self._taken(self.density(proposal), volume)
         self.log_u = np.where(taken[..., None], proposal, self.log_u)
+
+    def _taken(self, height: np.ndarray, volume: np.ndarray | float) -> np.ndarray:
+        """Returns which chains take a proposal: its height, and the log of its volume's change."""
+        odds = height - self.height + volume
+        taken: np.ndarray = np.log(self.random.random(odds.shape)) < odds
         self.height = np.where(taken, height, self.height)
+        return taken
+
+
+def _moved(u: np.ndarray, moved: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ``log u`` of other ``u`` at some places, and the log of the change of volume.
+
+    Proposals that are symmetric in ``u`` are not in ``log u``: the density there has the factor
+    ``prod_k u_k``, which these have to give back. One with a weight below 0 is never taken.
+    """
+    allowed = np.all(moved > 0, axis=-1)
+    logs = np.log(np.where(allowed[..., None], moved, u))
+    return logs, np.where(allowed, -(logs - before).sum(-1), -np.inf)

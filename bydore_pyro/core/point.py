@@ -94,13 +94,14 @@ def run_mixture(
     covered = not residual.any()
     values, vectors = torch.linalg.eigh(matching.gram)
     gram = (vectors * values.clamp(min=0)) @ vectors.T
+    least_of = _least_of(length**2 * gram)
 
     def best(w: Tensor, s: Tensor) -> Tensor:
         if length == 1 and covered and (effective is None or torch.equal(effective(w), w)):
             return w
         pull = length * (gram @ w + residual / s)
         if effective is None:
-            return least_on_simplex(length**2 * gram, pull)
+            return least_of(pull)
         return most_likely_weights(pull, length**2 * gram, effective)
 
     return torch.stack([best(w, s) for w, s in zip(weights, scale.double(), strict=True)])
@@ -108,15 +109,25 @@ def run_mixture(
 
 def least_on_simplex(matrix: Tensor, vector: Tensor) -> Tensor:
     """Minimises ``1/2 u'Mu - b.u`` over the simplex, as `least`, by an augmented Lagrangian."""
+    return _least_of(matrix)(vector)
+
+
+def _least_of(matrix: Tensor) -> Callable[[Tensor], Tensor]:
+    """Returns `least_on_simplex` for one matrix, whose root is found once for all vectors."""
     stiff = matrix.trace().clamp(min=1e-300)
-    roots, multiplier = square_root(matrix + stiff), torch.zeros_like(stiff)
-    for _ in range(ROUNDS):
-        found = least(roots, vector + stiff - multiplier)
-        excess = found.sum() - 1
-        if float(excess.abs()) < SUMMED:
-            break
-        multiplier = multiplier + stiff * excess
-    return found / found.sum()
+    roots = square_root(matrix + stiff)
+
+    def solved(vector: Tensor) -> Tensor:
+        multiplier = torch.zeros_like(stiff)
+        for _ in range(ROUNDS):
+            found = least(roots, vector + stiff - multiplier)
+            excess = found.sum() - 1
+            if float(excess.abs()) < SUMMED:
+                break
+            multiplier = multiplier + stiff * excess
+        return found / found.sum()
+
+    return solved
 
 
 def most_likely_weights(linear: Tensor, precision: Tensor, effective: Effective) -> Tensor:

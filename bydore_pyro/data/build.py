@@ -19,6 +19,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from bydore_pyro.data.documents import (
     documents_of,
     split_of_file,
 )
+from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
 from bydore_pyro.data.store import END, SPLITS, nothing_counted, stored_as
 from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder
@@ -170,6 +172,8 @@ class Build:
         try:
             yield from documents_of(source, self.corpus, self._taken, self.cap)
         except (DataError, OSError):
+            with suppress(OSError):
+                list_anew([source.path])
             source.require_unchanged()  # else that is the reason
             raise
         source.require_unchanged()

@@ -53,7 +53,7 @@ def path_of(place: str) -> Path:
         raise DataError(
             f"Expected a package that reads {kind}://, found none ({one_line(error)}){mend}"
         ) from None
-    return path
+    return path.resolve()  # a store of objects does not know '..'
 
 
 @contextmanager
@@ -74,9 +74,9 @@ def readable_place(place: str) -> Iterator[None]:
         raise DataError(f"Expected to read {place}, found {told}") from None
 
 
-def opened(path: Path) -> io.RawIOBase:
-    """Opens a file, not buffered."""
-    return RemoteFile(path) if is_remote(path) else path.open("rb", buffering=0)
+def opened(path: Path, ahead: int = 0) -> io.RawIOBase:
+    """Opens a file, not buffered; of a remote one so many bytes are read ahead with each read."""
+    return RemoteFile(path, ahead) if is_remote(path) else path.open("rb", buffering=0)
 
 
 def size_and_time(path: Path) -> tuple[int, int]:
@@ -104,13 +104,15 @@ class RemoteFile(io.RawIOBase):
 
     Args:
         path: Of `path_of`.
+        ahead: Bytes that are read ahead, so that reading on needs no further request.
 
     Raises:
         ConnectionError: When it breaks again and again.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, ahead: int = 0) -> None:
         self._path, self._at, self._file = path, 0, None
+        self._cache = {"cache_type": "readahead" if ahead else "none", "block_size": ahead or None}
         self._size = self._tried(lambda file: file.seek(0, io.SEEK_END))
 
     def readable(self) -> bool:
@@ -154,8 +156,7 @@ class RemoteFile(io.RawIOBase):
         for number in range(TRIES):
             try:
                 if self._file is None:
-                    # Nothing is read ahead: the readers ask for as much as they need.
-                    self._file = self._path.open("rb", cache_type="none")  # type: ignore
+                    self._file = self._path.open("rb", **self._cache)  # type: ignore
                 return action(self._file)
             except FINAL:
                 raise

@@ -35,7 +35,8 @@ __all__ = [
 
 JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
-AHEAD = 2**18  # bytes of a column that are read at a time, of a part of a table
+AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
+WHOLE = 2**22  # bytes of a remote file of which all is read
 AT_ONCE = 16  # rows of a table that become Python's objects at once
 LONGEST = 100_000_000  # bytes of a line, characters of a row's text
 BLOCK = 2**17  # bytes of a file of lines that are read at a time
@@ -116,7 +117,8 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
         yield from _usable(_table_rows(path, config, part), str(path), "row", config)
         return
     compression, start = COMPRESSED.get(path.suffix), part.start if part else 0
-    with opened(path) as file:
+    packed = compression is not None and part is not None
+    with opened(path, AHEAD if packed else 0 if part else WHOLE) as file:
         if compression is not None and part is not None:
             yield from _unpacked(file, compression, part, str(path), config)
             return
@@ -274,7 +276,9 @@ def numbered_lines(
 def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tuple[int, Any]]:
     from pyarrow import parquet
 
-    with opened(path) as raw, parquet.ParquetFile(raw, buffer_size=AHEAD if part else 0) as file:
+    # `pre_buffer` would read, and hold, whole columns.
+    given: dict[str, Any] = {"pre_buffer": False, "buffer_size": AHEAD if part else 0}
+    with opened(path) as raw, parquet.ParquetFile(raw, **given) as file:
         names = file.schema_arrow.names
         wanted = [c for c in (config.text_column, config.domain_column) if c is not None]
         roots = [c if c in names else c.split(".")[0] for c in wanted]
@@ -286,8 +290,8 @@ def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tu
             number = sum(file.metadata.row_group(g).num_rows for g in range(part.group))
             first = number + part.start
             last = math.inf if part.end is None else number + part.end
-        given = {"batch_size": AT_ONCE, "columns": [*dict.fromkeys(columns)]}
-        for batch in file.iter_batches(row_groups=groups, **given):
+        wanted = [*dict.fromkeys(columns)]
+        for batch in file.iter_batches(AT_ONCE, row_groups=groups, columns=wanted):
             for row in batch.to_pylist():
                 number += 1
                 if number > last:
@@ -322,7 +326,7 @@ def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
     length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
     with (
-        opened(path) as raw,
+        opened(path, 0 if part else WHOLE) as raw,
         io.BufferedReader(LinesOf(raw, part) if part else raw) as file,
     ):
         while block := file.read(length):

@@ -308,8 +308,9 @@ def _entry(name: str, entry: ListedDomain, rows: RowConfig, listing: Path) -> li
             if place.startswith(HUB):
                 sources.append(_hub(place, config, name, split))
                 continue
+            beside = place if is_remote(place) else str(listing.parent / place)
             with readable_place(place):
-                found = _matches(path_of(place) if is_remote(place) else listing.parent / place)
+                found = _matches(path_of(beside))
                 if not found:
                     raise DataError(f"Expected a file, found none for '{place}' of {where}")
                 for path in found:

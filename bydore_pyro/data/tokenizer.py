@@ -139,7 +139,7 @@ def encode(tokenizer: Any, end: int, dtype: np.dtype, texts: list[str]) -> Encod
     """Returns the tokens of the texts, each with the end-of-text token behind it, and the length of
     each in tokens."""
     ids = [e.ids for e in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
-    lengths = np.array([len(i) + 1 for i in ids])
+    lengths = np.array([len(i) + 1 for i in ids], np.int64)
     tokens = np.empty(lengths.sum(), dtype)
     ends = np.cumsum(lengths) - 1
     inside = np.ones(len(tokens), bool)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from bydore_pyro.utils import DataError, option, require_fields
 
-__all__ = ["FORMATS", "STAGES", "ExportConfig", "Format", "Share", "as_stage", "levanter_block"]
+__all__ = ["FORMATS", "ExportConfig", "Format", "Share", "as_stage", "levanter_block"]
 
 DOMAIN = "{domain}"
 Samples = Literal["tokens", "sequences", "documents"]
@@ -46,6 +46,7 @@ class Format:
     smallest: float = 0.0
     caution: str = ""
     use: str
+    stage: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,8 @@ class ExportConfig:
     )
     from_step: int | None = option(
         None,
-        "Step of the trainer from which the weights hold: the file is the next stage, for levanter "
-        "or nanotron.",
+        "Step of the trainer from which the weights hold: the file is the next stage, for "
+        "levanter, nanotron or megatron.",
         least=1,
     )
     block: int | None = option(
@@ -100,10 +101,10 @@ class ExportConfig:
         require_fields(self)
         if self.to not in FORMATS:
             raise ValueError(f"Expected a format ({', '.join(FORMATS)}), found '{self.to}'")
-        if self.from_step is not None and self.to not in STAGES:
+        if self.from_step is not None and not FORMATS[self.to].stage:
+            staged = ", ".join(name for name, form in FORMATS.items() if form.stage)
             raise ValueError(
-                f"Expected a trainer with stages ({', '.join(STAGES)}) for --from_step, found "
-                f"'{self.to}'"
+                f"Expected a trainer with stages ({staged}) for --from_step, found '{self.to}'"
             )
         draws = FORMATS[self.to].draws
         if self.samples is not None and self.samples not in draws:
@@ -123,12 +124,13 @@ class ExportConfig:
         """Returns where the trainer finds a domain; empty where no prefix was given.
 
         Raises:
-            DataError: When the domain's name would lead out of the prefix.
+            DataError: When the domain's name would lead out of the prefix, or out of the folder in
+                which a trainer keeps what belongs to the name.
         """
-        if self.prefix is None:
-            return ""
         if name.startswith("/") or ".." in name.split("/"):
             raise DataError(f"Expected a domain whose name can be part of a path, found '{name}'")
+        if self.prefix is None:
+            return ""
         if DOMAIN in self.prefix:
             return self.prefix.replace(DOMAIN, name)
         return f"{self.prefix.rstrip('/')}/{name}"
@@ -193,10 +195,12 @@ def _for_nanotron(shares: Sequence[Share], samples: Samples) -> str:
 
 
 def as_stage(to: str, text: str, step: int) -> str:
-    """Returns a file of weights as a stage that begins at a step of the trainer (`STAGES`): an
-    entry for levanter's list `train_weights`, or for nanotron's `data_stages`."""
+    """Returns a file of weights as a stage that begins at a step of the trainer: an entry for
+    levanter's list `train_weights`, or for nanotron's `data_stages`; others take a file a stage."""
     import yaml
 
+    if to not in STAGES:
+        return text
     content = yaml.safe_load(text)
     note = text.partition("\n")[0] + f" The stage from step {step} on: append it to those before."
     return note + "\n" + yaml.safe_dump(STAGES[to](content, step), sort_keys=False, width=1000)

@@ -18,12 +18,13 @@ from bydore_pyro.export.shares import (
     tokens_per_byte,
     tokens_per_document,
 )
-from bydore_pyro.mixture import Mixture, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError
+from bydore_pyro.mixture import MOST_SHOWN, Mixture, mixture_from
+from bydore_pyro.utils import DataError, RunFolderError, listed
 
 __all__ = ["Exported", "export", "export_from"]
 
 DIGITS = 6  # of the weights
+FEW = 10  # names in a note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +128,13 @@ def _carried(
     new = converted(mixture, measured, folder)
     notes.append(f"Converted to shares of the tokens of {folder}, by tokens per byte:")
     before, after = mixture.as_dict(), new.as_dict()
-    for name, (old, anew) in measured.items():
+    ordered = sorted(measured, key=lambda name: -after[name])
+    for name in ordered[:MOST_SHOWN]:
+        old, anew = measured[name]
         told = f"  {name}: {old:.4f} -> {anew:.4f}, weight {before[name]:.6f} -> {after[name]:.6f}"
         notes.append(told)
+    if len(ordered) > MOST_SHOWN:
+        notes.append(f"  and {len(ordered) - MOST_SHOWN} domains of less weight")
     return new
 
 
@@ -183,7 +188,7 @@ def _wanted(
             f"Expected tokens per document, because {config.to} draws documents, found none: give "
             "--data STORE, or --samples sequences if yours are packed to one length"
         )
-    known = ", ".join(f"{name} {lengths[name]:.1f}" for name in weights if weights[name] > 0)
+    known = listed([f"{name} {lengths[name]:.1f}" for name in weights if weights[name] > 0])
     about = (
         f"Per document: {config.to} draws whole documents, so shares of tokens were divided by the "
         f"mean tokens of a document ({known})."
@@ -211,4 +216,9 @@ def _notes_on_small(
         f"Below {form.smallest:.2g}, {form.caution}": small,
         f"Never sampled, where {block} samples are shared out at once ({least})": never,
     }
-    return [f"{reason}: {', '.join(names)}." for reason, names in reasons.items() if names]
+    return [f"{reason}: {_counted(names)}." for reason, names in reasons.items() if names]
+
+
+def _counted(names: list[str]) -> str:
+    """Returns names for a note; of many their number and the first."""
+    return listed(names) if len(names) <= FEW else f"{len(names)} domains: {listed(names, FEW)}"

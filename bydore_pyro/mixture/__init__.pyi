@@ -1,4 +1,5 @@
 from .mixture import HDI_PROBABILITY as HDI_PROBABILITY
+from .mixture import MOST_SHOWN as MOST_SHOWN
 from .mixture import Mixture as Mixture
 from .mixture import below as below
 from .mixture import total_variation as total_variation
@@ -7,6 +8,9 @@ from .published import PILE_COLUMN as PILE_COLUMN
 from .published import PILE_DOMAINS as PILE_DOMAINS
 from .repetition import PROXY_CONSTANT as PROXY_CONSTANT
 from .repetition import effective_shares as effective_shares
+from .tree import Row as Row
+from .tree import interval_of as interval_of
+from .tree import shown_rows as shown_rows
 from .weights_files import mixture_from as mixture_from
 from .weights_files import normalised as normalised
 from .weights_files import numbers_of as numbers_of

@@ -20,6 +20,7 @@ __all__ = ["Mixture", "below", "total_variation", "within_caps"]
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
+MOST_SHOWN = 20  # domains that are shown one by one
 COLUMNS = ("free_weights", "standard_deviation", "hdi", "prior")  # beside the weights, or None
 
 
@@ -76,6 +77,7 @@ class Mixture:
             is theirs.
         branches: Highest-density interval of the sum of the weights below ``web/law``, by such
             path; empty where names are no paths, or it is not known.
+        rest: The same of the sum of all weights but the 20 largest (`not_leading`), or None.
         prior: Shares ``(K,)`` that the method set out from and that intervals are held against;
             None stands for the uniform ones.
         predicted_loss: Mean and standard deviation (None where it is not known) of the loss that
@@ -97,6 +99,7 @@ class Mixture:
     data_sha256: str | None = None
     free_weights: tuple[float, ...] | None = None
     branches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rest: tuple[float, float] | None = None
     prior: tuple[float, ...] | None = None
     predicted_loss: Mapping[str, tuple[float, float | None]] | None = None
     notes: tuple[str, ...] = ()
@@ -125,7 +128,8 @@ class Mixture:
             raise ValueError(f"Expected weights that sum to 1, actual {math.fsum(self.weights)}")
         if not 0 < self.hdi_probability < 1:
             raise ValueError(f"Expected hdi_probability in (0, 1), actual {self.hdi_probability}")
-        for path, (low, high) in self.branches.items():
+        sums = {**self.branches, **({} if self.rest is None else {"the rest": self.rest})}
+        for path, (low, high) in sums.items():
             if not 0 <= low <= high <= 1:
                 raise ValueError(f"Expected low <= high in [0, 1] below '{path}', actual {low}")
         for value in (self.tokenizer, self.data_sha256, *self.notes):
@@ -138,6 +142,12 @@ class Mixture:
     def as_dict(self) -> dict[str, float]:
         """Returns the weights by name."""
         return dict(zip(self.names, self.weights, strict=True))
+
+    @property
+    def not_leading(self) -> tuple[int, ...]:
+        """The places of all domains but the 20 of the largest (free) weights."""
+        order = np.argsort(-np.array(self.free_weights or self.weights), kind="stable")
+        return tuple(order[MOST_SHOWN:].tolist())
 
     def capped(self, most: Mapping[str, float]) -> Mixture:
         """Returns the nearest feasible mixture, in which no domain has more than `most`.
@@ -250,6 +260,7 @@ class Mixture:
             "weights_are": "shares of training tokens",
             **{column: by_name(column) for column in ("weights", *COLUMNS[:3])},
             **({"branches": dict(self.branches)} if self.branches else {}),
+            **({"rest": self.rest} if self.rest is not None else {}),
             "hdi_probability": self.hdi_probability,
             "tokenizer_sha256": self.tokenizer,
             "data_sha256": self.data_sha256,
@@ -310,6 +321,7 @@ class Mixture:
             weights=tuple(map(float, weights.values())),
             **{key: column(key) for key in COLUMNS},
             branches={path: _numbers(ends) for path, ends in content.get("branches", {}).items()},
+            rest=_numbers(content.get("rest")),
             hdi_probability=float(content.get("hdi_probability", HDI_PROBABILITY)),
             tokenizer=content.get("tokenizer_sha256"),
             data_sha256=content.get("data_sha256"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.analysis import domain_colours
+from bydore_pyro.analysis import PALETTE, domain_colours
+from bydore_pyro.mixture import MOST_SHOWN, interval_of, shown_rows
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.utils import visible
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rounds_figure", "trajectory_figure", "weights_figure"]
 
-MOST_DRAWN = 40  # domains in a figure; the tables hold all
+FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
 MOST_POINTS = 500  # of a line
 ROW = 26  # pixels
 SHORT = 40  # characters of a name
@@ -32,33 +33,41 @@ WEIGHTS = {"title": {"text": "weight"}, "rangemode": "tozero"}
 
 
 def weights_figure(record: RunRecord) -> Figure | None:
-    """Draws every weight with its interval, largest on top; None without weights."""
+    """Draws every weight with its interval, largest on top; None without weights. Of many domains
+    the largest, and the sums of branches and of the rest."""
     mixture = record.mixture
     if mixture is None:
         return None
-    colours = domain_colours(mixture.names)
-    order = sorted(range(len(mixture.names)), key=lambda k: -mixture.weights[k])[:MOST_DRAWN]
-    labels = [_label(mixture.names[k]) for k in order]
+    colours, rows = domain_colours(mixture.names), shown_rows(mixture.names, mixture.weights)
+    labels = [_label(row.name) for row in rows]
     traces = []
-    for row, k in enumerate(order):
-        look = {"name": labels[row], "showlegend": False}
-        if mixture.hdi is not None:
-            line = {"color": colours[mixture.names[k]], "width": 2}
-            traces.append(_trace(mixture.hdi[k], [row, row], mode="lines", line=line, **look))
-        points = {"diamond": mixture.weights, "diamond-open": mixture.free_weights}
+    for height, row in enumerate(rows):
+        own = {"name": labels[height], "showlegend": False}
+        single, ends = row.kind == "domain", interval_of(mixture, row)
+        if ends is not None:
+            line = {"color": colours[row.name] if single else FAINT, "width": 2}
+            traces.append(_trace(ends, [height, height], mode="lines", line=line, **own))
+        shape = "diamond" if single else "square"
+        points = {shape: mixture.weights, f"{shape}-open": mixture.free_weights}
         for symbol, values in points.items():
             if values is not None:
-                marker = {"color": INK, "symbol": symbol, "size": 9}
-                traces.append(_trace([values[k]], [row], mode="markers", marker=marker, **look))
-    rows = {"tickvals": list(range(len(order))), "ticktext": labels, "showgrid": False}
-    rows["range"] = [len(order) - 0.4, -0.6]
-    figure = _figure(traces, ROW * len(order) + 102, WEIGHTS, rows)
+                marker = {"color": INK if single else FAINT, "symbol": symbol, "size": 9}
+                total = sum(values[k] for k in row.places)
+                traces.append(_trace([total], [height], mode="markers", marker=marker, **own))
+    ticks = [
+        label if row.kind == "domain" else f"<b>{label}</b>"
+        for label, row in zip(labels, rows, strict=True)
+    ]
+    axis = {"tickvals": list(range(len(rows))), "ticktext": ticks, "showgrid": False}
+    axis["range"] = [len(rows) - 0.4, -0.6]
+    figure = _figure(traces, ROW * len(rows) + 102, WEIGHTS, axis)
     _mark(figure, 1 / len(mixture.names), "uniform")
     return figure
 
 
 def trajectory_figure(record: RunRecord) -> Figure | None:
-    """Draws the mean weight of every domain over the steps, and where the average begins.
+    """Draws the mean weights over the steps, of many domains the largest, and where the average
+    begins.
 
     None of a search by matching, which learns its weights after the last step.
     """
@@ -69,6 +78,7 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     names = [str(name) for name in trajectory["domain"].values]
     means = dict(zip(names, trajectory["mean"].values.T, strict=True))
     order = sorted(names, key=lambda name: -float(means[name][start:].mean()))
+    order = order if len(order) <= MOST_SHOWN else order[:FEW_LINES]
     figure = _figure(_lines(steps, means, order), 420, {"title": {"text": "step"}}, WEIGHTS)
     _mark(figure, float(steps[min(start, len(steps) - 1)]), "averaged from here")
     return figure
@@ -88,7 +98,7 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     if record.live:
         places = np.array([one.step for one in rounds])
         xaxis = {"title": {"text": "step of the model"}, "type": "log"}
-    order = sorted(last, key=lambda name: -last[name])[:8]
+    order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
     together, alone = (
         {name: [getattr(one, key).get(name, np.nan) for one in rounds] for name in order}
         for key in ("weights", "alone")
@@ -101,7 +111,7 @@ def rounds_figure(record: RunRecord) -> Figure | None:
 def _lines(x: np.ndarray, y: Mapping[str, Any], order: Sequence[str]) -> list[dict[str, Any]]:
     """Returns a line a name, at most `MOST_POINTS` points of each."""
     kept = np.arange(len(x) - 1, -1, -max(1, -(-len(x) // MOST_POINTS)))[::-1]
-    colours = domain_colours(list(y))
+    colours = domain_colours(list(y) if len(y) <= len(PALETTE) else order)
     return [
         _trace(
             x[kept],
@@ -111,7 +121,7 @@ def _lines(x: np.ndarray, y: Mapping[str, Any], order: Sequence[str]) -> list[di
             line={"color": colours[name], "width": 1.8},
             marker={"color": colours[name], "size": 7},
         )
-        for name in order[:MOST_DRAWN]
+        for name in order
     ]
 
 

@@ -39,7 +39,8 @@ WIDTH = 100  # characters, of what is not a table
 EXPERT = ("How it was learned", "What finding the weights cost", "How to use it")
 WEIGHTS = (
     "Diamonds: weights, as shares of the training tokens; hollow: free of the cap. Thin lines: "
-    "intervals. Epochs: how often the run reads the domain's text."
+    "intervals. Epochs: how often the run reads the domain's text. Squares, where there are any: "
+    "sums of all domains below a path, and of the rest."
 )
 ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
@@ -86,7 +87,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
             *(f"Could not be read: {line}" for line in record.damaged),
             *(record.mixture.notes if record.mixture is not None else ()),
             weights, WEIGHTS if drawn and found else None, weights_table(record),
-            agreement_table(record), *regression_tables(record),
+            weights_table(record, whole=True), agreement_table(record), *regression_tables(record),
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),
@@ -149,8 +150,10 @@ def _as_text(section: Section) -> Iterator[str]:
         if isinstance(block, Verdict):
             told = f"{block.level:<7}  {block.told} {block.figures}"
             judged.append(lines(told, " " * 9))
-        else:
-            yield block.as_text() if isinstance(block, Table) else lines(str(block))
+        elif not isinstance(block, Table):
+            yield lines(str(block))
+        elif not block.folded:
+            yield block.as_text()
     if judged:
         yield "\n".join(judged)
 

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from bydore_pyro.data import is_store
-from bydore_pyro.mixture import Mixture, total_variation
+from bydore_pyro.mixture import (
+    MOST_SHOWN,
+    Mixture,
+    Row,
+    interval_of,
+    shown_rows,
+    total_variation,
+)
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.verdicts import compared_with, verdicts_of
 from bydore_pyro.report.words import ABSENT, Table, count, duration, number, percent
@@ -28,27 +35,50 @@ __all__ = [
 ]
 
 
-def weights_table(record: RunRecord) -> Table:
-    """Returns a row a domain, the largest weight first; figures that no domain has are left out."""
+def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
+    """Returns a row a domain, the largest weight first; figures that no domain has are left out.
+
+    Of many domains the largest, and the sums of branches and of the rest (`shown_rows`). The
+    `whole` table has every domain, and is none where the other has them all.
+    """
     mixture = record.mixture
-    if mixture is None:
+    if mixture is None or (whole and len(mixture.names) <= MOST_SHOWN):
         return Table()
     names, decided, epochs = mixture.names, mixture.verdicts(), record.metrics.run_epochs
-    columns = {"domain": list(names), "weight": [number(w, ".4f") for w in mixture.weights]}
+    rows = shown_rows(names, mixture.weights, len(names) if whole else MOST_SHOWN)
+    places = [row.places[0] if row.kind == "domain" else None for row in rows]
+    columns = {
+        "domain": [row.label for row in rows],
+        "weight": _sums_told(mixture.weights, rows),
+    }
     if mixture.free_weights is not None:
-        columns["uncapped"] = [number(weight, ".4f") for weight in mixture.free_weights]
+        columns["uncapped"] = _sums_told(mixture.free_weights, rows)
     if mixture.hdi is not None:
+        ends = [interval_of(mixture, row) for row in rows]
         interval = f"{percent(mixture.hdi_probability)} interval"
-        columns[interval] = [f"{number(low)} to {number(high)}" for low, high in mixture.hdi]
+        columns[interval] = [
+            ABSENT if one is None else f"{number(one[0])} to {number(one[1])}" for one in ends
+        ]
     if epochs:
-        columns["epochs"] = [number(epochs.get(name), ".2f") for name in names]
+        columns["epochs"] = [
+            "" if k is None else number(epochs.get(names[k]), ".2f") for k in places
+        ]
     if decided:
         against = compared_with(record)[0]
         words = {"above": f"more than {against}", "below": f"less than {against}"}
-        columns["verdict"] = [words.get(decided[name], "undecided") for name in names]
-    order = sorted(range(len(names)), key=lambda k: -mixture.weights[k])
-    rows = [tuple(column[k] for column in columns.values()) for k in order]
-    return Table(header=tuple(columns), rows=rows)
+        columns["verdict"] = [
+            "" if k is None else words.get(decided[names[k]], "undecided") for k in places
+        ]
+    return Table(
+        header=tuple(columns),
+        rows=list(zip(*columns.values(), strict=True)),
+        caption=f"All {len(names)} domains" if whole else "",
+        folded=whole,
+    )
+
+
+def _sums_told(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
+    return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
 
 def loss_table(record: RunRecord) -> Table:
@@ -84,13 +114,15 @@ def agreement_table(record: RunRecord) -> Table:
         (str(name), number(one["mean"]), number(one["sd_over_seeds"], ".4f"),
          number(one["posterior_sd"], ".4f"), number(one["coverage"], ".2f"),
          "overconfident" if one["overconfident"] else "")
-        for name, one in record.agreement.iterrows()
+        for name, one in record.agreement.head(MOST_SHOWN).iterrows()
     ]  # fmt: skip
+    of_many = f" of the {MOST_SHOWN} largest of {len(record.agreement)} domains"
     return Table(
         header=("domain", "weight", "sd over seeds", "posterior's own sd", "coverage", ""),
         rows=rows,
-        caption="The mean weights over the seeds. Coverage: the share of pairs of seeds in which "
-        "the interval of one holds the other's weight",
+        caption=f"The mean weights{of_many * (len(record.agreement) > MOST_SHOWN)} over the seeds. "
+        "Coverage: the share of pairs of seeds in which the interval of one holds the other's "
+        "weight",
     )
 
 
@@ -190,8 +222,9 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
         number(total_variation(weights[0], other)) for other in weights
     ]
     largest = {n: max(one.get(n, 0.0) for one in weights) for one in weights for n in one}
-    for name in sorted(largest, key=lambda n: -largest[n]):
-        rows[f"weight of {name}"] = [_weight(mixture, name) for mixture in mixtures]
+    for row in shown_rows(list(largest), list(largest.values())):
+        own = [list(largest)[k] for k in row.places]
+        rows[f"weight of {row.name}"] = [_weight(mixture, own) for mixture in mixtures]
     found = [{v.question: f"{v.level}: {v.answer}" for v in verdicts_of(r)} for r in records]
     for question in dict.fromkeys(question for verdicts in found for question in verdicts):
         rows[question] = [verdicts.get(question, ABSENT) for verdicts in found]
@@ -201,12 +234,13 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     )
 
 
-def _weight(mixture: Mixture, name: str) -> str:
-    if name not in mixture.names:
+def _weight(mixture: Mixture, names: Sequence[str]) -> str:
+    """Returns the weight of one or several domains, with the interval of one."""
+    places = [mixture.names.index(name) for name in names if name in mixture.names]
+    if not places:
         return ABSENT
-    place = mixture.names.index(name)
-    told = number(mixture.weights[place])
-    if mixture.hdi is None:
+    told = number(sum(mixture.weights[place] for place in places))
+    if mixture.hdi is None or len(names) > 1:
         return told
-    low, high = map(number, mixture.hdi[place])
+    low, high = map(number, mixture.hdi[places[0]])
     return f"{told} ({low} to {high})"

@@ -11,9 +11,11 @@ from bydore_pyro.mixture import total_variation
 from bydore_pyro.report.regressions import regression_verdicts
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Verdict, count, number, percent
+from bydore_pyro.utils import listed
 
 __all__ = ["LIMITS", "Limits", "compared_with", "verdicts_of"]
 
+FEW = 20  # names in a sentence
 FEWEST_STEPS = 20  # of an average whose halves are compared: fewer are noise
 
 
@@ -146,7 +148,7 @@ def _decided(record: RunRecord) -> Verdict | None:
     held = sum(mixture.as_dict()[name] for name in clear)
     told = (
         f"The {percent(mixture.hdi_probability)} interval lies above {against} for "
-        f"{', '.join(above) or 'no domain'}, and below it for {len(clear) - len(above)} of "
+        f"{listed(above, FEW) or 'no domain'}, and below it for {len(clear) - len(above)} of "
         f"{len(decided)} domains; they hold {percent(held)} of the weight."
     )
     if len(clear) < len(decided):
@@ -230,7 +232,7 @@ def _checked(record: RunRecord) -> Verdict | None:
     told = f"On fresh text {len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
     for word, sign in (("more", 1), ("less", -1)):
         if names := [name for name in failing if slopes[name] * sign > 0]:
-            told += f"; {word} of {', '.join(names)} would match the target better"
+            told += f"; {word} of {listed(names, FEW)} would match the target better"
     answer = f"Not for {len(failing)} of {len(slopes)} domains" if failing else ""
     return limits.judge(len(failing) / len(slopes), f"{told}.", answer=answer)
 
@@ -246,7 +248,7 @@ def _agrees(record: RunRecord) -> Verdict | None:
     over = [str(name) for name in frame.index[frame["overconfident"]]]
     told = "No domain is overconfident."
     if over:
-        told = f"Less than half as wide as that spread, so overconfident: {', '.join(over)}."
+        told = f"Less than half as wide as that spread, so overconfident: {listed(over, FEW)}."
     return limits.judge(
         held,
         f"An interval holds what another seed found in {percent(held)} of the cases. "
@@ -271,8 +273,8 @@ def _repeats(record: RunRecord) -> Verdict | None:
         if times >= 1.005:
             told = f"{run} reads no domain more than {times:.2f} times ({name})"
         return limits.judge(times, f"{told}.", level="good", answer="No")
-    listed = ", ".join(f"{name} {number(times, '.1f')} times" for name, times in often)
-    told = f"{run} reads {listed}; --max_epochs caps it"
+    read = listed([f"{name} {number(times, '.1f')} times" for name, times in often], FEW)
+    told = f"{run} reads {read}; --max_epochs caps it"
     if record.by_matching and record.asked("run", "target_tokens") is None:
         told += ", and with --target_tokens the weights count how little that teaches"
     answer = f"{len(often)} of {len(epochs)} domains"

@@ -17,11 +17,15 @@ Level = Literal["good", "careful", "bad", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of words, for a page and for a terminal; a caption stands above it."""
+    """A table of words, for a page and for a terminal; a caption stands above it.
+
+    A folded one is shown on a page when the reader asks for it, and nowhere else.
+    """
 
     header: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     caption: str = ""
+    folded: bool = False
 
     def as_text(self) -> str:
         """Returns it in columns of characters, the first to the left, the others to the right."""

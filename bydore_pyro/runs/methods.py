@@ -140,7 +140,7 @@ def _matching_steps(problem: Problem, options: Options, part: float) -> int:
     """The options' steps, or as many as this part of the budget allows beside the measurements."""
     search, domains = options.search, len(problem.names)
     sequences = domains * search.sequences_of_round(domains) + options.run.validation_sequences
-    checked = 2 / 3 * domains * search.check_sequences  # two forward passes
+    checked = 2 / 3 * domains * search.sequences_of_check(domains)  # two forward passes
     measured = (search.rounds * sequences + checked) / search.batch_sequences
     share = search.train_share
     other = measured - share * problem.evaluation_steps()  # no proxy of a search is evaluated

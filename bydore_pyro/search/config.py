@@ -70,8 +70,8 @@ class SearchConfig:
     )
     check_sequences: int = option(
         32,
-        "Matching: number of new sequences of each domain on which the result is checked; 0 "
-        "turns the check off.",
+        "Matching: number of new sequences of each domain on which the result is checked, at most "
+        "as many as a round measures; 0 turns the check off.",
         least=0,
     )
     trials: int = option(
@@ -183,9 +183,15 @@ class SearchConfig:
         few = max(FEWEST_SEQUENCES, MOST_SEQUENCES // num_domains)
         return min(self.round_sequences, few)
 
+    def sequences_of_check(self, num_domains: int) -> int:
+        """Returns how many fresh sequences of each domain the result is checked on."""
+        return min(self.check_sequences, self.sequences_of_round(num_domains))
+
     def measured_sequences(self, num_domains: int) -> int:
         """Returns how many sequences of each domain a search measures, and checks at its end; 0 by
         linear evidence."""
         if self.evidence == "linear":
             return 0
-        return self.rounds * self.sequences_of_round(num_domains) + self.check_sequences
+        return self.rounds * self.sequences_of_round(num_domains) + self.sequences_of_check(
+            num_domains
+        )

@@ -264,7 +264,7 @@ class MatchingSearch(SearchState):
             found.weights,
             covariance_of(self.measured[-1:], found.optimum),
             1 / float(self.measured[-1].gram.diagonal().clamp(min=0).sum()),
-            self.config.check_sequences,
+            self.config.sequences_of_check(self.domains.num_domains),
         )
 
 

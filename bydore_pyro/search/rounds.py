@@ -268,7 +268,7 @@ class MatchingPosterior:
         seed: int = 0,
     ) -> arviz.InferenceData:
         """Draws from the posterior of what was learned from: exactly, from where the guide draws;
-        of more than 64 domains the guide's draws, put right by importance weights
+        of more than 128 domains the guide's draws, put right by importance weights
         (`bydore_pyro.core.corrected_draws`). Attributes tell the guide's k-hat, and whether the
         draws are the posterior's."""
         signals, prior = signals.double(), found.concentrations

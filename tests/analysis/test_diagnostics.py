@@ -23,7 +23,7 @@ from bydore_pyro.analysis.diagnostics import (
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.mixture.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import run_search
 from bydore_pyro.search.state import SearchState, StepRecord
@@ -157,6 +157,33 @@ def test_the_mixture_of_matching_is_the_posteriors_own(matched: MatchingSearch) 
     for weight, (low, high) in zip(mixture.weights, mixture.hdi, strict=True):
         assert low <= weight <= high
     assert mixture_of_draws(posterior, tokenizer="t", data_sha256="d") == mixture
+
+
+def test_branches_and_the_rest_have_the_intervals_of_their_sums() -> None:
+    """Each by its own from the draws; the domains of a pool have shares of its weight."""
+    names = [f"{a}/{b}" for a in "xyz" for b in range(9)] + ["x/*"]
+    pools = {"x/*": {"x/few": 0.25, "x/small": 0.75}}
+    alpha = np.random.default_rng(1).gamma(0.5, size=len(names))
+    w = np.random.default_rng(2).dirichlet(alpha + 0.2, size=(2, 400))
+    posterior = az.from_dict({"w": w}, dims={"w": ["domain"]}, coords={"domain": names})
+    mixture = mixture_of_draws(posterior, tokenizer="t", data_sha256="d", pools=pools)
+    mixture = mixture.unpooled(pools)
+    draws = {name: w[..., k].ravel() for k, name in enumerate(names)}
+    draws |= {name: share * draws["x/*"] for name, share in pools["x/*"].items()}
+    weights = mixture.as_dict()
+    smallest = sorted(weights, key=lambda name: weights[name])[: len(weights) - MOST_SHOWN]
+    groups = {path: [n for n in weights if n.startswith(f"{path}/")] for path in "xyz"}
+    found = {**mixture.branches, "rest": mixture.rest}
+    assert found.keys() == {*groups, "rest"}
+    for name, members in {**groups, "rest": smallest}.items():
+        own = sum(draws[one] for one in members)
+        ends = to_the_bounds(az.hdi(own[None, :, None], hdi_prob=HDI_PROBABILITY), own[:, None])[0]
+        total = sum(weights[one] for one in members)
+        assert found[name] == pytest.approx((min(ends[0], total), max(ends[1], total)))
+    again = az.from_dict({"w": w[..., :3] / w[..., :3].sum(-1, keepdims=True)},
+                         dims={"w": ["domain"]}, coords={"domain": list("abc")})  # fmt: skip
+    few = mixture_of_draws(again, tokenizer="t", data_sha256="d")
+    assert (few.branches, few.rest) == ({}, None)
 
 
 def test_of_steps_of_two_lengths_the_mean_of_their_centres_is_the_mixture() -> None:

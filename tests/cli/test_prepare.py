@@ -49,6 +49,11 @@ def test_a_sample_is_told_with_what_it_is_of(
     assert "±" not in told[1] + told[2]
     size = open_store(tmp_path / "out").size("c")
     assert f"{size:,} ± " in told[3]
+    for few in ("0.5", "0", "-1", "1e30", "many", "nan"):
+        with pytest.raises(SystemExit) as error:
+            prepare_command(["--data", "x", "--out", str(tmp_path / "more"), "--tokens", few])
+        assert error.value.code == 2
+        assert "xpected tokens" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         prepare_command([*options, "--out", str(tmp_path / "more"), "--domain_megabytes", "1"])
     assert capsys.readouterr().err.endswith("Expected --tokens or --domain_megabytes, found both\n")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from quick import PROXY
 from safetensors.torch import load_file
-from tiny import write_domains
+from tiny import write_domains, write_lines
 from training_runs import train
 
 from bydore_pyro.cli.ask import ask_command
@@ -149,3 +151,63 @@ def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         weight, path = line.split()
         name = path.removeprefix("/data/").removesuffix("_text")
         assert float(weight) == pytest.approx(weights[name], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_sixty_domains_are_told_as_a_tree_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prepared, searched, reported, drawn, asked and exported; two have too little text."""
+    names = [f"{a}/{b}/{c}" for a in ("code", "law", "web") for b in "pqrs" for c in "12345"]
+    rng = np.random.default_rng(0)
+    alphabets = {
+        name: "".join(rng.choice(list("abcdefghijkl"), 6, replace=False)) for name in names
+    }
+    few = ("web/p/1", "web/p/2")
+    write_domains(tmp_path / "text", {n: a for n, a in alphabets.items() if n not in few}, files=9)
+    write_domains(tmp_path / "text", {n: alphabets[n] for n in few}, files=1)
+    for name in few:
+        (tmp_path / "text" / name / "0.txt").write_text(f"a line of {name} " * 12)
+    store, out = str(tmp_path / "store"), tmp_path / "run"
+    given = ["--data", f"{tmp_path / 'text'}/**", "--out", store, "--processes", "0"]
+    prepare_command([*given, "--vocabulary", "280"])
+    listed = capsys.readouterr().out
+    assert "\nweb " in listed
+    assert "the rest (40 domains)" in listed
+    target = tmp_path / "target.jsonl"
+    texts = [(tmp_path / "text" / names[3] / f"{k}.txt").read_text() for k in range(9)]
+    write_lines(target, [{"text": text} for text in texts])
+    given = ["--smoke", "--data", store, "--validation", str(target), "--proxy", str(PROXY)]
+    more = ["--round_sequences", "2", "--rounds", "1", "--steps", "4", "--trials", "0"]
+    more += ["--sequence_length", "128"]  # of which a line has less than two
+    search_command([*given, *more, "--out", str(out)])
+    told = capsys.readouterr().out
+    mixture = Mixture.from_json(out / "mixture.json")
+    assert {*mixture.names} == {*names}, "none is dropped"
+    assert any("Measured together" in note for note in mixture.notes)
+    assert {*mixture.branches} >= {"code", "law", "web", "web/p"}
+    for text in (told, (out / "report.html").read_text()):
+        assert "the rest (40 domains)" in text
+        assert re.search(r"\bweb/p\b(?!/)", text)
+    weight = sum(w for n, w in mixture.as_dict().items() if n.startswith("web/p/"))
+    (line,) = (line for line in told.splitlines() if line.split()[:1] == ["web/p"])
+    assert line.split()[1] == f"{weight:.4f}"
+    page = (out / "report.html").read_text()
+    assert "<details><summary>All 60 domains</summary>" in page
+    assert "All 60 domains" not in told
+    assert (out / "posterior.png").stat().st_size > 0
+    assert told.count("\n") < 100
+    answer = tmp_path / "answer"
+    ask_command([str(out), "--validation", "law", "--validation_sequences", "16",
+                 "--out", str(answer)])  # fmt: skip
+    assert "the rest (40 domains)" in capsys.readouterr().out
+    assert {*Mixture.from_json(answer / "mixture.json").names} == {*names}
+    export_command([str(out), "--to", "megatron", "--prefix", "/d/{domain}", "--block", "16",
+                    "--out", str(tmp_path / "blend")])  # fmt: skip
+    said = capsys.readouterr().err
+    kept = [line.split()[1] for line in (tmp_path / "blend").read_text().splitlines()]
+    dropped = {n for n, w in mixture.as_dict().items() if round(w, 6) == 0}
+    assert {*kept} >= {f"/d/{name}" for name in names if name not in dropped}
+    never = re.search(r"Never sampled, .*: (\d+) domains: (.*) and \d+ more", said)
+    assert never is not None
+    assert int(never[1]) > len(never[2].split(", ")) == 10

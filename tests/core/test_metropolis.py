@@ -10,6 +10,7 @@ from gaussian_evidence import exact_moments, gaussian_evidence
 from torch import Tensor
 from torch.distributions import Categorical, Dirichlet, MixtureSameFamily
 
+from bydore_pyro.core import metropolis
 from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
 from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import InferenceConfig, infer
@@ -54,6 +55,19 @@ def test_without_evidence_it_is_the_prior() -> None:
         np.testing.assert_allclose(weights.var(0), np.mean(of_each), rtol=0.1)
         log_scale = found.scale[0].log()
         np.testing.assert_allclose([log_scale.mean(), log_scale.std()], [0, 1], atol=0.06)
+
+
+def test_heights_that_are_updated_are_those_of_the_density() -> None:
+    """Single moves, each in time of K, leave every chain where the density says."""
+    linear, precision = gaussian_evidence(6, 0.05, seed=3)
+    start = starts(2, 6, chains=5).numpy() ** 8  # weights far apart
+    evidence = (np.stack([linear.numpy()] * 2), np.stack([precision.numpy(), np.zeros((6, 6))]))
+    chains = metropolis._Chains(*evidence, start, SPARSE, seed=0)
+    begun = chains.log_u.copy()
+    for _ in range(20):
+        chains.sweep()
+    assert (np.abs(chains.log_u - begun) > 0).mean() > 0.9
+    np.testing.assert_allclose(chains.height, chains.density(chains.log_u), rtol=1e-9, atol=1e-7)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.98, 1.0])

@@ -93,6 +93,7 @@ def test_every_text_ends_with_the_end_of_text(trained: Path) -> None:
     assert [p[-1] for p in parts] == [end] * len(TEXTS)
     assert [tokenizer.decode(p[:-1].tolist()) for p in parts] == TEXTS
     assert tokens.dtype == np.uint16
+    assert [len(array) for array in encode(tokenizer, end, np.dtype("<u2"), [])] == [0, 0]
 
 
 @pytest.mark.parametrize("processes", [0, 2])

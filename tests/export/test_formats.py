@@ -105,10 +105,11 @@ def test_the_next_stage_begins_at_its_step() -> None:
     assert text == as_stage("levanter", export(mixture, ExportConfig(to="levanter")).text, 20000)
     assert yaml.safe_load(text)["train_weights"] == [[20000, {"a": 0.75, "b": 0.25}]]
     assert text.startswith("# bydore export: the weights are shares of tokens.")
-    with pytest.raises(
-        ValueError, match=r"stages \(levanter, nanotron\) for --from_step, found 'm"
-    ):
-        ExportConfig(to="megatron", **given)
+    text = export(mixture, ExportConfig(to="megatron", **given)).text
+    assert text == export(mixture, ExportConfig(to="megatron", prefix="/data")).text
+    staged = r"stages \(megatron, nanotron, levanter\) for --from_step, found 'nemo"
+    with pytest.raises(ValueError, match=staged):
+        ExportConfig(to="nemo", **given)
 
 
 def drawn_by_levanter(text: str) -> dict[str, int]:
@@ -292,3 +293,26 @@ def test_what_is_drawn() -> None:
 def test_bad_options_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ExportConfig(**options)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_thousand_names_that_are_paths_stand_in_every_format(to: str) -> None:
+    """Every domain has its line and sub-folder, notes stay short, and none leads out."""
+    names = [f"b{k % 10}/c{k // 10}" for k in range(1000)]
+    form, given = FORMATS[to], {"samples": "tokens"}
+    if "sequences" in form.draws:
+        given["samples"] = "sequences"
+    if form.paths != "unused":
+        given["prefix"] = "/data/{domain}_x"
+    config = ExportConfig(to=to, block=512, **given)  # type: ignore[arg-type]
+    found = export(Mixture(names=tuple(names), weights=(0.001,) * 1000), config)
+    assert found.shares == pytest.approx(dict.fromkeys(names, 0.001))
+    told = "/data/{}_x" if form.paths != "unused" else "{}"
+    assert all(told.format(name) in found.text for name in names)
+    never = [note for note in found.notes if note.startswith("Never sampled")]
+    assert "1000 domains: b0/c0, b1/c0, " in never[0]
+    assert never[0].endswith(" and 990 more.")
+    assert all(len(note) < 300 for note in found.notes)
+    for name in ("../b", "/b", "a/../../b"):
+        with pytest.raises(DataError, match="name can be part of a path, found"):
+            export(Mixture(names=(name, "c"), weights=(0.5, 0.5)), config)

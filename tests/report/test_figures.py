@@ -10,13 +10,14 @@ from report_runs import (
     HOSTILE,
     NAMES,
     mixture_with_intervals,
+    record_of,
     write_fit,
     write_matching,
     write_search,
 )
 
 from bydore_pyro.report.figures import (
-    MOST_DRAWN,
+    FEW_LINES,
     MOST_POINTS,
     rounds_figure,
     trajectory_figure,
@@ -40,6 +41,19 @@ def test_weights_stand_in_falling_order_with_their_intervals(tmp_path: Path) -> 
     figure = weights_figure(dataclasses.replace(record, mixture=capped))
     assert figure is not None
     assert "diamond-open" in {trace.marker.symbol for trace in figure.data}
+
+
+def test_many_domains_are_drawn_as_their_tree() -> None:
+    names = [f"{a}/{b}" for a in "xyz" for b in range(20)]
+    record = record_of(mixture_with_intervals(names))
+    figure = weights_figure(record)
+    assert figure is not None
+    ticks = list(figure.layout.yaxis.ticktext)
+    assert ticks[:2] == ["<b>x</b>", "x/0"]
+    assert ticks[-1] == "<b>the rest (40 domains)</b>"
+    squares = [trace for trace in figure.data if trace.mode == "markers"
+               and trace.marker.symbol == "square"]  # fmt: skip
+    assert squares[0].x[0] == pytest.approx(sum(record.mixture.weights[:20]), rel=1e-4)
 
 
 def test_a_search_is_drawn_by_its_steps_or_rounds(tmp_path: Path) -> None:
@@ -72,7 +86,7 @@ def test_many_domains_and_steps_are_thinned_and_names_are_harmless(tmp_path: Pat
     names = [*HOSTILE, *(f"domain {i:03d}" for i in range(60))]
     figure = trajectory_figure(read_run(write_search(tmp_path / "run", names, steps_drawn=1200)))
     assert figure is not None
-    assert len(figure.data) == MOST_DRAWN
+    assert len(figure.data) == FEW_LINES
     assert len(figure.data[0].x) <= MOST_POINTS
     assert figure.data[0].x[-1] == 1199
     shown = [trace.name for trace in figure.data]

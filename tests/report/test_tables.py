@@ -62,6 +62,26 @@ def test_weights(record: RunRecord) -> None:
     assert told["verdict"] == "more than its share of the prior"
 
 
+def test_many_domains_are_a_tree_and_the_whole_table_is_folded() -> None:
+    names = [f"{a}/{b}" for a in "xyz" for b in range(20)]
+    mixture = mixture_with_intervals(names)
+    mixture = dataclasses.replace(mixture, branches={"x": (0.5, 1.0)}, rest=(0.0, 0.25))
+    record = record_of(mixture)
+    table, whole = weights_table(record), weights_table(record, whole=True)
+    assert [row[0] for row in table.rows[:2]] == ["x", "  x/0"]
+    total = sum(mixture.weights[:20])
+    assert cells(table, "x")["weight"] == f"{total:.4f}"
+    assert cells(table, "x")["94 % interval"] == "0.500 to 1.000"
+    assert cells(table, "the rest (40 domains)")["94 % interval"] == "0.000 to 0.250"
+    assert len(table.rows) == 20 + 3 + 1
+    assert len(whole.rows) == 60 + 3
+    assert (whole.caption, whole.folded, table.folded) == ("All 60 domains", True, False)
+    assert not weights_table(record_of(), whole=True).rows
+    beside = comparison_table([record, record])
+    assert "weight of the rest (40 domains)" in [row[0] for row in beside.rows]
+    assert cells(beside, "weight of x")["run"] == f"{total:.3f}"
+
+
 def test_losses_and_costs(record: RunRecord) -> None:
     assert loss_table(record).rows == [
         ("learned", "3.2500", "-0.2500"),

@@ -1,0 +1,87 @@
+"""What a reader is shown of many domains: the largest, the branches that they lie in, and the rest.
+
+Names are paths: `web/law/high` lies in the branches `web` and `web/law`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bydore_pyro.mixture.mixture import MOST_SHOWN, Mixture, below
+
+__all__ = ["Row", "interval_of", "shown_rows"]
+
+
+class Row(NamedTuple):
+    """A domain, a branch (all domains below a path), or what is not shown one by one.
+
+    Attributes:
+        name: Of the domain or branch; "the rest (5 domains)".
+        places: Of the domains that it stands for.
+        kind: Which of the three.
+        depth: How many of the branches shown it lies in.
+    """
+
+    name: str
+    places: tuple[int, ...]
+    kind: Literal["domain", "branch", "rest"]
+    depth: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name, set in by its depth."""
+        return "  " * self.depth + self.name
+
+
+def shown_rows(names: Sequence[str], weights: Sequence[float], most: int = MOST_SHOWN) -> list[Row]:
+    """Returns the rows of a table or picture of domains: the largest first, below their branches.
+
+    It shows the `most` largest domains, as many branches and all branches above either, and last
+    the other domains as one row. A branch of one domain alone, or of all, is none (`below`).
+
+    Args:
+        names: Of K domains.
+        weights: What they are ordered by ``(K,)``: weights, or other numbers >= 0 that add up.
+        most: How many.
+    """
+    values, branches = np.asarray(weights, dtype=float), below(names)
+    order = np.argsort(-values, kind="stable").tolist()
+    leading, hidden = order[:most], order[most:]
+    sums = {path: float(values[places].sum()) for path, places in branches.items()}
+    largest = sorted(sums, key=lambda path: -sums[path])[:most]
+    shown = {up for name in (*(names[k] for k in leading), *largest) for up in _above(name)}
+    shown = {path for path in (*shown, *largest) if path in branches}
+
+    def parents(name: str) -> list[str]:
+        return [up for up in _above(name) if up in shown]
+
+    rows = [Row(names[k], (k,), "domain", len(parents(names[k]))) for k in leading]
+    rows += [Row(path, tuple(branches[path]), "branch", len(parents(path))) for path in shown]
+
+    # A row stands behind the branches that it lies in, among its siblings by size.
+    def key(row: Row) -> list[tuple[float, int]]:
+        way = [(-sums[up], branches[up][0]) for up in parents(row.name)]
+        return [*way, (-float(values[[*row.places]].sum()), row.places[0])]
+
+    rows.sort(key=key)
+    if hidden:
+        told = f"the rest ({len(hidden)} domain{'s' * (len(hidden) > 1)})"
+        rows.append(Row(told, tuple(hidden), "rest"))
+    return rows
+
+
+def interval_of(mixture: Mixture, row: Row) -> tuple[float, float] | None:
+    """Returns the interval of what a row of the mixture stands for, None where it is not known."""
+    if row.kind == "domain":
+        return None if mixture.hdi is None else mixture.hdi[row.places[0]]
+    if row.kind == "branch":
+        return mixture.branches.get(row.name)
+    return mixture.rest if {*row.places} == {*mixture.not_leading} else None
+
+
+def _above(name: str) -> list[str]:
+    """Returns the paths above a name, the topmost first."""
+    return [name[:at] for at, letter in enumerate(name) if letter == "/"]
