@@ -60,7 +60,6 @@ def join_cluster(address: str | None) -> None:
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
     ray = require("ray", "cluster")
     if not ray.is_initialized():
