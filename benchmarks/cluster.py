@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 SWEEP = """
 import json, sys, time
 from pathlib import Path
@@ -39,13 +41,13 @@ print(json.dumps(time.perf_counter() - start))
 
 
 def text(folder: Path) -> Path:
-    """Writes two domains of numbers in words; returns their folder."""
-    digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-    for name, base in (("a", 3), ("b", 7)):
+    """Writes two domains of random words; returns their folder."""
+    rng = np.random.default_rng(0)
+    for name, alphabet in (("a", "abcdefgh"), ("b", "stuvwxyz")):
         (folder / name).mkdir(parents=True)
-        for n in range(100):
-            words = (digits[(base * n + m * m) % 10] for m in range(600))
-            (folder / name / f"{n}.txt").write_text(" ".join(words))
+        for number in range(200):
+            letters = rng.choice(list(f"{alphabet}  "), 4000)
+            (folder / name / f"{number}.txt").write_text("".join(letters))
     return folder
 
 

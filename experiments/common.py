@@ -40,6 +40,7 @@ from bydore_pyro.utils import (
     NonFiniteError,
     RunFolder,
     appearing_file,
+    content_hash,
     one_line_errors,
     parse_options,
     read_hashed,
@@ -180,7 +181,7 @@ def fresh_model(
     with ExitStack() as stack:
         check: Callable[[], None] = lambda: None  # noqa: E731
         if known is not None:
-            unfinished = known.absolute().with_name(f"unfinished-{label.replace(' ', '-')}")
+            unfinished = known.absolute().with_name(f"unfinished-{content_hash(label)[:12]}")
             check = stack.enter_context(kept_on_signal(unfinished, belongs, proxy, domains))
         training = train_on_mixture(
             domains, proxy, weights, steps, options.search.batch_sequences, seed=seed

@@ -145,7 +145,8 @@ def sampled(
     step: int,
     cluster: str | None = None,
 ) -> list[tuple[Sample, float]]:
-    """Returns what `sample_of` does of names, sequences ``(n, T)`` and documents ``(n,)``."""
+    """Returns samples of names, sequences ``(n, T)`` and documents ``(n,)``, and their mean losses,
+    nats per token; as `sample_of`, on a cluster as for `measure`."""
     on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
     one = partial(_piece, _counting_anew(sketch), step)
     found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu)))

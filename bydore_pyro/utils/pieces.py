@@ -16,7 +16,6 @@ import os
 import pickle
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
@@ -61,7 +60,6 @@ def join_cluster(address: str | None) -> None:
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # as pieces in turn
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
     ray = require("ray", "cluster")
     if not ray.is_initialized():
@@ -148,22 +146,23 @@ class Tasks(Executor):
     A function should be the same object for all tasks: it is sent once.
 
     Args:
-        cpus: That a task needs and computes with; as many as this process has threads, or with a
-            GPU one, when None.
+        cpus: That a task needs, of a function without torch. When None it computes with as many
+            threads as this process, or with a GPU on one, and needs as many CPUs.
         gpus: That a task needs.
     """
 
     def __init__(self, *, cpus: int | None = None, gpus: int = 0) -> None:
         import ray
 
+        threads = None
         if cpus is None:
             import torch
 
-            cpus = 1 if gpus else torch.get_num_threads()
+            threads = cpus = 1 if gpus else torch.get_num_threads()
         self._ray: Any = ray
         needs: Any = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": LOST}
         self._task = ray.remote(_work).options(**needs)
-        self._place = cpus, os.getcwd(), versions()
+        self._place = threads, os.getcwd(), versions()
         self._function: Any = None
         self._sent: Any = None
         self._open: dict[Future[Any], Any] = {}
@@ -197,7 +196,9 @@ class Tasks(Executor):
                 self._ray.cancel(reference, force=True)
 
 
-def _work(sent: bytes, place: tuple[int, str, dict[str, str]], given: Any, named: Any) -> Any:
+def _work(
+    sent: bytes, place: tuple[int | None, str, dict[str, str]], given: Any, named: Any
+) -> Any:
     """A task: runs a function that was packed, as the process does that packed it."""
     global _in_task
     _in_task, (threads, folder, wanted) = True, place
@@ -216,11 +217,10 @@ def _work(sent: bytes, place: tuple[int, str, dict[str, str]], given: Any, named
             f"Expected {error.filename} on every machine, found none on {host}: data and --out "
             "belong on a file system that all share"
         ) from None
-    with suppress(ImportError):  # of a function that needs no torch
-        if "torch" in sys.modules:
-            import torch
+    if threads is not None:
+        import torch
 
-            torch.set_num_threads(threads)
+        torch.set_num_threads(threads)
     return function(*given, **named)
 
 
