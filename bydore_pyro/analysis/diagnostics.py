@@ -231,7 +231,8 @@ def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Takes highest-density intervals of weights to 0 or 1 where they end with the outermost draw.
 
     There the density is highest at the bound, so that the interval begins with the bound; that no
-    draw is exactly 0 says nothing against a weight of 0.
+    draw is exactly 0 says nothing against a weight of 0. A bound that is further than the interval
+    is wide has nothing to do with it: of few draws the outermost are often among the closest.
 
     Args:
         intervals: Lower and upper ends ``(K, 2)``.
@@ -240,9 +241,13 @@ def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
     Returns:
         Lower and upper ends ``(K, 2)``.
     """
-    low = np.where(intervals[:, 0] <= draws.min(0), 0.0, intervals[:, 0])
-    high = np.where(intervals[:, 1] >= draws.max(0), 1.0, intervals[:, 1])
-    return np.stack([low, high], 1)
+    low, high = intervals.T
+    width = high - low
+    at_0, at_1 = (
+        (low <= draws.min(0)) & (low <= width),
+        (high >= draws.max(0)) & (1 - high <= width),
+    )
+    return np.stack([np.where(at_0, 0.0, low), np.where(at_1, 1.0, high)], 1)
 
 
 def trajectory_of(state: SearchState) -> xarray.Dataset:

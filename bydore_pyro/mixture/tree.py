@@ -74,8 +74,8 @@ def shown_rows(names: Sequence[str], weights: Sequence[float], most: int = MOST_
 
 
 def interval_of(mixture: Mixture, row: Row) -> tuple[float, float] | None:
-    """Returns the interval, in [0, 1], of what a row of the mixture stands for; None where it is
-    not known."""
+    """Returns the interval, two shares in [0, 1], of what a row of the mixture stands for; None
+    where it is not known."""
     if row.kind == "domain":
         return None if mixture.hdi is None else mixture.hdi[row.places[0]]
     if row.kind == "branch":
