@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections import Counter, deque
@@ -162,10 +163,31 @@ class Build:
                 before += sizes[number]
                 self.row = 0
             self._record(len(self.sources), 0)
+        self._train_on_some()
         bar(total, total, self._told())
         for name, split in self._last:
             # Where the last document of every place ends.
             self._append(name, split, "ends", np.array([self.counts[name][split]["tokens"]], END))
+
+    def _train_on_some(self) -> None:
+        """Moves the text of domains that the hash has held out whole to the side of training."""
+        told = {source.domain for source in self.sources if source.split is not None}
+        moved = []
+        for name, counts in self.counts.items():
+            if counts["train"]["tokens"] or {name, None} & told:
+                continue
+            counts |= {"train": counts["validation"], "validation": counts["train"]}
+            if (name, "validation") in self._last:
+                self._last[name, "train"] = self._last.pop((name, "validation"))
+            for ending in ("bin", "ends"):
+                path = self.folder / "validation" / f"{stored_as(name)}.{ending}"
+                if path.exists():
+                    moved.append(path)
+                    copy = self.folder / "train" / path.name
+                    self._touched.add(Path(shutil.copyfile(path, copy)))
+        self._record(len(self.sources), 0)
+        for path in moved:  # not before: who is killed here goes on from the record
+            path.unlink()
 
     def _documents(self, source: SourceFile) -> Iterator[Document]:
         """Yields a source's documents; one that changes meanwhile is refused, not trusted."""
