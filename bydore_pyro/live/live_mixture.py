@@ -10,8 +10,8 @@ most now, and how surely. The weights move only if the new mixture probably teac
 Older rounds count less: ``decay`` to the power of a round's age.
 
 The posterior says what teaches most *now*, which is not always what is best for the rest of a run:
-in runs of 160 and 640 steps live weights were as good as the match of a proxy, and on four of nine
-targets worse than a mixture that trial runs chose.
+in runs of 160 steps live weights were as good as the match of a proxy, and on four of seven targets
+worse than a mixture that trial runs chose.
 """
 
 from __future__ import annotations
