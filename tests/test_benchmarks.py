@@ -30,8 +30,8 @@ from processes import Run
         (
             "domains",
             "--smoke",
-            "24 domains: & 48 domains: & inference: & total variation from the planted shares & "
-            "times the time per domain of 24",
+            "12 domains: & 24 domains: & inference: & total variation from the planted shares & "
+            "times the time per domain of 12",
         ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         (
