@@ -72,7 +72,7 @@ class LiveConfig:
     )
     models: list[str] = option(
         list(MODELS),
-        "Models to train beside live and search: "
+        "Models to train beside search: "
         + "; ".join(f"{name} {told}" for name, told in MODELS.items())
         + ".",
     )
@@ -83,7 +83,8 @@ class LiveConfig:
     model_steps: int = option(160, "Steps of each model.", least=16)
     live_sequences: int = option(24, "Sequences of a domain that a round measures.", least=2)
     live_target: int = option(256, "Sequences of the target that a round measures.", least=2)
-    level: float = option(0.8, "Probability above which live weights move.", least=0, below=1)
+    level: float = option(0.9, "Probability above which live weights move.", least=0, below=1)
+    decay: float = option(1.0, "What a live round counts for at the next.", above=0, most=1)
     beginning: float = option(1 / 16, "Share of the steps before the first round.", above=0, most=1)
 
     def __post_init__(self) -> None:
@@ -167,8 +168,11 @@ def models_of(
 ) -> dict[str, dict[str, Any]]:
     """Trains one model on each mixture, all from the same weights."""
     config, found = options.live, dict[str, dict[str, Any]]()
+    wanted = {SEARCHED, *config.models}
+    if wanted & {AVERAGE, LONGER}:
+        wanted.add(LIVE)
     for label in MODELS:
-        if label not in (LIVE, SEARCHED, *config.models):
+        if label not in wanted:
             continue
         kind: dict[str, Any] = {"rule": RULES.get(label)}
         if label == LIVE:
@@ -227,7 +231,11 @@ def one_model(
     run = dataclasses.replace(options.run, validation_sequences=config.live_target)
     domains = domains_of(dataclasses.replace(options, run=run), corpus, seed, measured=measured)
     proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), steps)
-    given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
+    given: dict[str, Any] = {
+        "sequences": config.live_sequences,
+        "level": config.level,
+        "decay": config.decay,
+    }
     mixture = LiveMixture(domains, start, first=first or 1, seed=seed, **given)
     follower = None if rule is None else rule(mixture.present, steps)
     total, order = np.zeros(domains.num_domains), begin(domains.num_domains)
