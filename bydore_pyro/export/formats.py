@@ -76,7 +76,7 @@ class ExportConfig:
     from_step: int | None = option(
         None,
         "Step of the trainer from which the weights hold: the file is the next stage, for "
-        "levanter, nanotron or megatron.",
+        "levanter, nanotron, megatron or olmo-core.",
         least=1,
     )
     block: int | None = option(

@@ -105,9 +105,10 @@ def test_the_next_stage_begins_at_its_step() -> None:
     assert text == as_stage("levanter", export(mixture, ExportConfig(to="levanter")).text, 20000)
     assert yaml.safe_load(text)["train_weights"] == [[20000, {"a": 0.75, "b": 0.25}]]
     assert text.startswith("# bydore export: the weights are shares of tokens.")
-    text = export(mixture, ExportConfig(to="megatron", **given)).text
-    assert text == export(mixture, ExportConfig(to="megatron", prefix="/data")).text
-    staged = r"stages \(megatron, nanotron, levanter\) for --from_step, found 'nemo"
+    for to in ("megatron", "olmo-core"):  # a file a stage
+        text = export(mixture, ExportConfig(to=to, **given)).text
+        assert text == export(mixture, ExportConfig(to=to, prefix="/data")).text
+    staged = r"stages \(megatron, nanotron, olmo-core, levanter\) for --from_step, found 'nemo"
     with pytest.raises(ValueError, match=staged):
         ExportConfig(to="nemo", **given)
 
