@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,8 +124,7 @@ def live(options: LiveOptions, resume: Path | None) -> None:
             for model in models[name][-1].values():
                 cost.add(model["cost"])
     results = {n: {"mixtures": mixtures[n], "models": models[n]} for n in config.targets}
-    table = "\n".join(table_of(name, own) for name, own in models.items())
-    leave(folder, options, {"targets": results}, cost, table, None)
+    leave(folder, options, {"targets": results}, cost, table_of(models), "live_mixtures")
 
 
 def filed(name: str) -> str:
@@ -274,17 +274,50 @@ def one_model(
     }
 
 
-def table_of(name: str, models: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the mean losses of a target as Markdown, each beside that of the searched mixture."""
-    losses = {label: [one[label]["loss"] for one in models] for label in models[0]}
-    rows = []
-    for label, own in losses.items():
-        beside = verdict(own, losses[SEARCHED])
-        share = measuring(models[0][label])
-        told = "" if label == SEARCHED or beside is None else str(beside)
-        rows.append([label, f"{statistics.mean(own):.3f}", told, f"{share:.0%}"])
-    header = [name, "loss", "lower than bydore search", "measuring, of training's FLOPs"]
-    return markdown(header, rows)
+def table_of(targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Returns Markdown: by target the mean loss of the first model, which is live where it was
+    trained, and how much higher it is than every other model's, seed by seed; then every loss.
+
+    Args:
+        targets: The models by label of each seed, by target.
+    """
+    found = [model for models in targets.values() for model in models]
+    first, *others = [label for label in MODELS if any(label in model for model in found)]
+    rows, above = [], dict[str, list[float]]()
+    for name, models in targets.items():
+        losses = [model[first]["loss"] for model in models]
+        row = [f"{name} ({len(models)})", f"{statistics.mean(losses):.3f}"]
+        for label in others:
+            other = [model[label]["loss"] for model in models if label in model]
+            beside = verdict(other, losses)
+            row.append(f"{beside.difference:+.3f} ± {beside.standard_error:.3f}" if beside else "")
+            above.setdefault(label, []).extend([beside.difference] if beside else [])
+        rows.append([*row, f"{measuring(models[0][first]):.0%}"])
+    rows.append(["mean of the targets", "", *(mean_of(above[label]) for label in others), ""])
+    header = ["target (seeds)", first, *(f"less {label}" for label in others), "measuring"]
+    every = [
+        [name, str(seed), *(told(model, label) for label in (first, *others))]
+        for name, models in targets.items()
+        for seed, model in enumerate(models)
+    ]
+    return (
+        f"{markdown(header, rows)}\nNats per token, ± the standard error; below 0, {first} is "
+        "better. Measuring: its FLOPs, as a share of training's.\n\n"
+        f"{markdown(['target', 'seed', first, *others], every)}"
+    )
+
+
+def told(model: Mapping[str, Any], label: str) -> str:
+    """Returns a model's loss as text; nothing where it was not trained."""
+    return f"{model[label]['loss']:.3f}" if label in model else ""
+
+
+def mean_of(values: Sequence[float]) -> str:
+    """Returns a mean and its standard error as text."""
+    if len(values) < 2:
+        return ""
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.mean(values):+.3f} ± {error:.3f}"
 
 
 if __name__ == "__main__":

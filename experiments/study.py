@@ -27,12 +27,13 @@ from bydore_pyro.utils import (
 
 ABOUT = """Run the study's experiments, each in its own folder. Keep the results that the figures
 need, and draw every figure. If it is interrupted, the same command continues where it stopped and
-does not repeat finished experiments. It takes about twelve hours of a core, by an estimate from its
-parts; --only divides it between terminals."""
+does not repeat finished experiments. It takes about fifteen hours of a core, by an estimate from
+its parts; --only divides it between terminals."""
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
     "compare": ["--targets", *TARGETS],
+    "live": [],
     "assumptions": [],
     "plants": ["--plants", "20", "--trials", "0"],
     "probabilistic": [],
@@ -42,9 +43,10 @@ EXPERIMENTS = {  # the longest first
     "calibration": [],
 }
 FROM_THE_START = ("convergence", "calibration")  # that cannot be gone on with
+PLACES = {"live": "live/environment"}  # of results, where it is not the experiment's name
 FIGURES = ("framework", "posterior", "trajectories", "point_estimate", "scheduling_strategies",
            "convergence_rates", "assumption_violations", "planted_mixtures", "interval_coverage",
-           "comparison")  # fmt: skip
+           "comparison", "live_mixtures")  # fmt: skip
 DIGITS = 6
 DRAWS = 500  # of the posterior's that are kept, a chain
 
@@ -131,7 +133,7 @@ def keep(name: str, run: Path, results: Path) -> None:
         ".md": (run / "table.md").read_text(encoding="utf-8"),
     }
     for suffix, text in texts.items():
-        with appearing_file(results / f"{name}{suffix}") as aside:
+        with appearing_file(results / f"{PLACES.get(name, name)}{suffix}") as aside:
             aside.write_text(text, encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.live.live_mixture import LiveMixture
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
-from bydore_pyro.training import TargetConfig
+from bydore_pyro.training import MEASURING, TargetConfig
 from bydore_pyro.utils import (
     DataError,
     RunFolder,
@@ -109,7 +109,8 @@ class LiveTraining:
             "level": level,
             "max_epochs": config.max_epochs,
         }
-        self.share = rounds * (count * each + len(domains.validation)) / sequences
+        self._sequences = count * each + len(domains.validation)  # of a round
+        self.share = rounds * self._sequences / sequences
         tell(
             f"--live: {rounds} rounds of {each} sequences of each domain and "
             f"{len(domains.validation)} of the target, {self.share:.1%} of the training's sequences"
@@ -123,7 +124,7 @@ class LiveTraining:
         """Measures where a round is due; returns what is to be logged then, by name."""
         if not self.mixture.due(step) or step + self.lag >= self._config.steps:
             return {}
-        before = self.mixture.cost.report()["seconds"]
+        batch, before = self._config.target_batch_sequences, self.mixture.cost.report()["seconds"]
         found = self.mixture.measure(model, step, self._most(step))
         seconds = self.mixture.cost.report()["seconds"] - before
         largest = sorted(self.mixture.weights.items(), key=lambda item: -item[1])[:3]
@@ -137,6 +138,7 @@ class LiveTraining:
             **{f"weight/{name}": weight for name, weight in self.mixture.weights.items()},
             "live/validation_loss": found.validation_loss,
             "live/unexplained": found.unexplained,
+            MEASURING: self._sequences * len(self.mixture.rounds) / (batch * step),
         }
 
     def _most(self, step: int) -> np.ndarray:

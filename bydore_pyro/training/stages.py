@@ -26,9 +26,11 @@ from torch import nn
 from bydore_pyro.mixture import Mixture, mixture_from, normalised
 from bydore_pyro.utils import DataError, RunFolder, number_of_tokens, yaml_or_json
 
-__all__ = ["Schedule", "Stages", "read_stages"]
+__all__ = ["MEASURING", "Schedule", "Stages", "read_stages"]
 
 FIELDS = {"until", "mixture", "tokenizer_sha256"}
+#: What a schedule logs of its cost: FLOPs so far, as a share of the training's.
+MEASURING = "live/measuring"
 
 
 class Schedule(Protocol):
@@ -48,7 +50,8 @@ class Schedule(Protocol):
         """Returns the weights ``(K,)`` of a step, counted from 0."""
 
     def after_step(self, model: nn.Module, step: int) -> dict[str, float]:
-        """Is called after each step, 1 after the first; returns what is to be logged, by name."""
+        """Is called after each step, 1 after the first; returns what is to be logged, by name, with
+        `MEASURING`, or nothing."""
 
     def told(self) -> dict[str, Any]:
         """Returns what `metrics.json` tells of it, beside the training's own."""

@@ -16,7 +16,7 @@ from transformers import Trainer, TrainerCallback
 from bydore_pyro.data import TokenStore
 from bydore_pyro.training.checkpoints import copy_tokenizer, write_seal
 from bydore_pyro.training.order import MixtureSampler
-from bydore_pyro.training.stages import Schedule
+from bydore_pyro.training.stages import MEASURING, Schedule
 from bydore_pyro.utils import NonFiniteError, RunFolder
 
 __all__ = ["MixtureTrainer", "RunCallback"]
@@ -62,9 +62,13 @@ class MixtureTrainer(Trainer):
         try:
             return super().train(*arguments, **options)
         finally:
-            for callback in self.callback_handler.callbacks:
-                if (bar := getattr(callback, "training_bar", None)) is not None:
-                    bar.close()
+            for bar in self.bars():
+                bar.close()
+
+    def bars(self) -> list[Any]:
+        """Returns the bars of the training; none in a process that shows none."""
+        found = [getattr(c, "training_bar", None) for c in self.callback_handler.callbacks]
+        return [bar for bar in found if bar is not None]
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any]:
         return self.sampler
@@ -125,6 +129,8 @@ class RunCallback(TrainerCallback):
             logged = self._live.after_step(model, state.global_step)
             if logged and args.report_to:
                 self._trainer.log(logged)
+            for bar in self._trainer.bars() if logged else ():
+                bar.set_postfix_str(f"measuring {logged[MEASURING]:.1%}", refresh=False)
         if self._trainer.largest(self._asked()):
             control.should_log = control.should_save = control.should_training_stop = True
         if control.should_save or control.should_training_stop:

@@ -167,7 +167,10 @@ def test_workers_that_read_ahead_make_weights_hold_later(
 
 
 def test_weights_are_reported_where_asked(
-    corpus: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: TokenStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "told"))
     metrics, _ = train(corpus, tmp_path / "run", options={"report_to": "tensorboard"})
@@ -177,6 +180,10 @@ def test_weights_are_reported_where_asked(
     found = {one.step: one.value for one in told.Scalars("train/weight/greek")}
     rounds = {one["step"]: one["weights"]["greek"] for one in metrics["matching"]["rounds"]}
     assert found == pytest.approx(rounds)
+    measuring = [one.value for one in told.Scalars("train/live/measuring")]
+    assert measuring[-1] * 32 == pytest.approx(metrics["live"]["share_of_sequences"] * STEPS)
+    bar = capsys.readouterr().err
+    assert all(f"measuring {share:.1%}" in bar for share in measuring)
 
 
 @pytest.mark.parametrize(
