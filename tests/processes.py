@@ -24,3 +24,16 @@ def on_two_processes(*words: object, cwd: Path | None = None) -> subprocess.Comp
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done
+
+
+def write_program(path: Path, line: str) -> str:
+    """Writes a program of one line for the shell; returns its path."""
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def quick_python(folder: Path) -> str:
+    """Returns a program for `sys.executable`: Python with what `quick` changes."""
+    quick = Path(__file__).parent / "quick.py"
+    return write_program(folder / "quick", f'exec "{sys.executable}" "{quick}" "$@"')

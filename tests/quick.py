@@ -1,7 +1,7 @@
 """Seconds instead of many: fewer draws of a posterior, less text of the environment, a smaller
 proxy.
 
-`python tests/quick.py SCRIPT ...` runs a script so, in a process of its own.
+`python tests/quick.py SCRIPT ...`, or `-m MODULE ...`, runs it so, in a process of its own.
 """
 
 from __future__ import annotations
@@ -74,5 +74,9 @@ def be_quick() -> None:
 if __name__ == "__main__":
     be_quick()
     sys.argv = sys.argv[1:]
+    if sys.argv[0] == "-m":
+        sys.argv = sys.argv[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        sys.exit()
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")

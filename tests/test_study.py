@@ -12,24 +12,16 @@ from pathlib import Path
 import arviz
 import numpy as np
 import pytest
-from processes import Run
+from processes import Run, quick_python, write_program
 
 ROOT = Path(__file__).parents[1]
-QUICK = Path(__file__).parent / "quick.py"
-
-
-def write_program(path: Path, line: str) -> str:
-    """Writes a program of one line for the shell; returns its path."""
-    path.write_text(f"#!/bin/sh\n{line}\n")
-    path.chmod(0o755)
-    return str(path)
 
 
 @pytest.mark.slow
 def test_the_study_keeps_what_it_ran_and_runs_nothing_twice(
     tmp_path: Path, cache: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = write_program(tmp_path / "quick", f'exec "{sys.executable}" "{QUICK}" "$@"')
+    quick = quick_python(tmp_path)
     runs, figures = tmp_path / "runs", tmp_path / "figures"
     given = ("--smoke", "--out", str(runs), "--figures", str(figures), "--cache", str(cache))
     few = ("--domains", "python", "licences", "docstrings")
