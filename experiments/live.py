@@ -73,7 +73,7 @@ class LiveConfig:
     )
     models: list[str] = option(
         list(MODELS),
-        "Models to train beside search: "
+        "Models to train: "
         + "; ".join(f"{name} {told}" for name, told in MODELS.items())
         + ".",
     )
@@ -168,8 +168,8 @@ def models_of(
 ) -> dict[str, dict[str, Any]]:
     """Trains one model on each mixture, all from the same weights."""
     config, found = options.live, dict[str, dict[str, Any]]()
-    wanted = {SEARCHED, *config.models}
-    if wanted & {AVERAGE, LONGER}:
+    wanted = {*config.models}
+    if wanted & {AVERAGE, LONGER}:  # they need what the live model did
         wanted.add(LIVE)
     for label in MODELS:
         if label not in wanted:
