@@ -73,9 +73,7 @@ class LiveConfig:
     )
     models: list[str] = option(
         list(MODELS),
-        "Models to train: "
-        + "; ".join(f"{name} {told}" for name, told in MODELS.items())
-        + ".",
+        "Models to train: " + "; ".join(f"{name} {told}" for name, told in MODELS.items()) + ".",
     )
     compared: str | None = option(
         None, "results.json of compare.py, whose mixtures of bydore search are taken; none is run."
@@ -85,7 +83,6 @@ class LiveConfig:
     live_sequences: int = option(24, "Sequences of a domain that a round measures.", least=2)
     live_target: int = option(256, "Sequences of the target that a round measures.", least=2)
     level: float = option(0.9, "Probability above which live weights move.", least=0, below=1)
-    decay: float = option(1.0, "What a live round counts for at the next.", above=0, most=1)
     beginning: float = option(1 / 16, "Share of the steps before the first round.", above=0, most=1)
 
     def __post_init__(self) -> None:
@@ -231,11 +228,7 @@ def one_model(
     run = dataclasses.replace(options.run, validation_sequences=config.live_target)
     domains = domains_of(dataclasses.replace(options, run=run), corpus, seed, measured=measured)
     proxy = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy, Cost(), steps)
-    given: dict[str, Any] = {
-        "sequences": config.live_sequences,
-        "level": config.level,
-        "decay": config.decay,
-    }
+    given: dict[str, Any] = {"sequences": config.live_sequences, "level": config.level}
     mixture = LiveMixture(domains, start, first=first or 1, seed=seed, **given)
     follower = None if rule is None else rule(mixture.present, steps)
     total, order = np.zeros(domains.num_domains), begin(domains.num_domains)

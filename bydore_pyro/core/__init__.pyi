@@ -2,6 +2,7 @@ from .distribution import CONCENTRATIONS as CONCENTRATIONS
 from .distribution import GammaDirichlet as GammaDirichlet
 from .distribution import SparseDirichlet as SparseDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
+from .forgetting import importance_of as importance_of
 from .guide import FreeConcentrations as FreeConcentrations
 from .guide import MixtureGuide as MixtureGuide
 from .guide import PriorNetwork as PriorNetwork

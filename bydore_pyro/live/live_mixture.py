@@ -7,7 +7,7 @@ most now, and how surely. The weights move only if the new mixture probably teac
 
     P(given_away(u, new) < given_away(u, present)) >= level,    u ~ posterior
 
-Older rounds count less: ``decay`` to the power of a round's age.
+Older rounds count as far as the newest one agrees with them (`bydore_pyro.core.importance_of`).
 
 The posterior says what teaches most *now*, which is not always what is best for the rest of a run:
 in runs of 160 steps live weights were as good as the match of a proxy, and on four of seven targets
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.core import MeasuredRound, central_weights, given_away, match
+from bydore_pyro.core import MeasuredRound, central_weights, given_away, importance_of, match
 from bydore_pyro.data import Domains, check_needed
 from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
 from bydore_pyro.proxy import (
@@ -99,7 +99,6 @@ class LiveMixture:
         first: Steps before the first round.
         sequences: Of each domain in a round, as far as it has them.
         level: Probability in [0, 1] from which on the weights move; with 1 they stay.
-        decay: What a round counts for when the next one is measured, in (0, 1]; 1 adds up.
         sketch_size: Numbers of a gradient's sketch.
         seed: Of the sketches' signs and of the posterior's draws.
         parallel: The processes that share the measuring; this one alone when None.
@@ -117,7 +116,6 @@ class LiveMixture:
         first: int,
         sequences: int = 24,
         level: float = 0.9,
-        decay: float = 1.0,
         sketch_size: int = 4096,
         seed: int = 0,
         parallel: Parallel | None = None,
@@ -126,13 +124,12 @@ class LiveMixture:
             ("first >= 1", first, first >= 1),
             ("sequences >= 2", sequences, sequences >= 2),
             ("0 <= level <= 1", level, 0 <= level <= 1),
-            ("0 < decay <= 1", decay, 0 < decay <= 1),
         ):
             if not fine:
                 raise ValueError(f"Expected {name}, actual {value}")
         domains.measurable()
         self.domains, self.cost, self.sequences = domains, Cost(), sequences
-        self._first, self._level, self._decay = first, level, decay
+        self._first, self._level = first, level
         self._sketch_size, self._seed, self._parallel = sketch_size, seed, parallel
         self._start = np.full(domains.num_domains, 1 / domains.num_domains)
         if start is not None:
@@ -198,7 +195,7 @@ class LiveMixture:
             model.train(training)
         with self.cost.part("matching"):
             self._measured.append(evidence_of(measured.samples, target))
-            found = match(self._measured, importance=self._importance())
+            found = match(self._measured, importance=importance_of(self._measured))
             drawn = exact_posterior(
                 found, domains.names, chains=CHAINS, draws=DRAWS, seed=self._seed
             )
@@ -257,10 +254,6 @@ class LiveMixture:
                 "round": np.arange(1, len(self.rounds) + 1),
             },
         )
-
-    def _importance(self) -> list[float]:
-        newest = len(self._measured) - 1
-        return [self._decay ** (newest - number) for number in range(newest + 1)]
 
     def _sketch_of(self, model: nn.Module) -> GradientSketch | ShardedSketch:
         """Returns the sketch of a model's gradients, with the same signs in all rounds."""

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from sampled_rounds import SHARES, SIZE, a_round, normal, sample
 from torch import Tensor
 
 from bydore_pyro.core.distribution import CONCENTRATIONS, UNCOVERED
@@ -23,35 +24,11 @@ from bydore_pyro.core.matching import (
     scatter_of_means,
 )
 
-SIZE = 24
-SHARES = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
-
-
-def normal(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def sample(mean: Tensor, count: int, seed: int, *, effect: float = 0.0, each: int = 1) -> Sample:
-    """Sequences with noise of their own and, `each` to a document, noise of their document's."""
-    documents = torch.arange(count) // each
-    own = normal(count, len(mean), seed=2 * seed)
-    shared = effect * normal(count, len(mean), seed=2 * seed + 1)[documents]
-    return Sample((mean + own + shared).float(), documents)
-
 
 def exact(mean: Tensor, count: int = 8) -> Sample:
     """A sample with hardly any noise, of which nothing is left in the mean."""
     noise = normal(count // 2, len(mean), seed=len(mean)) * 1e-3 * mean.norm()
     return Sample((mean + torch.cat([noise, -noise])).float(), torch.arange(count))
-
-
-def a_round(
-    means: Tensor, shares: Tensor, seed: int, *, count: int = 12, effect: float = 0.0, each: int = 1
-) -> MeasuredRound:
-    options = {"effect": effect, "each": each}
-    domains = [sample(m, count, 100 * seed + k, **options) for k, m in enumerate(means)]
-    return measured_round(domains, sample(shares @ means, 4 * count, 100 * seed + 99, **options))
 
 
 def exact_match(means: Tensor, target: Tensor) -> Matching:
