@@ -82,8 +82,8 @@ class LiveConfig:
     model_steps: int = option(160, "Steps of each model.", least=16)
     live_sequences: int = option(24, "Sequences of a domain that a round measures.", least=2)
     live_target: int = option(256, "Sequences of the target that a round measures.", least=2)
-    level: float = option(0.9, "Probability above which live weights move.", least=0, below=1)
-    beginning: float = option(1 / 16, "Share of the steps before the first round.", above=0, most=1)
+    level: float = option(0.5, "Probability above which live weights move.", least=0, below=1)
+    beginning: float = option(1 / 8, "Share of the steps before the first round.", above=0, most=1)
 
     def __post_init__(self) -> None:
         require_fields(self)

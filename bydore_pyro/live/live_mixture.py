@@ -115,7 +115,7 @@ class LiveMixture:
         *,
         first: int,
         sequences: int = 24,
-        level: float = 0.9,
+        level: float = 0.5,
         sketch_size: int = 4096,
         seed: int = 0,
         parallel: Parallel | None = None,

@@ -26,7 +26,7 @@ from bydore_pyro.utils import (
 __all__ = ["LiveTraining"]
 
 FOLDER = "live"  # in a checkpoint
-BEGINNING = 16  # the first round is after this part of the run
+BEGINNING = 8  # the first round is after this part of the run, a quarter and a half follow
 FEWEST, MOST, MOST_TARGET = 8, 64, 512  # sequences of a round
 TARGET = 0.25  # share of a round's sequences that are the target's
 NOTE = "The weights at the end of a training that moved them; before, it read other mixtures."
@@ -36,7 +36,7 @@ AHEAD = 2  # steps that the Trainer reads ahead, beside its workers
 class LiveTraining:
     """The mixture of one training (`bydore_pyro.training.Schedule`).
 
-    Rounds are due after a sixteenth of the run, an eighth, and so on. Loaders read ahead: the
+    Rounds are due after an eighth of the run, a quarter, and a half. Loaders read ahead: the
     weights of a round hold from ``2 + 2 workers`` steps after it on, the same steps on any number
     of processes. No text is read more than `max_epochs` times: no weight is larger than what is
     left of its domain allows for the rest of the run.
@@ -64,7 +64,7 @@ class LiveTraining:
         config: TargetConfig,
         share: float,
         *,
-        level: float = 0.9,
+        level: float = 0.5,
         parallel: Parallel | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
