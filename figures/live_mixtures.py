@@ -46,17 +46,18 @@ def draw(results: Mapping[str, Any] | Path) -> Any:
                 error = np.std(apart, ddof=1) / np.sqrt(len(apart))
                 axes.errorbar(
                     np.mean(apart), row + 0.22 * (place - 1), xerr=error, fmt=marker, ms=3.5,
-                    color=colour, elinewidth=1, label=f"less {told}",
+                    color=colour, elinewidth=1, label=told,
                 )  # fmt: skip
         names = [name.replace("withheld:", "no ") for name in targets]
         axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
-        axes.invert_yaxis()
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.locator_params(axis="x", nbins=6)
         axes.grid(axis="x", color="0.92")
-        axes.set_xlabel("loss of the live model less another's (nats per token)")
         panel(axes, letter, f"{steps} steps")
     handles, labels = panels[0][0].get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    figure.legend(once.values(), once, loc="outside lower center", ncols=len(once))
+    title = "loss of the live model, in nats per token, less that of a model on"
+    figure.legend(once.values(), once, loc="outside lower center", ncols=len(once), title=title)
     return figure
 
 

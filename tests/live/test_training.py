@@ -56,7 +56,7 @@ def whole(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def test_the_mixture_moves_to_what_the_target_is_made_of(whole: tuple[Any, ...]) -> None:
     _, metrics, live = whole
-    assert [one["step"] for one in metrics["matching"]["rounds"]] == [2, 4, 8, 16, 32]
+    assert [one["step"] for one in metrics["matching"]["rounds"]] == [5, 10, 20]
     last = metrics["matching"]["rounds"][-1]["weights"]
     assert last["greek"] > 0.9, "it began with 0.15"
     for step in range(STEPS):
@@ -75,7 +75,7 @@ def test_all_rounds_are_left_for_arviz(whole: tuple[Any, ...]) -> None:
     found = arviz.from_netcdf(str(out / "live.nc"))
     assert found["posterior"]["w"].dims == ("chain", "draw", "round", "domain")
     np.testing.assert_allclose(found["posterior"]["w"].sum("domain"), 1, atol=1e-5)
-    assert found["constant_data"]["step"].values.tolist() == [2, 4, 8, 16, 32]
+    assert found["constant_data"]["step"].values.tolist() == [5, 10, 20]
     told = [list(one["weights"].values()) for one in metrics["matching"]["rounds"]]
     np.testing.assert_allclose(found["constant_data"]["weights"], told)
     assert (out / "live.png").stat().st_size > 10_000
@@ -95,7 +95,7 @@ def test_the_report_tells_of_the_rounds(whole: tuple[Any, ...]) -> None:
     drawn = {trace.name: trace.y for trace in figure.data if trace.mode == "lines"}
     rounds = metrics["matching"]["rounds"]
     assert drawn["greek"] == pytest.approx([one["weights"]["greek"] for one in rounds], rel=1e-4)
-    assert list(figure.data[0].x) == [2, 4, 8, 16, 32]
+    assert list(figure.data[0].x) == [5, 10, 20]
     assert LIVE in html_report([out])
 
 
@@ -181,7 +181,7 @@ def test_weights_are_reported_where_asked(
     rounds = {one["step"]: one["weights"]["greek"] for one in metrics["matching"]["rounds"]}
     assert found == pytest.approx(rounds)
     measuring = [one.value for one in told.Scalars("train/live/measuring")]
-    assert measuring[-1] * 32 == pytest.approx(metrics["live"]["share_of_sequences"] * STEPS)
+    assert measuring[-1] * 20 == pytest.approx(metrics["live"]["share_of_sequences"] * STEPS)
     bar = capsys.readouterr().err
     assert all(f"measuring {share:.1%}" in bar for share in measuring)
 
