@@ -108,7 +108,9 @@ def test_compare_withholds_domains_of_a_folder(
 
 
 @pytest.mark.slow
-def test_live_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
+def test_live_in_smoke_size(
+    tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
+) -> None:
     words = dict(zip((*HELD_OUT, "python"), "abcdef", strict=True))
     text = write_domains(tmp_path / "text", {n: f"{c}vwxyz" for n, c in words.items()}, files=30)
     small = ("--model_steps", "16", "--target_seeds", "2", "--live_sequences", "4")
@@ -128,3 +130,9 @@ def test_live_in_smoke_size(tmp_path: Path, smoke: Callable[..., dict]) -> None:
             dict.fromkeys(set(words) - {"docstrings"}, 0.2)
         )
         assert len({model["loss"] for model in one.values()}) > 3
+    draw("live_mixtures", tmp_path / "run")
+    table = (tmp_path / "run/table.md").read_text()
+    losses = [[one[label]["loss"] for one in models] for label in ("live", "average")]
+    apart = [mine - other for mine, other in zip(*losses, strict=True)]
+    error = abs(apart[0] - apart[1]) / 2
+    assert f"{sum(apart) / 2:+.3f} ± {error:.3f}" in table
