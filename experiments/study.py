@@ -33,7 +33,10 @@ its parts; --only divides it between terminals."""
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = {  # the longest first
     "compare": ["--targets", *TARGETS],
-    "live": [],
+    "live": [
+        *("--targets", "planted", "scarce", "no_docstrings", "no_readmes", "several", "questions"),
+        *("--models", "live", "search", "matching", "own", "average"),
+    ],
     "assumptions": [],
     "plants": ["--plants", "20", "--trials", "0"],
     "probabilistic": [],
