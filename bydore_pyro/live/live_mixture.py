@@ -7,6 +7,7 @@ most now, and how surely. The weights move only if the new mixture probably teac
 
     P(given_away(u, new) < given_away(u, present)) >= level,    u ~ posterior
 
+and if the domains explain a twentieth of the target or more: less is no reason to move.
 Older rounds count as far as the newest one agrees with them (`bydore_pyro.core.importance_of`).
 
 The posterior says what teaches most *now*, which is not always what is best for the rest of a run:
@@ -45,6 +46,7 @@ __all__ = ["LiveMixture", "LiveRound"]
 
 CHAINS, DRAWS = 4, 1000  # of each round's posterior
 KEPT = 5  # every so many draws are kept
+NOTHING = 0.95  # unexplained share of a target from which on no mixture is like it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +209,8 @@ class LiveMixture:
             present = torch.from_numpy(self.present)
             gained = given_away(found.gram, w, new) < given_away(found.gram, w, present)
             better = float(gained.double().mean())
-        moved = self._level < 1 and better >= self._level
+        explains = found.unexplained < NOTHING
+        moved = explains and self._level < 1 and better >= self._level
         beyond = (1 - HDI_PROBABILITY) / 2
         low, high = np.quantile(w.numpy(), [beyond, 1 - beyond], axis=0)
         self.rounds.append(

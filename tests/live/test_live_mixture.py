@@ -87,6 +87,18 @@ def test_with_level_1_the_weights_stay() -> None:
     assert [one.moved for one in found] == [True, False]
 
 
+def test_weights_stay_where_the_domains_explain_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if no mixture were like the target: what is found is told, and not taken."""
+    monkeypatch.setattr("bydore_pyro.live.live_mixture.NOTHING", 0.0)
+    found = live_of().measure(Bigram(24, 0), 1)
+    assert found.better > 0.9
+    assert found.found[0] > 0.4
+    assert not found.moved
+    np.testing.assert_array_equal(found.weights, np.full(4, 0.25))
+
+
 def test_rounds_are_due_at_every_doubling() -> None:
     live = live_of(first=3)
     assert [step for step in range(1, 50) if live.due(step)] == [3, 6, 12, 24, 48]
