@@ -48,9 +48,8 @@ def draw(results: Mapping[str, Any] | Path) -> Any:
                     np.mean(apart), row + 0.22 * (place - 1), xerr=error, fmt=marker, ms=3.5,
                     color=colour, elinewidth=1, label=told,
                 )  # fmt: skip
-        names = [name.replace("withheld:", "no ") for name in targets]
-        axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
-        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_yticks(range(len(targets)), [titled(name) for name in targets])
+        axes.set_ylim(len(targets) - 0.5, -0.5)
         axes.locator_params(axis="x", nbins=6)
         axes.grid(axis="x", color="0.92")
         panel(axes, letter, f"{steps} steps")
@@ -59,6 +58,12 @@ def draw(results: Mapping[str, Any] | Path) -> Any:
     title = "loss of the live model, in nats per token, less that of a model on"
     figure.legend(once.values(), once, loc="outside lower center", ncols=len(once), title=title)
     return figure
+
+
+def titled(name: str) -> str:
+    """Returns a target's name in words."""
+    domain = name.removeprefix("withheld:").removeprefix("no_")
+    return domain.replace("_", " ") + (", withheld" if domain != name else "")
 
 
 def by_length(results: Mapping[str, Any] | Path) -> dict[int, dict[str, list[dict[str, Any]]]]:
