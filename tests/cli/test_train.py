@@ -143,4 +143,4 @@ def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) 
     assert same_bits(killed, whole)
     told = [json.loads((tmp_path / out / "metrics.json").read_text()) for out in ("run", "whole")]
     assert told[0]["matching"]["rounds"] == told[1]["matching"]["rounds"]
-    assert len(told[0]["matching"]["rounds"]) == 5
+    assert len(told[0]["matching"]["rounds"]) == 3
