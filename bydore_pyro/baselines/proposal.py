@@ -246,13 +246,13 @@ def gain_over(
     Nobody knows the probability far from every run, or without cross-validation.
     """
     mean, deviation = model.gap(weights, other)
-    if np.array_equal(weights, other):
+    if same := np.array_equal(weights, other):
         mean = 0.0  # not what rounding leaves of it
     if deviation is None:
         return Gain(mean=mean)
     if region.far(weights) or region.far(other):
         return Gain(mean=mean, sure=False)
-    unsure = deviation > 0 and mean != 0
+    unsure = deviation > 0 and not same
     probability = NormalDist().cdf(mean / deviation) if unsure else float(mean > 0)
     return Gain(mean=mean, probability=probability, sure=probability >= SURE)
 
