@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveMixture", "LiveRound"]
 
 CHAINS, DRAWS = 4, 1000  # of each round's posterior
+LEVEL = 0.5  # probability from which on weights move
 KEPT = 5  # every so many draws are kept
 NOTHING = 0.95  # unexplained share of a target from which on no mixture is like it
 
@@ -117,7 +118,7 @@ class LiveMixture:
         *,
         first: int,
         sequences: int = 24,
-        level: float = 0.5,
+        level: float = LEVEL,
         sketch_size: int = 4096,
         seed: int = 0,
         parallel: Parallel | None = None,

@@ -12,7 +12,7 @@ from torch import nn
 
 from bydore_pyro.analysis import plot_rounds
 from bydore_pyro.data import Domains, TokenStore
-from bydore_pyro.live.live_mixture import LiveMixture
+from bydore_pyro.live.live_mixture import LEVEL, LiveMixture
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
 from bydore_pyro.training import MEASURING, TargetConfig
@@ -64,7 +64,7 @@ class LiveTraining:
         config: TargetConfig,
         share: float,
         *,
-        level: float = 0.5,
+        level: float = LEVEL,
         parallel: Parallel | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
