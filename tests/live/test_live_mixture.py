@@ -17,10 +17,10 @@ PLANTED = {"a": 0.6, "b": 0.4}
 SEQUENCES = 40
 
 
-def domains_of(seed: int = 0, measured: int = 200) -> Domains:
+def domains_of(seed: int = 0, measured: int = 200, target: str | None = None) -> Domains:
     return Domains(
         random_store(tokens=12800, documents=100),
-        PLANTED,
+        PLANTED if target is None else {target: 1.0},
         sequence_length=32,
         validation_sequences=200,
         measured=measured,
@@ -127,13 +127,7 @@ def test_measuring_leaves_the_model_as_it_was() -> None:
 def test_an_old_round_counts_as_far_as_the_newest_agrees() -> None:
     """The target changes between two rounds: what is found is what the newest alone finds."""
     live, fresh, model = live_of(), live_of(), Bigram(24, 0)
-    other = Domains(
-        random_store(tokens=12800, documents=100),
-        {"c": 1.0},
-        sequence_length=32,
-        validation_sequences=200,
-        measured=200,
-    )
+    other = domains_of(target="c")
     changed, live.domains = live.domains, other
     live.measure(model, 5)
     changed.restore(other.state())
