@@ -14,6 +14,7 @@ from .importance import corrected_draws as corrected_draws
 from .importance import guide_fit as guide_fit
 from .inference import Inference as Inference
 from .inference import InferenceConfig as InferenceConfig
+from .inference import fit_to_draws as fit_to_draws
 from .inference import infer as infer
 from .matching import Matching as Matching
 from .matching import MeasuredRound as MeasuredRound
@@ -23,11 +24,10 @@ from .matching import covariance_of as covariance_of
 from .matching import match as match
 from .matching import measured_round as measured_round
 from .matching import scatter_of_means as scatter_of_means
-from .metropolis import MOST_EXACT as MOST_EXACT
 from .metropolis import exact_draws as exact_draws
-from .metropolis import guide_draws as guide_draws
-from .metropolis import infer_and_refine as infer_and_refine
 from .model import mixture_model as mixture_model
+from .posterior import Posterior as Posterior
+from .posterior import draw_posterior as draw_posterior
 from .point import best_for_mean as best_for_mean
 from .point import central_weights as central_weights
 from .point import given_away as given_away

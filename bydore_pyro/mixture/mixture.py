@@ -15,13 +15,23 @@ import numpy as np
 
 from bydore_pyro.utils import DataError, content_hash, listed, unique_keys
 
-__all__ = ["Mixture", "below", "total_variation", "within_caps"]
+__all__ = ["Mixture", "below", "jitter", "total_variation", "within_caps"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
 MOST_SHOWN = 20  # domains that are shown one by one
 COLUMNS = ("free_weights", "standard_deviation", "hdi", "prior")  # beside the weights, or None
+
+
+def jitter(means: np.ndarray) -> float:
+    """Mean over steps of ``sum_k |w_{t+1,k} - w_{t,k}|``, in [0, 2], for weights ``(steps, K)``.
+
+    0 for one step.
+    """
+    if len(means) < 2:
+        return 0.0
+    return float(np.abs(np.diff(means, axis=0)).sum(1).mean())
 
 
 def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> float:

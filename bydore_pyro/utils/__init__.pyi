@@ -1,3 +1,5 @@
+from .checkpoints import load_checkpoint as load_checkpoint
+from .checkpoints import save_checkpoint as save_checkpoint
 from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors

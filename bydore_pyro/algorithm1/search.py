@@ -16,83 +16,146 @@ step 7, which cost nothing and are one step older.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro.algorithm1.config import LinearConfig
+from bydore_pyro.algorithm1.learner import BayesianLearner, WeightsLearner
 from bydore_pyro.core import Parameters, finite_difference
 from bydore_pyro.data import Domains
-from bydore_pyro.proxy import Proxy, schedule
-from bydore_pyro.search.config import AVERAGE_FROM, SearchConfig
-from bydore_pyro.search.learners import WeightsLearner, learner_of
-from bydore_pyro.search.state import SearchState, StepRecord, check_finite
+from bydore_pyro.proxy import Proxy, check_finite, proxy_content, restore_proxy, schedule
 
-__all__ = ["LinearSearch"]
+__all__ = ["LinearSearch", "StepRecord"]
+
+AVERAGE_FROM = 0.5  # share of the steps after which the result averages the posterior
 
 RUNNING = ("signals", "losses", "g", "g_spread")
 SIGNAL_AVERAGE = 0.9  # decay of the running average of the signals
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepRecord:
+    """What one step saw and did; arrays are ``(K,)``, losses in nats per token."""
+
+    weights: np.ndarray  # that the batch was built from
+    mean: np.ndarray  # E_q[w]
+    standard_deviation: np.ndarray  # of w under q
+    concentration: np.ndarray  # a
+    rate: np.ndarray  # b
+    losses: np.ndarray  # of the domains, as measured
+    train_loss: float
+    validation_loss: float  # on the batch of the gradient, after the step
+    g: np.ndarray  # > 0: training on the domain lowers the validation loss
+    kl_weight: float  # lam, nats per token
+    loss: float  # -(g . E_q[w]) + lam KL
+
+
 @dataclass(kw_only=True)
-class LinearSearch(SearchState):
+class LinearSearch:
     """A search with the paper's evidence, linear in the weights, a step at a time.
 
     Attributes:
+        domains: Where the batches come from.
+        proxy: The language model that it trains.
+        config: Its options.
+        steps: How many it takes.
+        batch_sequences: ``B``, of a training batch.
         learner: Learns the weights from losses and hypergradients.
+        generator: Of batches, and of the domains that a step measures.
         losses: The last of every domain ``(K,)``; 0 before the first.
         g: The last of every domain ``(K,)``; 0 before the first.
         signals: Running average of the losses ``(K,)``, None before the first.
         g_spread: Running standard deviation over domains of g, None before the first.
+        records: One a step.
     """
 
+    domains: Domains
+    proxy: Proxy
+    config: LinearConfig
+    steps: int
+    batch_sequences: int
     learner: WeightsLearner
+    generator: torch.Generator
     losses: Tensor
     g: Tensor
     signals: Tensor | None = None
     g_spread: float | None = None
+    records: list[StepRecord] = field(default_factory=list)
 
     @classmethod
     def begin(
         cls,
         domains: Domains,
         proxy: Proxy,
-        config: SearchConfig,
-        seed: int,
+        config: LinearConfig,
+        *,
+        steps: int,
+        batch_sequences: int,
+        seed: int = 0,
+        learner: WeightsLearner | None = None,
     ) -> LinearSearch:
-        """Returns a search before its first step."""
+        """Returns a search before its first step; its learner is the posterior when None.
+
+        Raises:
+            ValueError: When `guide_warmup` leaves no step.
+        """
+        if config.guide_warmup >= steps:
+            raise ValueError(
+                f"Expected guide_warmup in [0, steps = {steps}), actual {config.guide_warmup}"
+            )
         losses, g = torch.zeros(2, domains.num_domains)
         return cls(
             domains=domains,
-            config=config,
             proxy=proxy,
-            generator=torch.Generator().manual_seed(seed),  # of the measured domains too
-            learner=learner_of(config, domains.num_domains, seed),
+            config=config,
+            steps=steps,
+            batch_sequences=batch_sequences,
+            learner=learner or BayesianLearner(domains.num_domains, config, steps, seed),
+            generator=torch.Generator().manual_seed(seed),
             losses=losses,
             g=g,
         )
 
     @property
-    def average_start(self) -> int:
-        """The first step of those whose posteriors are averaged into the result."""
-        return int(len(self.records) * AVERAGE_FROM)
+    def window(self) -> list[StepRecord]:
+        """The steps whose posteriors are averaged into the result."""
+        return self.records[int(len(self.records) * AVERAGE_FROM) :]
 
-    def running(self) -> dict[str, Any]:
-        """Returns what the next step depends on, beside proxy, data and records."""
+    def content(self) -> dict[str, Any]:
+        """Returns what the next step depends on, and the steps before it; for a checkpoint."""
+        names = [one.name for one in fields(StepRecord)]
         return {
+            **proxy_content(self.proxy, self.domains),
+            "generator": self.generator.get_state(),
             "learner": self.learner.state(),
             **{name: getattr(self, name) for name in RUNNING},
+            "records": {n: np.array([getattr(one, n) for one in self.records]) for n in names},
         }
 
-    def restore(self, running: Mapping[str, Any]) -> None:
-        """Goes on from what `running` returned."""
-        self.learner.restore(running["learner"])
+    def restore(self, content: Mapping[str, Any]) -> None:
+        """Goes on from the `content` of a search of the same options."""
+        restore_proxy(self.proxy, self.domains, content)
+        self.generator.set_state(content["generator"])
+        self.learner.restore(content["learner"])
         for name in RUNNING:
-            setattr(self, name, running[name])
+            setattr(self, name, content[name])
+        columns = content["records"]
+        self.records = [
+            StepRecord(**{n: c[i] if c.ndim > 1 else c[i].item() for n, c in columns.items()})
+            for i in range(len(columns["loss"]))
+        ]
 
     def step(self) -> StepRecord:
-        """One iteration of Algorithm 1; appends its record."""
+        """Takes one iteration of Algorithm 1; appends its record.
+
+        Raises:
+            NonFiniteError: When a loss, a gradient or the posterior is NaN or infinite; it names
+                the step and the domain.
+        """
         config, domains, proxy = self.config, self.domains, self.proxy
         step = len(self.records)
         if self.signals is None:
@@ -106,10 +169,10 @@ class LinearSearch(SearchState):
         check_finite("posterior's rate", drawn.rate, step, domains.names)
 
         counts, factors = schedule(
-            config.strategy, drawn.weights, config.batch_sequences, self.generator
+            config.strategy, drawn.weights, self.batch_sequences, self.generator
         )
         eta, theta = proxy.eta, {name: p.clone() for name, p in proxy.parameters.items()}
-        train_loss = self.train(counts, factors)
+        train_loss = self._train(counts, factors)
 
         g, validation_loss = _measure(self, signals, theta, eta)
         with proxy.cost.part("guide"):
@@ -129,6 +192,24 @@ class LinearSearch(SearchState):
         )
         self.records.append(record)
         return record
+
+    def _train(self, counts: Tensor, factors: Tensor) -> float:
+        """Trains one step; returns the batch's mean loss before it, nats per token.
+
+        Args:
+            counts: Sequences by domain ``(K,)``.
+            factors: Of each domain's losses ``(K,)``, in the step but not in what is returned.
+
+        Raises:
+            NonFiniteError: When a loss is NaN or infinite.
+        """
+        names = self.domains.names
+        batch = self.domains.train_batch(dict(zip(names, counts.tolist(), strict=True)))
+        weighting = None if bool((factors == 1).all()) else factors.repeat_interleave(counts)
+        losses = self.proxy.step(batch, weighting).cpu()  # (B,)
+        owners = np.repeat(np.array(names), counts.numpy())
+        check_finite("training loss", losses, len(self.records), owners)
+        return losses.mean().item()
 
     def losses_of(self, names: Sequence[str]) -> Tensor:
         """Returns the losses ``(m,)`` of domains on fresh small batches, nats per token."""

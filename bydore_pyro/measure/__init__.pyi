@@ -1,0 +1,13 @@
+from .check import ResidualCheck as ResidualCheck
+from .check import check_residual as check_residual
+from .config import MatchingConfig as MatchingConfig
+from .measurement import Measurement as Measurement
+from .measurement import keep_measurement as keep_measurement
+from .measurement import measure as measure
+from .measurement import read_measurements as read_measurements
+from .measurement import sampled as sampled
+from .measurement import set_parameters as set_parameters
+from .target import TargetRound as TargetRound
+from .target import read_target as read_target
+from .training import MeasuredStep as MeasuredStep
+from .training import measured_training as measured_training
