@@ -18,8 +18,8 @@ import numpy as np
 from tqdm import tqdm
 
 from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.data import TokenStore
+from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.proxy import (
     Cost,
     Proxy,

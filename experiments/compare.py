@@ -24,8 +24,8 @@ from compare_targets import (
 )
 
 from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import Problem
 from bydore_pyro.data import TokenStore
+from bydore_pyro.measure import Problem
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     METHODS,

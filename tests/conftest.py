@@ -28,13 +28,13 @@ from tiny import (
     write_domains,
 )
 
-from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import load_tokens
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.measure.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 

@@ -17,8 +17,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "bydore_pyro"
 # From the ground up.
-ROOMS = ["utils", "core", "mixture", "data", "shards", "proxy", "search", "baselines", "analysis",
-         "export", "training", "live", "evaluation", "runs", "report", "cli"]  # fmt: skip
+ROOMS = ["utils", "core", "mixture", "data", "shards", "proxy", "measure", "search",
+         "analysis", "tables", "methods", "runs", "export", "training", "live", "evaluation",
+         "report", "cli"]  # fmt: skip
 KNOW_PYRO = {"core", "search"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
 HEAVY += ("plotly", "jinja2", "sklearn", "lightgbm", "ray")

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.analysis import mixture_of, mixture_of_draws, posterior_of
-from bydore_pyro.baselines import Problem, train_mixtures
 from bydore_pyro.core import Matching, central_weights, run_mixture
 from bydore_pyro.data import Domains
+from bydore_pyro.measure import Problem, train_mixtures
 from bydore_pyro.mixture import PROXY_CONSTANT, Mixture, effective_shares
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.domains import consumed_tokens, language_model, largest_weights

@@ -10,15 +10,7 @@ import numpy as np
 import xarray
 
 from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import (
-    ALL,
-    Fit,
-    RunsTable,
-    fit_table_of_runs,
-    metric_shares,
-    prior_of,
-    read_runs,
-)
+from bydore_pyro.methods import Details, Fit
 from bydore_pyro.mixture import numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
@@ -39,6 +31,14 @@ from bydore_pyro.runs import (
     run_epochs,
     spent,
 )
+from bydore_pyro.tables import (
+    ALL,
+    RunsTable,
+    fit_table_of_runs,
+    metric_shares,
+    prior_of,
+    read_runs,
+)
 from bydore_pyro.utils import (
     DataError,
     RunFolder,
@@ -47,6 +47,7 @@ from bydore_pyro.utils import (
     provenance,
     require_fields,
     tell,
+    warn_idle,
 )
 
 __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
@@ -137,6 +138,7 @@ class FitOptions(MethodOptions):
     fit: FitConfig
 
     def __post_init__(self) -> None:
+        warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(
@@ -186,17 +188,18 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     else:
         prior, source = prior_of(table, asked.prior)
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
-    found = fit_table_of_runs(
+    mixture, told = fit_table_of_runs(
         *(table, metrics, prior, options.regmix),
         caps=None if tokens is None else caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
     )
-    for note in found.mixture.notes:
+    found = Fit(mixture=mixture, details=Details(**vars(told)))
+    for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
     epochs = {}
     if tokens is not None and run.target_tokens is not None:
-        read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
+        read = np.array(mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
         epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
     _write_fit(folder, options, found, table.domains, Cost(), epochs)
     # From now on the folder counts as a run; only what mattered is kept.

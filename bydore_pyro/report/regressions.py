@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bydore_pyro.baselines import Regressed
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Table, Verdict, number, percent
+from bydore_pyro.tables import Regressed
 
 __all__ = ["regression_tables", "regression_verdicts"]
 

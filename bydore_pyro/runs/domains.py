@@ -86,6 +86,8 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
     consumed_tokens(options, domains)
+    if options.run.max_epochs is not None:
+        tell_of_sampled(domains)
     largest_weights(options, domains)
     return domains
 
@@ -211,7 +213,6 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
     epochs = options.run.max_epochs
     if epochs is None:
         return None
-    tell_of_sampled(domains)
     tokens, read = options.run_tokens, consumed_tokens(options, domains)
     most = domains.most_weights(epochs, tokens)
     most = {name: max(0.0, most[name] - count / tokens) for name, count in read.items()}

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.baselines import (
+from bydore_pyro.data import Domains
+from bydore_pyro.measure import Problem
+from bydore_pyro.methods import (
     FastMixConfig,
     Fit,
     FixedConfig,
     MDEConfig,
-    Problem,
     RegMixConfig,
     fit_autoscale,
     fit_doremi,
@@ -29,7 +30,6 @@ from bydore_pyro.baselines import (
     fit_uniform,
     fit_unimax,
 )
-from bydore_pyro.data import Domains
 from bydore_pyro.runs.answers import TrialPlan, plain_problem
 from bydore_pyro.runs.metrics import learning_of, matching_record
 from bydore_pyro.runs.options import Options

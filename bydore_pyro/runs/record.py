@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from bydore_pyro.baselines import Details
+from bydore_pyro.methods import Details
 
 __all__ = [
     "Check",

@@ -195,7 +195,7 @@ def test_trials_read_text_as_often_as_the_run_will(
         left.append({name: len(tokens) for name, tokens in read.corpus.train.items()})
         return train_on_mixture(read, *args, **more)
 
-    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    monkeypatch.setattr("bydore_pyro.measure.proxy_runs.train_on_mixture", noted)
     found = fit("bydore", problem, options, tmp_path / "search")
     given_text = problem.text_for(found.details.trials.steps)
     assert given_text is not None

@@ -19,11 +19,11 @@ import torch
 from quick import PROXY
 from tiny import Bigram, folder_content, make_problem, random_store, small_plan, write_domains
 
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import MeasuredModel
 from bydore_pyro.search.rounds import Measurement, measure

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from tiny import make_problem
 
-from bydore_pyro.baselines.fixed import (
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.problem import Problem
+from bydore_pyro.methods.fixed import (
     FixedConfig,
     fit_human,
     fit_natural,
@@ -17,8 +19,6 @@ from bydore_pyro.baselines.fixed import (
     fit_unimax,
     unimax_tokens,
 )
-from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.data.store import TokenStore
 from bydore_pyro.utils.errors import DataError
 
 

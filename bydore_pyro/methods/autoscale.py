@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from bydore_pyro.baselines.fit import Details, Fit
-from bydore_pyro.baselines.problem import Problem, by_name
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
+from bydore_pyro.measure import PlannedRun, Problem, by_name, train_runs
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.utils import DataError
 
 __all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optimal_counts",

@@ -11,8 +11,8 @@ from planted_tables import planted
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.baselines.fit import Distance, Gain
-from bydore_pyro.baselines.proposal import (
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.tables.proposal import (
     SimulatedOptimum,
     TrustRegion,
     gain_over,
@@ -21,8 +21,8 @@ from bydore_pyro.baselines.proposal import (
     simulated_optimum,
     with_intervals,
 )
-from bydore_pyro.baselines.regression import best_of, fit_regression
-from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.tables.record import Distance, Gain
+from bydore_pyro.tables.regression import best_of, fit_regression
 
 PRIOR = np.array([0.5, 0.3, 0.15, 0.05])
 EVEN = np.full(4, 0.25)

@@ -11,7 +11,7 @@ from planted_tables import planted
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.baselines.regression import (
+from bydore_pyro.tables.regression import (
     LogLinear,
     PointRegression,
     best_of,

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.data import SequenceStream
+from bydore_pyro.measure.problem import Problem, by_name
 from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_on_signal, train_on_mixture
 from bydore_pyro.utils import (
     DataError,

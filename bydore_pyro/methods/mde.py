@@ -1,8 +1,8 @@
-"""Methods that train one expert a domain: MDE and MixMin.
+"""MDE: the loss of a mixture of experts, one a domain, as a feature of a regression.
 
 References:
     Belenki et al., Optimizing Pre-Training Data Mixtures with Mixtures of Data Expert Models,
-    arXiv 2502.15950 (MDE). Thudi et al., MixMin, arXiv 2502.10510.
+    arXiv 2502.15950.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.baselines.fit import Details, Fit
-from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.proxy_runs import train_mixtures
+from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.methods.experts import expert_losses
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.utils import option, require, require_fields
 
-__all__ = ["MDEConfig", "draw_mixtures", "expert_losses", "fit_mde", "fit_mixmin",
-           "mixmin_gradient", "mixmin_weights", "mixture_of_experts_loss"]  # fmt: skip
+__all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 
 CHUNK = 2**24  # probabilities held at once
-# MixMin's authors' step size, most steps, and where they stop: no entry of the gradient is larger.
-RATE, STEPS, LEVEL = 1.0, 100, 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,68 +99,3 @@ def fit_mde(problem: Problem, config: MDEConfig) -> Fit:
     predicted = regression.fit(features(drawn), targets).predict(features(candidates))
     best = np.argsort(predicted)[: max(1, len(candidates) // 200)]
     return Fit(mixture=problem.mixture(candidates[best].mean(0)), details=Details(steps=steps))
-
-
-def mixmin_gradient(weights: np.ndarray, text_losses: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Returns the gradient ``(K,)`` of the loss of the experts' mixture, text by text.
-
-        loss(p) = - sum_x share_x log sum_k p_k P_k(x),      convex in p
-
-    Args:
-        weights: p ``(K,)``, on the simplex.
-        text_losses: ``-log P_k(x)`` of K experts on N whole texts ``(K, N)``, nats.
-        shares: Of every text in the target ``(N,)``, a token's: 1 by the text's number of tokens
-            times its share.
-    """
-    relative = np.exp(text_losses.min(0) - text_losses)  # (K, N); so that nothing underflows
-    return -(relative / (weights @ relative)) @ shares
-
-
-def mixmin_weights(text_losses: np.ndarray, shares: np.ndarray, steps: int = STEPS) -> np.ndarray:
-    """Minimises MixMin's loss by entropic descent from uniform weights; returns p ``(K,)``.
-
-    p <- p exp(-rate gradient) / sum
-    """
-    weights = np.full(len(text_losses), 1 / len(text_losses))
-    for _ in range(steps):
-        gradient = mixmin_gradient(weights, text_losses, shares)
-        if np.abs(gradient).max() < LEVEL:
-            break
-        raised = weights * np.exp(-RATE * (gradient - gradient.min()))
-        weights = raised / raised.sum()
-    return weights
-
-
-def fit_mixmin(problem: Problem) -> Fit:
-    """Trains an expert on every domain and mixes their probabilities of the target's sequences.
-
-    A text is a held-out sequence of the problem's length.
-
-    Raises:
-        DataError: When the budget does not reach.
-        NonFiniteError: When a loss is NaN or infinite.
-    """
-    steps = problem.steps_for("mixmin", len(problem.names))
-    losses, shares = expert_losses(problem, steps, "mixmin: experts")
-    weights = mixmin_weights(losses.sum(2), shares / losses.shape[2])
-    return Fit(mixture=problem.mixture(weights), details=Details(steps=steps))
-
-
-def expert_losses(problem: Problem, steps: int, label: str) -> tuple[np.ndarray, np.ndarray]:
-    """Trains an expert on every domain, so many steps each.
-
-    Returns:
-        The experts' losses of the target's held-out tokens ``(K, N, T - 1)``, nats, and the share
-        of each sequence in the target ``(N,)``, summing to 1.
-
-    Raises:
-        NonFiniteError: When a loss is NaN or infinite.
-    """
-    experts = train_mixtures(problem, np.eye(len(problem.names)), steps, label)
-    found = [expert.token_losses() for expert in experts]
-    losses = np.stack([np.concatenate([of[name] for name in problem.target]) for of in found])
-    shares = [
-        np.full(len(found[0][name]), share / len(found[0][name]))
-        for name, share in problem.target.items()
-    ]
-    return losses.astype(float), np.concatenate(shares) / sum(problem.target.values())

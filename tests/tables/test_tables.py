@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bydore_pyro.baselines.tables import (
+from bydore_pyro.tables.tables import (
     ALL,
     RunsTable,
     mean_of,

@@ -7,7 +7,8 @@ import pytest
 from scipy import optimize
 from tiny import steps_spent
 
-from bydore_pyro.baselines.autoscale import (
+from bydore_pyro.measure.problem import Problem
+from bydore_pyro.methods.autoscale import (
     PowerLaws,
     extrapolate,
     fit_autoscale,
@@ -15,7 +16,6 @@ from bydore_pyro.baselines.autoscale import (
     optimal_counts,
     probe_counts,
 )
-from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.utils.errors import DataError
 
 # Validation perplexities in github.com/feiyang-k/AutoScale, algorithms/DDO_example.ipynb: the base

@@ -18,10 +18,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bydore_pyro.baselines.fit import Distance, Gain
-from bydore_pyro.baselines.gaussian_process import GaussianProcess
-from bydore_pyro.baselines.regression import AnyRegression
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_caps
+from bydore_pyro.tables.gaussian_process import GaussianProcess
+from bydore_pyro.tables.record import Distance, Gain
+from bydore_pyro.tables.regression import AnyRegression
 from bydore_pyro.utils import require
 
 __all__ = ["BEST", "SimulatedOptimum", "TrustRegion", "gain_over", "proposed", "relative_entropy",

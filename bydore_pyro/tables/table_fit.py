@@ -1,12 +1,4 @@
-"""RegMix: small proxies on random mixtures, a regression of their losses, a simulated optimum.
-
-The proxies are trained here, or a table of finished runs stands in their place. The authors regress
-with a linear model and with LightGBM. The Gaussian process is ours: it knows how sure it is.
-
-References:
-    Liu et al., RegMix: Data Mixture as Regression for Language Model Pre-training,
-    arXiv 2407.01492.
-"""
+"""A regression on a table of finished runs, and its simulated optimum; nothing is trained."""
 
 from __future__ import annotations
 
@@ -17,38 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.baselines.fit import Details, Fit, Regressed, Scored
-from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.proposal import BEST, TrustRegion, gain_over, proposed
-from bydore_pyro.baselines.proxy_runs import train_mixtures
-from bydore_pyro.baselines.regression import (
-    AnyRegression,
-    Choice,
-    Kind,
-    best_of,
-    fit_regression,
-    interval_of_run,
-)
-from bydore_pyro.baselines.tables import RunsTable, mean_of, read_mixtures
 from bydore_pyro.mixture import Mixture, mixture_from
+from bydore_pyro.tables.proposal import BEST, TrustRegion, gain_over, proposed
+from bydore_pyro.tables.record import Regressed, RegressionDetails, Scored
+from bydore_pyro.tables.regression import AnyRegression, Choice, best_of, interval_of_run
+from bydore_pyro.tables.tables import RunsTable, mean_of, read_mixtures
 from bydore_pyro.utils import DataError, option, require_fields, tell
 
-__all__ = ["RegMixConfig", "fit_regmix", "fit_table_of_runs", "prior_of", "sample_mixtures"]
-
-# How the authors draw the mixtures of their proxies.
-TEMPERATURE = 0.5  # exponent of the prior: below 1 small domains are drawn more often
-STRENGTHS = np.geomspace(0.1, 5.0, 15)  # total concentrations of the Dirichlet distributions
-MOST = 15.0  # no weight is above so many times its prior
-LEAST = 2e-4  # smaller weights are set to 0
+__all__ = ["RegressionConfig", "fit_table_of_runs", "prior_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegMixConfig:
-    """RegMix's settings. Its authors train 512 proxies and regress with LightGBM."""
+class RegressionConfig:
+    """How losses are regressed on weights, and how the optimum is simulated."""
 
-    regmix_proxies: int = option(
-        24, "Number of proxies that RegMix trains on random mixtures.", least=2
-    )
     regmix_regression: Choice = option(
         "auto",
         "Regression from weights to losses. auto: with --runs the one that best ranks left-out "
@@ -66,75 +40,6 @@ class RegMixConfig:
 
     def __post_init__(self) -> None:
         require_fields(self)
-
-
-def sample_mixtures(prior: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Draws the mixtures that the proxies are trained on.
-
-        w ~ Dirichlet(c p),   p_k = sqrt(prior_k) / sum_j sqrt(prior_j),
-
-    with a total concentration c chosen anew for each draw. Weights under `LEAST` become 0, the
-    others are normalised, and draws with a weight above `MOST` times its prior are rejected.
-
-    Args:
-        prior: Shares of tokens ``(K,)``, not negative; 0 is a weight of 0 in every mixture.
-        count: Number of mixtures ``N``, >= 1.
-        seed: Of the draws.
-
-    Returns:
-        Weights ``(N, K)``, each row on the simplex.
-
-    Raises:
-        DataError: When fewer than one draw in 1,000 keeps within the limit.
-    """
-    prior = prior / prior.sum()
-    rng, has = np.random.default_rng(seed), prior > 0
-    tempered = prior[has] ** TEMPERATURE
-    tempered /= tempered.sum()
-    block = max(count, 1000)
-    kept, tried = np.empty((0, len(prior))), 0
-    while len(kept) < count:
-        if tried > 10_000 + 1000 * count:
-            raise DataError(
-                f"Expected mixtures with no weight above {MOST:g} times its prior, found "
-                f"{len(kept)} among {tried} draws"
-            )
-        chosen = rng.choice(len(STRENGTHS), size=block)
-        drawn = np.zeros((block, len(prior)))
-        for number, strength in enumerate(STRENGTHS):
-            rows = np.flatnonzero(chosen == number)
-            drawn[np.ix_(rows, has)] = rng.dirichlet(strength * tempered, size=len(rows))
-        drawn[drawn < LEAST] = 0
-        drawn /= drawn.sum(1, keepdims=True)
-        kept = np.concatenate([kept, drawn[(drawn <= MOST * prior).all(1)]])
-        tried += block
-    return kept[:count]
-
-
-def fit_regmix(problem: Problem, config: RegMixConfig) -> Fit:
-    """Trains proxies on random mixtures, regresses their target losses, simulates the optimum.
-
-    The prior is the text's own token shares.
-
-    Raises:
-        DataError: When the budget does not reach, or the proxies are too few for the regression.
-        NonFiniteError: When a loss is NaN or infinite.
-    """
-    steps = problem.steps_for("regmix", config.regmix_proxies)
-    drawn = sample_mixtures(problem.token_shares, config.regmix_proxies, problem.seed)
-    runs = train_mixtures(problem, drawn, steps, "regmix: proxies")
-    losses = np.array([run.target_loss(problem.target) for run in runs])
-    choice = config.regmix_regression
-    kind: Kind = "gaussian_process" if choice == "auto" else choice
-    mixture, gain, distance = proposed(
-        fit_regression(kind, drawn, losses),
-        problem.mixture(problem.token_shares),
-        TrustRegion(drawn, [f"proxy {number + 1}" for number in range(len(drawn))]),
-        draws=config.regmix_draws,
-        kl=config.regmix_kl,
-    )
-    details = Details(steps=steps, runs=len(drawn), gain_over_prior=gain, distance=distance)
-    return Fit(mixture=mixture, details=details)
 
 
 def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:
@@ -164,12 +69,12 @@ def fit_table_of_runs(
     table: RunsTable,
     metrics: Mapping[str, float],
     prior: np.ndarray,
-    config: RegMixConfig,
+    config: RegressionConfig,
     *,
     caps: np.ndarray | None = None,
     predict: Path | None = None,
     each: bool = False,
-) -> Fit:
+) -> tuple[Mixture, RegressionDetails]:
     """Regresses a mean of metrics of finished runs, and simulates the optimum; nothing is trained.
 
     Args:
@@ -207,7 +112,7 @@ def fit_table_of_runs(
             kl=config.regmix_kl,
         )
         bar.update()
-    details = Details(
+    found = RegressionDetails(
         runs=len(table.runs),
         regression=next(iter(compared), ""),
         regressions=compared,
@@ -216,7 +121,7 @@ def fit_table_of_runs(
         distance=distance,
         predictions=() if given is None else _scored(model, *given, prior, region),
     )
-    return Fit(mixture=mixture, details=details)
+    return mixture, found
 
 
 def _each_metric(

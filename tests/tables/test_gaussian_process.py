@@ -8,7 +8,7 @@ from planted_tables import planted, truth
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
+from bydore_pyro.tables.gaussian_process import GaussianProcess, fit_gaussian_process
 
 
 @pytest.fixture(scope="module")

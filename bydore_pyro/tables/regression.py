@@ -24,9 +24,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy import optimize, stats
 
-from bydore_pyro.baselines.fit import Regressed
-from bydore_pyro.baselines.gaussian_process import GaussianProcess, fit_gaussian_process
 from bydore_pyro.mixture import HDI_PROBABILITY
+from bydore_pyro.tables.gaussian_process import GaussianProcess, fit_gaussian_process
+from bydore_pyro.tables.record import Regressed
 from bydore_pyro.utils import DataError, require
 
 __all__ = ["LIGHTGBM", "TREES", "AnyRegression", "Choice", "Kind", "LogLinear", "PointRegression",

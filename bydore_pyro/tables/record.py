@@ -1,15 +1,11 @@
-"""What a method found; the record of a run keeps the details as they stand here."""
+"""What regressions on a table of finished runs tell; the record of a run keeps it as it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from bydore_pyro.mixture import Mixture
-
-__all__ = ["Details", "Distance", "Fit", "Gain", "Regressed", "Scored"]
+__all__ = ["Distance", "Gain", "Regressed", "RegressionDetails", "Scored"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +72,10 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Details:
-    """What is worth knowing of a fit beside the weights.
+class RegressionDetails:
+    """How a mixture was proposed by a regression.
 
     Args:
-        steps: Training steps of the method's proxies; of different lengths, of the shortest.
         runs: How many runs a regression was fitted to.
         regression: Its kind.
         regressions: Those that were compared on left-out runs, best first.
@@ -90,7 +85,6 @@ class Details:
         predictions: Given mixtures, best first.
     """
 
-    steps: float | None = None
     runs: float | None = None
     regression: str = ""
     regressions: Mapping[str, Regressed] = field(default_factory=dict)
@@ -98,21 +92,3 @@ class Details:
     gain_over_prior: Gain = Gain()
     distance: Distance = Distance()
     predictions: tuple[Scored, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What a method found.
-
-    Args:
-        mixture: The weights.
-        trajectory: The weights over the method's steps ``(steps, K)``, where it has any.
-        details: What else is worth knowing.
-        draws: Independent draws of the mixture ``(D, K)`` that its intervals come from, where they
-            are still to be written.
-    """
-
-    mixture: Mixture
-    trajectory: np.ndarray | None = None
-    details: Details = Details()
-    draws: np.ndarray | None = None

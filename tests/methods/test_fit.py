@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 
-from bydore_pyro.baselines.fit import Details, Distance, Fit, Gain, Regressed, Scored
+from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.record import plain, read_as
+from bydore_pyro.tables.record import Distance, Gain, Regressed
 
 
 def test_details_are_written_and_read() -> None:
     details = Details(
+        steps=2.0,
         runs=3.0,
         regressions={"linear": Regressed(regression="linear", rmse=0.1)},
         gain_over_prior=Gain(mean=0.1, sure=False),
         distance=Distance(far=True, held=False, words="x"),
-        predictions=(Scored(mixture="mine", rank=1.0),),
     )
     found = Fit(mixture=Mixture(names=("a",), weights=(1.0,)), details=details)
     assert read_as(Details, json.loads(json.dumps(plain(found.details)))) == details

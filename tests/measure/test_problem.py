@@ -10,8 +10,8 @@ import pytest
 import torch
 from tiny import make_problem
 
-from bydore_pyro.baselines.problem import Problem, by_name
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.problem import Problem, by_name
 from bydore_pyro.utils.errors import DataError
 
 

@@ -11,17 +11,17 @@ import pytest
 import torch
 from tiny import Bigram, make_problem
 
-from bydore_pyro.baselines.autoscale import fit_autoscale
-from bydore_pyro.baselines.experts import fit_mixmin
-from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.proxy_runs import (
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.problem import Problem
+from bydore_pyro.measure.proxy_runs import (
     FinishedRun,
     PlannedRun,
     held_out_sequences,
     load_model,
     train_runs,
 )
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.methods.autoscale import fit_autoscale
+from bydore_pyro.methods.mixmin import fit_mixmin
 from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.proxy.scheduling import train_on_mixture
@@ -101,7 +101,7 @@ def test_a_methods_proxies_read_text_as_often_as_the_run_will(
         # Epochs of a run of this domain alone; AutoScale's cut and grown runs are off the base.
         seen.extend(steps * batch * 32 / left[name] for name in weights)
 
-    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    monkeypatch.setattr("bydore_pyro.measure.proxy_runs.train_on_mixture", noted)
     size = len(problem.corpus.train["birds"])
     repeating = dataclasses.replace(own, run_tokens=10.0 * size, cost=Cost())
     FITS[method](repeating)
@@ -116,7 +116,7 @@ def test_a_sweep_that_breaks_off_keeps_what_it_has(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [planned(name) for name in problem.names]
-    module = "bydore_pyro.baselines.proxy_runs.train_on_mixture"
+    module = "bydore_pyro.measure.proxy_runs.train_on_mixture"
     calls = []
 
     def third_fails(domains, proxy, weights, *args, **kwargs):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bydore_pyro.baselines.fit import Fit
-from bydore_pyro.baselines.problem import Problem
+from bydore_pyro.measure import Problem
+from bydore_pyro.methods.fit import Fit
 from bydore_pyro.mixture import mixture_from
 from bydore_pyro.utils import DataError, option, require_fields
 

@@ -1,28 +1,19 @@
-"""RegMix with proxies that are trained here, and on tables of finished runs."""
+"""A table of finished runs: what it takes, its prior, and given mixtures."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from planted_tables import planted
-from tiny import steps_spent
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.baselines.problem import Problem
-from bydore_pyro.baselines.regmix import (
-    RegMixConfig,
-    fit_regmix,
-    fit_table_of_runs,
-    prior_of,
-    sample_mixtures,
-)
-from bydore_pyro.baselines.tables import RunsTable
 from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.tables.table_fit import RegressionConfig, fit_table_of_runs, prior_of
+from bydore_pyro.tables.tables import RunsTable
 from bydore_pyro.utils.errors import DataError
 
 PRIOR = np.full(4, 0.25)
@@ -39,30 +30,8 @@ def table_of(runs: int) -> RunsTable:
     )
 
 
-def test_draws_keep_the_simplex_the_limit_and_the_seed() -> None:
-    prior = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
-    drawn = sample_mixtures(prior, 400, 0)
-    np.testing.assert_allclose(drawn.sum(1), 1)
-    assert (drawn <= 15 * prior + 1e-12).all()
-    assert ((drawn == 0) | (drawn >= 2e-4)).all()
-    np.testing.assert_array_equal(drawn, sample_mixtures(prior, 400, 0))
-    with pytest.raises(DataError, match="no weight above 15 times its prior"):
-        sample_mixtures(np.full(400, 1 / 400), 5, 0)
-
-
-@pytest.mark.parametrize("regression", ["linear", "gaussian_process"])
-def test_the_targets_own_domain_wins(problem: Problem, regression: Any) -> None:
-    config = RegMixConfig(regmix_proxies=16, regmix_draws=1000, regmix_regression=regression)
-    found = fit_regmix(problem, config)
-    assert max(found.mixture.as_dict().items(), key=lambda item: item[1])[0] == "birds"
-    assert (found.mixture.hdi is not None) == (regression == "gaussian_process")
-    assert found.details.distance.far is False
-    spent = steps_spent(problem)
-    assert 0.9 * 800 < spent <= 800
-
-
 def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
-    config = RegMixConfig(regmix_draws=500)
+    config = RegressionConfig(regmix_draws=500)
     with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3"):
         fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, config)
     with pytest.raises(DataError, match=r"nowhere\.csv"):
@@ -73,10 +42,10 @@ def test_given_mixtures_are_ranked_with_their_distance(tmp_path: Path) -> None:
     table, given = table_of(24), tmp_path / "given.csv"
     rows = [["known", *table.weights[0]], ["vertex", 0, 1, 0, 0]]
     given.write_text("\n".join(",".join(map(str, row)) for row in [["name", *"abcd"], *rows]))
-    config = RegMixConfig(regmix_draws=500, regmix_regression="linear")
-    found = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config, predict=given).details.predictions
-    assert [row.rank for row in found] == [1, 2]
-    known, vertex = found
+    config = RegressionConfig(regmix_draws=500, regmix_regression="linear")
+    _, found = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config, predict=given)
+    assert [row.rank for row in found.predictions] == [1, 2]
+    known, vertex = found.predictions
     assert (known.mixture, vertex.mixture) == ("known", "vertex")
     assert known.low < known.predicted < known.high <= vertex.high
     assert known.nearest_run == pytest.approx(0)

@@ -1,0 +1,17 @@
+from .autoscale import fit_autoscale as fit_autoscale
+from .doremi import fit_doremi as fit_doremi
+from .fastmix import FastMixConfig as FastMixConfig
+from .fastmix import fit_fastmix as fit_fastmix
+from .fit import Details as Details
+from .fit import Fit as Fit
+from .fixed import FixedConfig as FixedConfig
+from .fixed import fit_human as fit_human
+from .fixed import fit_natural as fit_natural
+from .fixed import fit_single as fit_single
+from .fixed import fit_uniform as fit_uniform
+from .fixed import fit_unimax as fit_unimax
+from .mde import MDEConfig as MDEConfig
+from .mde import fit_mde as fit_mde
+from .mixmin import fit_mixmin as fit_mixmin
+from .regmix import RegMixConfig as RegMixConfig
+from .regmix import fit_regmix as fit_regmix
