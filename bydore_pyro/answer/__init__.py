@@ -1,4 +1,4 @@
-"""What a finished search says: diagnostics, agreement between seeds, plots."""
+"""Evidence, trial runs and a question give an answer; no file, no model, no clock in here."""
 
 import lazy_loader
 

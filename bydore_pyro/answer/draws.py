@@ -59,7 +59,7 @@ def mixture_of_draws(
         data_sha256: Hash of the text.
         pools: The domains of pools, for the sums below paths; see `Mixture.unpooled`.
     """
-    values, weights = draws.numpy(), (centre / centre.sum()).numpy()
+    values, weights = draws.numpy(), centre.numpy() / centre.numpy().sum()
     return Mixture(
         names=tuple(names),
         weights=tuple(weights.tolist()),
