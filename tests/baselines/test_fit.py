@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from bydore_pyro.baselines.fit import Details, Distance, Fit, Gain, Regressed, Scored
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.runs.record import plain, read_as
 
 
-def test_details_are_written_and_read() -> None:
+def test_details_are_written_and_read(tmp_path: Path) -> None:
     details = Details(
         runs=3.0,
         regressions={"linear": Regressed(regression="linear", rmse=0.1)},
@@ -18,4 +19,5 @@ def test_details_are_written_and_read() -> None:
         predictions=(Scored(mixture="mine", rank=1.0),),
     )
     found = Fit(mixture=Mixture(names=("a",), weights=(1.0,)), details=details)
-    assert read_as(Details, json.loads(json.dumps(plain(found.details)))) == details
+    (tmp_path / "details.json").write_text(json.dumps(plain(found.details)))
+    assert read_as(Details, tmp_path / "details.json") == details
