@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -160,7 +159,7 @@ def _tried(mixture: Path) -> bool:
     """Whether the search that found a mixture chose it by trial runs."""
     folder = mixture.parent if mixture.name == "mixture.json" else mixture
     try:
-        told = read_as(Metrics, json.loads((folder / "metrics.json").read_text(encoding="utf-8")))
+        told = read_as(Metrics, folder / "metrics.json")
     except (OSError, ValueError):
         return False
     return bool(told.trials.tried or told.details.trials.tried)

@@ -8,6 +8,7 @@ import numpy as np
 
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.tables import RegressionDetails
+from bydore_pyro.utils import Number
 
 __all__ = ["Details", "Fit"]
 
@@ -20,7 +21,7 @@ class Details(RegressionDetails):
         steps: Training steps of the method's proxies; of different lengths, of the shortest.
     """
 
-    steps: float | None = None
+    steps: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

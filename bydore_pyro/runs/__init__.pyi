@@ -27,7 +27,6 @@ from .options import options_or_resumed as options_or_resumed
 from .record import MethodDetails as MethodDetails
 from .record import Metrics as Metrics
 from .record import Spent as Spent
-from .record import as_number as as_number
 from .record import plain as plain
 from .record import read_as as read_as
 from .run import begin_run as begin_run

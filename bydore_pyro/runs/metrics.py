@@ -29,7 +29,6 @@ from bydore_pyro.runs.record import (
     RoundRecord,
     Spent,
     TrialRecord,
-    read_as,
 )
 from bydore_pyro.search import MatchingSearch, SearchState
 from bydore_pyro.utils import provenance
@@ -90,7 +89,9 @@ def results_of(
 
 def spent(cost: Cost) -> Spent:
     """Returns what a counter counted, as the record tells it."""
-    return read_as(Spent, cost.report())
+    report = cost.report()
+    parts = {name: Spent(**part) for name, part in report["parts"].items()}
+    return Spent(**{**report, "parts": parts})
 
 
 def search_metrics(options: Options, found: Answer) -> Metrics:

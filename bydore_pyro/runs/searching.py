@@ -285,8 +285,8 @@ def search_in(
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a search that has run to its end, with the mixture that it wrote."""
     try:
-        told = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        mixture, metrics = Mixture.from_json(folder / "mixture.json"), read_as(Metrics, told)
+        metrics = read_as(Metrics, folder / "metrics.json")
+        mixture = Mixture.from_json(folder / "mixture.json")
         return not metrics.stopped and metrics.mixture_sha256 == mixture.sha256
     except (OSError, ValueError):
         return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bydore_pyro.utils import Number
+
 __all__ = ["Distance", "Gain", "Regressed", "RegressionDetails", "Scored"]
 
 
@@ -26,14 +28,14 @@ class Regressed:
     """
 
     regression: str = ""
-    spearman_x100: float | None = None
-    rmse: float | None = None
-    coverage: float | None = None
-    width: float | None = None
-    seconds: float | None = None
-    weights: float | None = None
-    prior: float | None = None
-    better_than_prior: float | None = None
+    spearman_x100: Number | None = None
+    rmse: Number | None = None
+    coverage: Number | None = None
+    width: Number | None = None
+    seconds: Number | None = None
+    weights: Number | None = None
+    prior: Number | None = None
+    better_than_prior: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +45,8 @@ class Gain:
     `probability` is None where nobody knows, and `sure` is, too, where no left-out run told it.
     """
 
-    mean: float | None = None
-    probability: float | None = None
+    mean: Number | None = None
+    probability: Number | None = None
     sure: bool | None = None
 
 
@@ -63,12 +65,12 @@ class Scored:
     lower than the prior's, and the share of tokens that the nearest run has elsewhere."""
 
     mixture: str = ""
-    rank: float | None = None
-    predicted: float | None = None
-    low: float | None = None
-    high: float | None = None
-    better_than_prior: float | None = None
-    nearest_run: float | None = None
+    rank: Number | None = None
+    predicted: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+    better_than_prior: Number | None = None
+    nearest_run: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ class RegressionDetails:
         predictions: Given mixtures, best first.
     """
 
-    runs: float | None = None
+    runs: Number | None = None
     regression: str = ""
     regressions: Mapping[str, Regressed] = field(default_factory=dict)
     each_metric: Mapping[str, Regressed] = field(default_factory=dict)

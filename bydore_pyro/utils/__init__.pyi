@@ -44,6 +44,9 @@ from .pieces import Tasks as Tasks
 from .pieces import cluster_cpus as cluster_cpus
 from .pieces import join_cluster as join_cluster
 from .pieces import run_pieces as run_pieces
+from .records import Number as Number
+from .records import plain as plain
+from .records import read_as as read_as
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named

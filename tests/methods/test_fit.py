@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.mixture.mixture import Mixture
@@ -10,7 +11,7 @@ from bydore_pyro.runs.record import plain, read_as
 from bydore_pyro.tables.record import Distance, Gain, Regressed
 
 
-def test_details_are_written_and_read() -> None:
+def test_details_are_written_and_read(tmp_path: Path) -> None:
     details = Details(
         steps=2.0,
         runs=3.0,
@@ -19,4 +20,5 @@ def test_details_are_written_and_read() -> None:
         distance=Distance(far=True, held=False, words="x"),
     )
     found = Fit(mixture=Mixture(names=("a",), weights=(1.0,)), details=details)
-    assert read_as(Details, json.loads(json.dumps(plain(found.details)))) == details
+    (tmp_path / "details.json").write_text(json.dumps(plain(found.details)))
+    assert read_as(Details, tmp_path / "details.json") == details

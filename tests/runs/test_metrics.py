@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +35,9 @@ from bydore_pyro.utils.command_line import parse_options
     ("evidence", "learner"),
     [("linear", "bayesian"), ("linear", "point"), ("matching", "bayesian")],
 )
-def test_what_was_found_is_told(evidence: str, learner: str, corpus: TokenStore) -> None:
+def test_what_was_found_is_told(
+    evidence: str, learner: str, corpus: TokenStore, tmp_path: Path
+) -> None:
     config = LINEAR if evidence == "linear" else MATCHING
     state = state_of(corpus, dataclasses.replace(config, learner=learner))
     list(run_search(state))
@@ -59,7 +62,8 @@ def test_what_was_found_is_told(evidence: str, learner: str, corpus: TokenStore)
     assert metrics.search == spent(state.proxy.cost)
     assert metrics.search.tokens == sum(state.proxy.cost.tokens.values())
     assert metrics.versions
-    assert read_as(Metrics, json.loads(json.dumps(plain(metrics), allow_nan=False))) == metrics
+    (tmp_path / "metrics.json").write_text(json.dumps(plain(metrics), allow_nan=False))
+    assert read_as(Metrics, tmp_path / "metrics.json") == metrics
 
     tokens = {
         name: n * state.domains.sequence_length for name, n in state.domains.sequences().items()
