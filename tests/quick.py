@@ -11,14 +11,15 @@ import sys
 from functools import cache, partial
 from pathlib import Path
 
+import bydore_pyro.runs.answers
+import bydore_pyro.search.rounds
+
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
 import bydore_pyro.core.metropolis
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
-import bydore_pyro.runs.answers
 import bydore_pyro.runs.domains
-import bydore_pyro.search.rounds
 from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.search import init_search
+from bydore_pyro.search.state import SearchState
 from tiny import Bigram
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.search import init_search
-from bydore_pyro.search.state import SearchState
 
 LINEAR = SearchConfig(
     evidence="linear", steps=12, batch_sequences=8, validation_batch=8, guide_warmup=2

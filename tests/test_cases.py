@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import xarray
+from bydore_pyro.search.config import SearchConfig
 from experiment_results import SCRIPTS
 from processes import Run
 from tiny import write_domains
@@ -21,7 +22,6 @@ from bydore_pyro.data.store import open_store
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.search.config import SearchConfig
 
 ROOT = Path(__file__).parents[1]
 RUN_FILES = {

@@ -21,10 +21,10 @@ import pyro
 import pytest
 import torch
 import yaml
+from bydore_pyro.analysis.diagnostics import BY_DOMAIN, BY_STEP
 from quick import FEW_STEPS
 
 import bydore_pyro
-from bydore_pyro.analysis.diagnostics import BY_DOMAIN, BY_STEP
 from bydore_pyro.cli.main import COMMANDS, main
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.runs.methods import METHODS

@@ -40,13 +40,17 @@ def averaged_answer(state: LinearSearch, question: Question, *, seed: int = 0) -
         raise DataError("Expected a search of at least one step, found none")
     mean = torch.from_numpy(np.stack([one.mean for one in state.window]).astype(float).mean(0))
     names, sites = state.domains.names, {}
-    hashes = {"tokenizer": question.tokenizer, "data_sha256": question.data_sha256}
     if isinstance(state.learner, BayesianLearner):
         sites = _draws(state, seed)
         draws = sites["w"].flatten(0, 1).double()
-        mixture = mixture_of_draws(draws, names, mean, **hashes, pools=question.pools)
+        mixture = mixture_of_draws(draws, mean, question)
     else:
-        mixture = Mixture(names=names, weights=tuple((mean / mean.sum()).tolist()), **hashes)
+        mixture = Mixture(
+            names=names,
+            weights=tuple((mean / mean.sum()).tolist()),
+            tokenizer=question.tokenizer,
+            data_sha256=question.data_sha256,
+        )
     mixture = mixture if question.most is None else mixture.capped(question.most)
     return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
 

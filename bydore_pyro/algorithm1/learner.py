@@ -12,6 +12,7 @@ import torch
 from pyro.infer import SVI
 from torch import Tensor
 
+from bydore_pyro.algorithm1.config import LinearConfig
 from bydore_pyro.core import (
     GammaDirichlet,
     HypergradientELBO,
@@ -19,7 +20,6 @@ from bydore_pyro.core import (
     PriorNetwork,
     mixture_model,
 )
-from bydore_pyro.algorithm1.config import LinearConfig
 
 __all__ = ["NETWORK_LEARNING_RATE", "BayesianLearner", "Weights", "WeightsLearner"]
 
@@ -77,7 +77,9 @@ class BayesianLearner:
         # with few.
         draws = max(1, min(MOST_DRAWS, DRAWS_TIMES_DOMAINS // num_domains))
         elbo = HypergradientELBO(num_samples=draws)
-        self._svi = SVI(mixture_model, self.guide, _optimizer(config, config.guide_decay(steps)), elbo)
+        self._svi = SVI(
+            mixture_model, self.guide, _optimizer(config, config.guide_decay(steps)), elbo
+        )
         with pyro.get_param_store().scope() as self._param_store:
             pass
 

@@ -1,7 +1,6 @@
 from .agreement import agreement as agreement
 from .answer import CHAINS as CHAINS
 from .answer import Answer as Answer
-from .answer import Question as Question
 from .answer import answer_of as answer_of
 from .answer import candidate as candidate
 from .answer import inference_data as inference_data
@@ -11,7 +10,8 @@ from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
 from .plots import plot_rounds as plot_rounds
 from .plots import plot_weights as plot_weights
-from .run_length import RunLength as RunLength
+from .question import Question as Question
+from .question import RunLength as RunLength
 from .several import compromise as compromise
 from .several import shortfall as shortfall
 from .steps import FIRST as FIRST

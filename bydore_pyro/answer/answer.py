@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.answer.draws import centre_of, mixture_of_draws
-from bydore_pyro.answer.run_length import RunLength
+from bydore_pyro.answer.question import Question, RunLength
 from bydore_pyro.answer.steps import SEED, TriedSteps
 from bydore_pyro.core import Matching, Posterior, central_weights, run_mixture
 from bydore_pyro.mixture import Mixture
@@ -26,33 +26,12 @@ from bydore_pyro.mixture import Mixture
 if TYPE_CHECKING:
     import arviz
 
-__all__ = ["CHAINS", "Answer", "Question", "answer_of", "candidate", "inference_data"]
+__all__ = ["CHAINS", "Answer", "answer_of", "candidate", "inference_data"]
 
 CHAINS = 4  # that draws are told as
 # Draws of the result that are pushed to a shorter step. Of many domains fewer, because each costs
 # an optimum (13 domains: 0.001 s, 128: 0.02 s, 512: 0.4 s; in effective shares ten times that).
 MOST_DRAWS, MANY, DRAWS_OF_MANY = 1000, 128, 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What weights are wanted for.
-
-    Attributes:
-        names: The domains, ``K`` of them, in the order of the evidence.
-        tokenizer: Hash of the tokenizer that counts the shares.
-        data_sha256: Hash of the text.
-        pools: What names stand for several domains.
-        run: The run, where text may run out.
-        most: The largest weight of each domain; any when None.
-    """
-
-    names: tuple[str, ...]
-    tokenizer: str
-    data_sha256: str
-    pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    run: RunLength | None = None
-    most: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +60,17 @@ class Answer:
         """Draws of the weights ``(D, K)``."""
         return self.sites["w"].flatten(0, 1)
 
+    @property
+    def evidence(self) -> tuple[Matching, Posterior]:
+        """The evidence and its posterior.
+
+        Raises:
+            ValueError: When it comes from linear evidence.
+        """
+        if self.matching is None or self.posterior is None:
+            raise ValueError("Expected an answer by gradient matching, actual one without evidence")
+        return self.matching, self.posterior
+
 
 def answer_of(
     found: Matching, drawn: Posterior, question: Question, tried: TriedSteps | None = None
@@ -103,14 +93,7 @@ def answer_of(
     sites, lengths = _for_run(found, drawn, question.run, tried)
     draws = sites["w"].flatten(0, 1)
     centre = centre_of(draws, lengths)
-    mixture = mixture_of_draws(
-        draws,
-        question.names,
-        centre,
-        tokenizer=question.tokenizer,
-        data_sha256=question.data_sha256,
-        pools=question.pools,
-    )
+    mixture = mixture_of_draws(draws, centre, question)
     run = question.run
     notes = [run.note()] if run is not None and run.repeats(centre) else []
     notes += [] if tried is None else [tried.note()]

@@ -9,21 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bydore_pyro.answer.question import Question
 from bydore_pyro.core import central_weights
 from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below
 
 __all__ = ["centre_of", "interval_of_draws", "mixture_of_draws", "to_the_bounds"]
 
 
-def interval_of_draws(draws: np.ndarray) -> np.ndarray:
-    """Returns the 94 % highest-density intervals of weights ``(K, 2)``, of draws ``(D, K)``.
+def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
+    """Returns highest-density intervals of weights ``(K, 2)``, of draws ``(D, K)``.
 
     They begin with 0 or end with 1 where they end with the outermost draw (`to_the_bounds`). It is
     the one rule by which an interval of a weight is told.
     """
     import arviz
 
-    return to_the_bounds(arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY), draws)
+    return to_the_bounds(arviz.hdi(draws[None], hdi_prob=probability), draws)
 
 
 def centre_of(draws: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -40,35 +41,25 @@ def centre_of(draws: Tensor, lengths: Tensor | None = None) -> Tensor:
     return torch.stack(parts).sum(0)
 
 
-def mixture_of_draws(
-    draws: Tensor,
-    names: Sequence[str],
-    centre: Tensor,
-    *,
-    tokenizer: str,
-    data_sha256: str,
-    pools: Mapping[str, Mapping[str, float]] | None = None,
-) -> Mixture:
+def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixture:
     """Returns weights with the spread of their draws, and intervals that hold the weights.
 
     Args:
         draws: Weights ``(D, K)``.
-        names: Of the domains.
         centre: The weights ``(K,)``.
-        tokenizer: Hash of the tokenizer that counts the shares.
-        data_sha256: Hash of the text.
-        pools: The domains of pools, for the sums below paths; see `Mixture.unpooled`.
+        question: Tells the names of the domains, the hashes of tokenizer and text, and the domains
+            of pools, for the sums below paths.
     """
     values, weights = draws.numpy(), centre.numpy() / centre.numpy().sum()
     return Mixture(
-        names=tuple(names),
+        names=question.names,
         weights=tuple(weights.tolist()),
         standard_deviation=tuple(values.std(0).tolist()),
         hdi=tuple(_around(values, weights)),
         hdi_probability=HDI_PROBABILITY,
-        tokenizer=tokenizer,
-        data_sha256=data_sha256,
-        **_sums(values, names, weights, pools or {}),
+        tokenizer=question.tokenizer,
+        data_sha256=question.data_sha256,
+        **_sums(values, question.names, weights, question.pools),
     )
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import xarray
 
-from bydore_pyro.analysis import jitter
 from bydore_pyro.methods import Details, Fit
-from bydore_pyro.mixture import numbers_of
+from bydore_pyro.mixture import jitter, numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
@@ -138,6 +137,7 @@ class FitOptions(MethodOptions):
     fit: FitConfig
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:

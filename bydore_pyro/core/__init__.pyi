@@ -26,9 +26,9 @@ from .matching import measured_round as measured_round
 from .matching import scatter_of_means as scatter_of_means
 from .metropolis import exact_draws as exact_draws
 from .model import mixture_model as mixture_model
-from .posterior import Posterior as Posterior
-from .posterior import draw_posterior as draw_posterior
 from .point import best_for_mean as best_for_mean
 from .point import central_weights as central_weights
 from .point import given_away as given_away
 from .point import run_mixture as run_mixture
+from .posterior import Posterior as Posterior
+from .posterior import draw_posterior as draw_posterior

@@ -36,7 +36,7 @@ MOST_EXACT = 128  # domains; of more the chains were not shown to settle
 
 
 class ExactDraws(NamedTuple):
-    """Draws of N posteriors, ``D = 400 * draws`` of each: group after group, chain after chain."""
+    """Draws of N posteriors, ``D`` of each: group after group, chain after chain."""
 
     weights: Tensor  # (N, D, K), float64
     scale: Tensor  # (N, D)
@@ -54,6 +54,7 @@ def exact_draws(
     *,
     concentrations: tuple[float, ...] = CONCENTRATIONS,
     draws: int = 10,
+    chains: int = CHAINS,
     seed: int = 0,
 ) -> ExactDraws:
     """Draws from the posteriors of `bydore_pyro.core.mixture_model`.
@@ -62,11 +63,12 @@ def exact_draws(
         linear: ``h (N, K)`` of N posteriors.
         precision: ``Lambda (N, K, K)``.
         concentrations: Of the prior of the weights; see `bydore_pyro.core.SparseDirichlet`.
-        draws: Of each of the 400 chains.
+        draws: Of each chain.
+        chains: A multiple of 4.
         seed: Of all draws.
 
     Raises:
-        ValueError: When the shapes do not fit.
+        ValueError: When the shapes do not fit, or the chains do not make four groups.
 
     References:
         Metropolis et al. (1953), J. Chem. Phys. 21; Andrieu et al. (2003), An introduction to MCMC
@@ -78,16 +80,20 @@ def exact_draws(
         raise ValueError(
             f"Expected precision ({count}, {size}, {size}), actual {tuple(precision.shape)}"
         )
+    if chains < 2 * GROUPS or chains % GROUPS:
+        raise ValueError(f"Expected chains that are a multiple of {GROUPS}, actual {chains}")
     linear, precision = linear.detach().double().cpu(), precision.detach().double().cpu()
-    start = torch.stack([_starts(h, bend, seed) for h, bend in zip(linear, precision, strict=True)])
-    chains = _Chains(linear.numpy(), precision.numpy(), start.numpy(), concentrations, seed)
+    start = torch.stack(
+        [_starts(h, bend, chains, seed) for h, bend in zip(linear, precision, strict=True)]
+    )
+    state = _Chains(linear.numpy(), precision.numpy(), start.numpy(), concentrations, seed)
     # The first window only leads away from the start.
     for number in range(MOST_WINDOWS):
         kept = []
         for _ in range(draws):
             for _ in range(THIN):
-                chains.sweep()
-            kept.append(chains.log_u.copy())
+                state.sweep()
+            kept.append(state.log_u.copy())
         log_u = np.stack(kept, 2)  # (N, C, draws, K)
         u = np.exp(log_u - log_u.max(-1, keepdims=True))
         weights = u / u.sum(-1, keepdims=True)
@@ -114,7 +120,7 @@ def nested_rhat(values: np.ndarray) -> float:
     return float(np.sqrt(1 + between / np.maximum(within, 1e-300)).max())
 
 
-def _starts(linear: Tensor, precision: Tensor, seed: int) -> Tensor:
+def _starts(linear: Tensor, precision: Tensor, chains: int, seed: int) -> Tensor:
     """Returns where the chains begin, ``u > 0`` ``(C, K)``: each group at the optimum of evidence
     that is perturbed by its own error, ``h + N(0, Lambda)``.
 
@@ -126,7 +132,7 @@ def _starts(linear: Tensor, precision: Tensor, seed: int) -> Tensor:
     noise = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=linear.dtype)
     u = torch.stack([least(roots, linear + row @ roots[0]) for row in noise])
     u = u + START * u.sum(1, keepdim=True) + 1e-9
-    return u.repeat_interleave(CHAINS // GROUPS, 0)
+    return u.repeat_interleave(chains // GROUPS, 0)
 
 
 class _Chains:

@@ -76,6 +76,7 @@ def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) 
         found.precision[None],
         concentrations=prior,
         draws=-(-DRAWS // CHAINS),
+        chains=CHAINS,
         seed=seed,
     )
     weights, scale = exact.weights[0], exact.scale[0]

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from bydore_pyro.analysis import plot_rounds
+from bydore_pyro.answer import plot_rounds
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.live.live_mixture import LEVEL, LiveMixture
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
+from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, plain, spent
 from bydore_pyro.training import MEASURING, TargetConfig
 from bydore_pyro.utils import (
     DataError,
@@ -150,28 +151,25 @@ class LiveTraining:
         return np.maximum(room, 0) / (batch * (steps - begins))
 
     def told(self) -> dict[str, Any]:
-        """Returns what the rounds cost and found, as plain values: `live`, and what a search tells
-        too (`bydore_pyro.runs.Metrics`)."""
-        cost, rounds = self.mixture.cost.report(), self.mixture.rounds
+        """Returns what the rounds cost and found, as plain values: `live`, and of a search's record
+        (`bydore_pyro.runs.Metrics`) what it has too."""
+        cost, rounds = self.mixture.cost, self.mixture.rounds
         found = [
-            {
-                "step": one.step,
-                "sequences": len(self.names) * self.mixture.sequences,
-                "weights": dict(zip(self.names, one.weights.tolist(), strict=True)),
-                "alone": dict(zip(self.names, one.found.tolist(), strict=True)),
-                "better": one.better,
-                "moved": one.moved,
-                "unexplained": one.unexplained,
-                "validation_loss": one.validation_loss,
-            }
+            RoundRecord(
+                step=one.step,
+                sequences=len(self.names) * self.mixture.sequences,
+                weights=dict(zip(self.names, one.weights.tolist(), strict=True)),
+                alone=dict(zip(self.names, one.found.tolist(), strict=True)),
+                better=one.better,
+                moved=one.moved,
+                unexplained=one.unexplained,
+                validation_loss=one.validation_loss,
+            )
             for one in rounds
         ]
-        return {
-            "method": "live",
-            "live": {**cost, "share_of_sequences": self.share},
-            "search": cost,
-            "matching": {"rounds": found, "unexplained": rounds[-1].unexplained},
-        }
+        matching = MatchingRecord(rounds=tuple(found), unexplained=rounds[-1].unexplained)
+        record = Metrics(method="live", search=spent(cost), matching=matching)
+        return {**plain(record), "live": {**cost.report(), "share_of_sequences": self.share}}
 
     def leave(self, folder: RunFolder) -> None:
         """Writes `mixture.json`, the weights at the end with the last round's intervals; `live.nc`,

@@ -7,7 +7,6 @@ domain's gradients in float16, and the documents that they come from. Files are 
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,11 +52,6 @@ class Measurement:
     samples: Mapping[str, Sample]
     losses: Tensor
     hashes: Mapping[str, str] = field(default_factory=dict)
-
-    def dropping(self, names: Sequence[str]) -> Measurement:
-        """Returns the measurement without the samples of these domains."""
-        left = {name: one for name, one in self.samples.items() if name not in names}
-        return dataclasses.replace(self, samples=left)
 
 
 def sample_of(

@@ -1,5 +1,6 @@
 from .autoscale import fit_autoscale as fit_autoscale
 from .doremi import fit_doremi as fit_doremi
+from .doremi import raised_weights as raised_weights
 from .fastmix import FastMixConfig as FastMixConfig
 from .fastmix import fit_fastmix as fit_fastmix
 from .fit import Details as Details

@@ -16,7 +16,7 @@ from bydore_pyro.measure import PlannedRun, Problem, by_name, load_model, train_
 from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
 
-__all__ = ["GroupWeights", "domain_scores", "fit_doremi"]
+__all__ = ["GroupWeights", "domain_scores", "fit_doremi", "raised_weights"]
 
 # DoReMi's authors' step size, and share c of the uniform mixture.
 ETA, SMOOTHING = 1.0, 1e-3
@@ -41,6 +41,15 @@ def domain_scores(excess: Tensor, domain: Tensor, last: Tensor) -> Tensor:
     return torch.where(counts > 0, sums / counts.clamp(min=1), last)
 
 
+def raised_weights(weights: Tensor, scores: Tensor) -> Tensor:
+    """Returns weights ``(K,)`` after an update by their scores ``(K,)``; they sum to 1.
+
+    alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
+    """
+    raised = torch.softmax(weights.log() + ETA * scores, 0)
+    return (1 - SMOOTHING) * raised + SMOOTHING / len(raised)
+
+
 @dataclass
 class GroupWeights:
     """DoReMi's weights alpha and scores ``(K,)`` between two steps."""
@@ -54,15 +63,12 @@ class GroupWeights:
     def factors(self, reference: Tensor, domain: Tensor, losses: Tensor) -> Tensor:
         """Updates the weights by a batch's token losses ``(B, T)``.
 
-        alpha <- alpha exp(eta score),   alpha <- (1 - c) alpha / sum alpha + c / K
-
         Returns:
             The factors ``(B,)`` that make a mean over sequences the alpha-weighted token mean
             ``sum_i alpha_{d(i)} loss_i / sum_i alpha_{d(i)}``.
         """
         self.scores = domain_scores((losses - reference).cpu().double(), domain, self.scores)
-        raised = torch.softmax(self.weights.log() + ETA * self.scores, 0)
-        self.weights = (1 - SMOOTHING) * raised + SMOOTHING / len(raised)
+        self.weights = raised_weights(self.weights, self.scores)
         own = self.weights[domain]
         return (own * len(own) / own.sum()).float()
 

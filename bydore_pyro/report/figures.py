@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.analysis import PALETTE, domain_colours
+from bydore_pyro.answer import PALETTE, domain_colours
 from bydore_pyro.mixture import MOST_SHOWN, interval_of, shown_rows
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.utils import visible

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bydore_pyro.analysis import agreement
+from bydore_pyro.answer import agreement
 from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.runs import Metrics, read_as
 from bydore_pyro.utils import DataError, RunFolderError
@@ -37,7 +37,7 @@ class RunRecord:
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        agreement: Of several seeds, see `bydore_pyro.analysis.agreement`.
+        agreement: Of several seeds, see `bydore_pyro.answer.agreement`.
         seeds: The runs of several seeds.
         damaged: Files that are there and could not be read, with the reason.
     """
@@ -65,7 +65,7 @@ class RunRecord:
     @property
     def by_matching(self) -> bool:
         """Whether a search found it by gradient matching, not by linear evidence."""
-        by_options = self.searched and self.asked("search", "evidence") == "matching"
+        by_options = self.searched and self.asked("run", "evidence") == "matching"
         return by_options or bool(self.metrics.matching.rounds)
 
     @property

@@ -15,8 +15,8 @@ from bydore_pyro.utils import Number, plain, read_as
 
 __all__ = [
     "Check",
+    "DrawsRecord",
     "GuideRecord",
-    "Inferred",
     "Learning",
     "MatchingRecord",
     "MethodDetails",
@@ -44,13 +44,11 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class GuideRecord:
-    """How the guide's draws fare against its model; `khat` has no unit and may be infinite.
-    `corrected` tells whether the draws are the model's now."""
+    """How well a guide's draws stand in for its model's; `khat` has no unit and may be infinite."""
 
     khat: Number | None = None
     effective_draws: Number | None = None
     draws: Number | None = None
-    corrected: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +56,8 @@ class RoundRecord:
     """A round of gradient matching after so many steps of the proxy.
 
     `weights` are by all evidence so far, `alone` by its own; of a training that moves its mixture,
-    those trained on, and those found. The loss is in nats per token.
+    those trained on, and those found: these moved it (`moved`) if they were probably better
+    (`better`). The loss is in nats per token.
     """
 
     step: Number = 0.0
@@ -68,14 +67,21 @@ class RoundRecord:
     scale: Number | None = None
     weights: Shares = dataclasses.field(default_factory=dict)
     alone: Shares = dataclasses.field(default_factory=dict)
+    better: Number | None = None
+    moved: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inferred:
-    """How inference by SVI ended."""
+class DrawsRecord:
+    """Whether draws are the posterior's.
 
-    steps: Number | None = None
+    The chains of exact draws agree (`rhat` is nested R-hat), or importance weights have corrected
+    the draws of a guide that has settled.
+    """
+
+    exact: bool = False
     settled: bool = False
+    rhat: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +105,7 @@ class MatchingRecord:
     scale: Number | None = None
     by_document_over_by_sequence: Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
-    inference: Inferred = Inferred()
+    draws: DrawsRecord = DrawsRecord()
     check: Check = Check()
 
 

@@ -350,6 +350,12 @@ class RunFolder:
         """Writes labelled arrays as netCDF."""
         self._write(name, lambda aside: data.to_netcdf(aside, engine="h5netcdf"))
 
+    def write_tensors(self, name: str, tensors: Mapping[str, Any]) -> None:
+        """Writes tensors by name as safetensors."""
+        from safetensors.torch import save_file
+
+        self._write(name, lambda aside: save_file(dict(tensors), str(aside)))
+
     def write_posterior(self, name: str, posterior: arviz.InferenceData) -> None:
         """Writes an InferenceData as netCDF, to be read by `arviz.from_netcdf`."""
 

@@ -8,8 +8,6 @@ import arviz as az
 import numpy as np
 import pytest
 import torch
-from searches import LINEAR, MATCHING, state_of
-
 from bydore_pyro.analysis.diagnostics import (
     agreement,
     jitter,
@@ -20,13 +18,15 @@ from bydore_pyro.analysis.diagnostics import (
     to_the_bounds,
     trajectory_of,
 )
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import run_search
+from bydore_pyro.search.state import SearchState, StepRecord
+from searches import LINEAR, MATCHING, state_of
+
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.point import central_weights
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.mixture.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import run_search
-from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.errors import DataError
 
 A = np.array([[2.0, 1.0, 0.5, 4.0], [1.0, 1.0, 5.0, 1.0]], dtype=np.float32)

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
+from bydore_pyro.analysis.plots import PALETTE, domain_colours, plot_rounds, plot_weights
 from matplotlib.colors import to_rgb
 
-from bydore_pyro.analysis.plots import PALETTE, domain_colours, plot_rounds, plot_weights
 from bydore_pyro.mixture.mixture import Mixture
 
 

@@ -11,16 +11,6 @@ import numpy as np
 import pytest
 import torch
 import xarray
-from scipy.stats import norm
-from searches import MATCHING, state_of
-
-from bydore_pyro.cli.main import main
-from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.core.matching import Matching
-from bydore_pyro.core.point import central_weights, run_mixture
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.mixture.mixture import Mixture
-from bydore_pyro.mixture.repetition import effective_shares
 from bydore_pyro.runs.answers import (
     FIRST,
     NOISE,
@@ -37,10 +27,20 @@ from bydore_pyro.runs.answers import (
     run_of,
     trial_plan,
 )
-from bydore_pyro.runs.domains import load_domains
-from bydore_pyro.runs.options import SMOKE, Options
 from bydore_pyro.search.matching import MatchingSearch
 from bydore_pyro.search.search import load_checkpoint, run_search, save_checkpoint
+from scipy.stats import norm
+from searches import MATCHING, state_of
+
+from bydore_pyro.cli.main import main
+from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.point import central_weights, run_mixture
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.mixture.repetition import effective_shares
+from bydore_pyro.runs.domains import load_domains
+from bydore_pyro.runs.options import SMOKE, Options
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.files import read_tree
 

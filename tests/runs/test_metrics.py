@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bydore_pyro.analysis.diagnostics import jitter
+from bydore_pyro.runs.answers import answer_of
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import run_search
 from searches import LINEAR, MATCHING, state_of
 
-from bydore_pyro.analysis.diagnostics import jitter
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.measured_model import Cost
-from bydore_pyro.runs.answers import answer_of
 from bydore_pyro.runs.metrics import (
     learning_of,
     matching_record,
@@ -26,8 +28,6 @@ from bydore_pyro.runs.metrics import (
     spent,
 )
 from bydore_pyro.runs.record import Learning, Metrics, plain, read_as
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import run_search
 from bydore_pyro.utils.command_line import parse_options
 
 

@@ -17,6 +17,10 @@ from pathlib import Path
 
 import pytest
 import xarray
+from bydore_pyro.search.linear import LinearSearch
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import save_checkpoint
+from bydore_pyro.search.state import SearchState, StepRecord
 from quick import QUICK
 from tiny import folder_content
 
@@ -26,10 +30,6 @@ from bydore_pyro.mixture import mixture_from
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.runs.run import begin_run, is_finished, search, search_in, write_inputs
-from bydore_pyro.search.linear import LinearSearch
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import save_checkpoint
-from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import write_tree

@@ -8,7 +8,6 @@ import math
 import pyro
 import pytest
 import torch
-
 from bydore_pyro.search.config import SearchConfig
 from bydore_pyro.search.learners import (
     BayesianLearner,

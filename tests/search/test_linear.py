@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.linear import LinearSearch, _measure
+from bydore_pyro.search.search import init_search, run_search
 from searches import LINEAR, means, state_of
 from tiny import ALPHABETS, Bigram
 from torch import Tensor
@@ -18,9 +21,6 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.linear import LinearSearch, _measure
-from bydore_pyro.search.search import init_search, run_search
 from bydore_pyro.utils.errors import NonFiniteError
 
 MODELS = Path(__file__).parents[2] / "models"

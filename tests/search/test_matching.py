@@ -9,6 +9,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.matching import MatchingSearch, ResidualCheck, Round, check_residual
+from bydore_pyro.search.search import init_search, run_search
 from searches import MATCHING, means
 from tiny import Bigram, random_store
 from torch import Tensor
@@ -17,9 +20,6 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.matching import MatchingSearch, ResidualCheck, Round, check_residual
-from bydore_pyro.search.search import init_search, run_search
 
 PLANTED = {"a": 0.6, "b": 0.4}
 TRUTH = np.array([0.6, 0.4, 0.0, 0.0])

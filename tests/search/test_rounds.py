@@ -7,15 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gaussian_evidence import exact_moments
-from searches import MATCHING, state_of
-from tiny import Bigram
-from torch import Tensor
-
-from bydore_pyro.core.matching import Matching, Sample
-from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.gradients import GradientSketch
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.search.rounds import (
     MatchingPosterior,
     Measurement,
@@ -27,6 +18,15 @@ from bydore_pyro.search.rounds import (
     sample_of,
     sampled,
 )
+from gaussian_evidence import exact_moments
+from searches import MATCHING, state_of
+from tiny import Bigram
+from torch import Tensor
+
+from bydore_pyro.core.matching import Matching, Sample
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 SHARES = torch.tensor([0.55, 0.3, 0.15], dtype=torch.float64)

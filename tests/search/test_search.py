@@ -10,17 +10,17 @@ import numpy as np
 import pyro
 import pytest
 import torch
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.linear import LinearSearch
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.search import init_search, load_checkpoint, run_search, save_checkpoint
+from bydore_pyro.search.state import SearchState, StepRecord
 from searches import KINDS, LINEAR, MATCHING, means, state_of
 from tiny import Bigram
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.linear import LinearSearch
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import init_search, load_checkpoint, run_search, save_checkpoint
-from bydore_pyro.search.state import SearchState, StepRecord
 from bydore_pyro.utils.errors import RunFolderError
 
 ROUNDS = dataclasses.replace(

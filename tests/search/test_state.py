@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from bydore_pyro.search.config import SearchConfig
+from bydore_pyro.search.state import check_finite
 from searches import KINDS, state_of
 
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.state import check_finite
 from bydore_pyro.utils.errors import NonFiniteError
 
 

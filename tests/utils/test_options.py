@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-
 from bydore_pyro.search.config import SearchConfig
+
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.options import (
     Range,

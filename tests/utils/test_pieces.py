@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bydore_pyro.search.rounds import Measurement, measure
 from quick import PROXY
 from tiny import Bigram, folder_content, make_problem, random_store, small_plan, write_domains
 
@@ -26,7 +27,6 @@ from bydore_pyro.data.store import TokenStore
 from bydore_pyro.measure.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.search.rounds import Measurement, measure
 from bydore_pyro.utils import pieces
 from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.pieces import Tasks, cluster_cpus, join_cluster, run_pieces

@@ -1,14 +1,15 @@
-"""A run for which weights are wanted: text that runs out is read again, and teaches less."""
+"""What weights are wanted for: domains, caps, and a run in which text may run out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from bydore_pyro.mixture import PROXY_CONSTANT, effective_shares
 
-__all__ = ["RunLength"]
+__all__ = ["Question", "RunLength"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,3 +49,24 @@ class RunLength:
         if self.repetition_constant == PROXY_CONSTANT:
             told += ", a small proxy's; for a model of billions of parameters it is about 15"
         return f"{told}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What weights are wanted for.
+
+    Attributes:
+        names: The domains, ``K`` of them, in the order of the evidence.
+        tokenizer: Hash of the tokenizer that counts the shares.
+        data_sha256: Hash of the text.
+        pools: What names stand for several domains.
+        run: The run, where text may run out.
+        most: The largest weight of each domain; any when None.
+    """
+
+    names: tuple[str, ...]
+    tokenizer: str
+    data_sha256: str
+    pools: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    run: RunLength | None = None
+    most: Mapping[str, float] | None = None
