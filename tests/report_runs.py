@@ -75,7 +75,7 @@ def config_of(method: str = "search", **run: Any) -> dict[str, Any]:
             "target_tokens": None,
             **run,
         },
-        "search": {"steps": 60, "batch_sequences": 8, "average_from": 0.5, "strategy": "weighting"},
+        "search": {"steps": 60, "batch_sequences": 8, "strategy": "weighting"},
     }
     if method != "search":
         content |= {"name": "fit", "fit": {"method": method}, "budget": {"budget": 8.0}}

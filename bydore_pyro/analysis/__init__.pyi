@@ -8,5 +8,6 @@ from .diagnostics import to_the_bounds as to_the_bounds
 from .diagnostics import trajectory_of as trajectory_of
 from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
+from .plots import picture_label as picture_label
 from .plots import plot_rounds as plot_rounds
 from .plots import plot_weights as plot_weights

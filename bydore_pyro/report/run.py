@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bydore_pyro.analysis import agreement
 from bydore_pyro.mixture import Mixture, require_finished
-from bydore_pyro.runs import Metrics, as_number, read_as
+from bydore_pyro.runs import Metrics, read_as
+from bydore_pyro.search import AVERAGE_FROM
 from bydore_pyro.utils import DataError, RunFolderError
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ class RunRecord:
             return max(0, steps - 1)
         if self.method == "doremi":  # its result averages all steps
             return 0
-        share = as_number(self.asked("search", "average_from"))
-        return int(steps * min(max(0.5 if share is None else share, 0.0), 1.0))
+        return int(steps * AVERAGE_FROM)
 
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""

@@ -1,3 +1,4 @@
+from .config import AVERAGE_FROM as AVERAGE_FROM
 from .config import SearchConfig as SearchConfig
 from .learners import BayesianLearner as BayesianLearner
 from .linear import LinearSearch as LinearSearch

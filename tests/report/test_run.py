@@ -10,6 +10,7 @@ import pytest
 from report_runs import NAMES, record_of, write_search, write_seeds, write_trajectory
 
 from bydore_pyro.report.run import RunRecord, read_run
+from bydore_pyro.search.config import AVERAGE_FROM
 from bydore_pyro.utils.errors import RunFolderError
 
 
@@ -26,10 +27,10 @@ def test_a_whole_run(tmp_path: Path) -> None:
 
 def test_where_the_average_begins(tmp_path: Path) -> None:
     trajectory = read_run(write_search(tmp_path / "run")).trajectory
-    for asked, start in ((0.75, 45), ("x", 30)):
-        config = {"search": {"average_from": asked}}
-        assert record_of(trajectory=trajectory, config=config).average_start == start
+    assert record_of(trajectory=trajectory).average_start == int(60 * AVERAGE_FROM)
     assert record_of(trajectory=trajectory, metrics={"method": "doremi"}).average_start == 0
+    config = {"search": {"evidence": "matching"}}
+    assert record_of(trajectory=trajectory, config=config).average_start == 59
 
 
 def test_what_is_missing_or_damaged(tmp_path: Path) -> None:
