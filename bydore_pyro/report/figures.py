@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -18,14 +18,12 @@ from bydore_pyro.utils import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 __all__ = ["as_svg", "rounds_figure", "trajectory_figure"]
 
 FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
-MOST_POINTS = 300  # of a line
-MOST_TICKS = 10
-LONG = re.compile(r"\d+\.\d{3,}")  # of a place, in points
+MOST_POINTS, MOST_TICKS = 300, 10
+NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hundredths of a point
 
 
 def trajectory_figure(record: RunRecord) -> Figure | None:
@@ -44,15 +42,14 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     order = sorted(names, key=lambda name: -averages[name])
     order = order if len(order) <= MOST_SHOWN else order[:FEW_LINES]
     kept = np.arange(len(steps) - 1, -1, -max(1, -(-len(steps) // MOST_POINTS)))[::-1]
-    figure = _figure("step")
     told = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
-    _lines(figure, steps[kept], {name: means[name][kept] for name in order}, told, names)
+    figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, told, names)
     (axes,) = figure.axes
+    axes.set_ylim(bottom=0)
     place = steps[min(start, len(steps) - 1)]
     axes.axvline(place, color="0.6", linestyle=":", zorder=0)
     axes.annotate("averaged from here", (place, 1), (0, 3), xycoords=("data", "axes fraction"),
                   textcoords="offset points", fontsize=9)  # fmt: skip
-    axes.set_ylim(bottom=0)
     return figure
 
 
@@ -66,25 +63,26 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     if len(rounds) < 2:
         return None
     last, places = rounds[-1].weights, np.arange(1, len(rounds) + 1)
-    figure = _figure("step of the model" if record.live else "round")
-    (axes,) = figure.axes
+    x, by_all, alone = "round", "by all rounds", "by round"
     if record.live:
         places = np.array([one.step for one in rounds])
+        x, by_all, alone = "step of the model", "trained on at the end", "found at step"
+    order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
+    together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
+    told = {name: f"{last[name]:.4f} {by_all}" for name in order}
+    figure = _lines(x, places, together, told, list(last))
+    (axes,) = figure.axes
+    for name, line in zip(order, axes.get_lines(), strict=True):
+        for place, one in zip(places, rounds, strict=True):
+            weight = one.alone.get(name, np.nan)
+            gid = f"{visible(name)}: {weight:.4f} {alone} {place:g}"
+            axes.plot(place, weight, "o", color=line.get_color(), gid=gid)
+    axes.set_ylim(bottom=0)
+    if record.live:
         axes.set_xscale("log")
         axes.minorticks_off()
     ticks = places[:: -(-len(places) // MOST_TICKS)]
     axes.set_xticks(ticks, [f"{place:g}" for place in ticks])
-    order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
-    all_of_it, alone = ("trained on at the end", "found at step") if record.live else (
-        "by all rounds", "by round")  # fmt: skip
-    told = {name: f"{last[name]:.4f} {all_of_it}" for name in order}
-    together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
-    for name, line in _lines(figure, places, together, told, list(last)).items():
-        for place, one in zip(places, rounds, strict=True):
-            if name in one.alone:
-                words = f"{visible(name)}: {one.alone[name]:.4f} {alone} {place:g}"
-                axes.plot(place, one.alone[name], "o", color=line.get_color(), gid=words)
-    axes.set_ylim(bottom=0)
     return figure
 
 
@@ -106,16 +104,14 @@ def as_svg(figure: Figure, salt: str) -> str:
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         # The browser has them.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(file, format="svg", transparent=True, metadata=unsaid)
     picture = ElementTree.fromstring(file.getvalue())
     for element in [*picture.iter()]:
-        for child in [*element]:
-            if child.tag.endswith(("}metadata", "}style")):
-                element.remove(child)
         gid = element.attrib.pop("id", "") if element.tag.endswith("}g") else ""
         # Within HTML, SVG needs no namespaces.
         element.tag = element.tag.rpartition("}")[2]
-        element.attrib = {key.rpartition("}")[2]: _shortened(value)
+        element.attrib = {key.rpartition("}")[2]: NEEDLESS.sub(r"\1", value)
                           for key, value in element.attrib.items()}  # fmt: skip
         element.text, element.tail = ((text or "").strip() for text in (element.text, element.tail))
         if gid in told:
@@ -125,39 +121,23 @@ def as_svg(figure: Figure, salt: str) -> str:
     return ElementTree.tostring(picture, encoding="unicode")
 
 
-def _shortened(value: str) -> str:
-    """Returns an attribute without fonts, with hundredths of a point."""
-    value = re.sub(r"font-family: [^;]*;? ?", "", value)
-    return LONG.sub(lambda number: f"{float(number[0]):.2f}", value)
-
-
-def _figure(x: str) -> Figure:
-    """Returns a picture of weights over what x names, before anything is drawn."""
+def _lines(
+    name: str, x: np.ndarray, y: Mapping[str, np.ndarray], told: Mapping[str, str], names: list[str]
+) -> Figure:
+    """Draws weights over what `name` is the name of, each with what is told of it; colours are
+    those of all names."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xlabel=x, ylabel="weight")
+    axes, gids = figure.subplots(), [f"{visible(one)}: {told[one]}" for one in y]
+    colours = domain_colours(names if len(names) <= len(PALETTE) else list(y))
+    for one, gid in zip(y, gids, strict=True):
+        axes.plot(x, y[one], color=colours[one], gid=gid)
+    legend = figure.legend(axes.get_lines(), map(picture_label, y), loc="outside right upper",
+                           fontsize=9, frameon=False)  # fmt: skip
+    for text, gid in zip(legend.get_texts(), gids, strict=True):
+        text.set_gid(gid)
+    axes.set(xlabel=name, ylabel="weight")
     axes.grid(color="0.92")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _lines(
-    figure: Figure,
-    x: np.ndarray,
-    y: Mapping[str, np.ndarray],
-    told: Mapping[str, str],
-    names: Sequence[str],
-) -> dict[str, Line2D]:
-    """Draws a line for each name of y, with a legend and what is told of it; colours are those of
-    all names."""
-    colours = domain_colours(names if len(names) <= len(PALETTE) else list(y))
-    gids = {name: f"{visible(name)}: {told[name]}" for name in y}
-    lines = {name: figure.axes[0].plot(x, values, color=colours[name], gid=gids[name])[0]
-             for name, values in y.items()}  # fmt: skip
-    legend = figure.legend(lines.values(), map(picture_label, y), loc="outside right upper",
-                           fontsize=9, frameon=False)  # fmt: skip
-    for text, gid in zip(legend.get_texts(), gids.values(), strict=True):
-        text.set_gid(gid)
-    return lines
