@@ -36,7 +36,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/main.stamp: $(METADATA) | .venv/bin/python
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[report]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
 	touch $@
 
 .venv/test.stamp: $(METADATA) | .venv/bin/python

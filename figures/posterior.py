@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from study_figure import FAINT, INK, PAGE, domain_lines, figure_main, panel, plain
+from study_figure import FAINT, INK, PAGE, domain_lines, figure_main, label_ends, panel, plain
 
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
 from bydore_pyro.runs import Metrics, read_as

@@ -23,7 +23,7 @@ ROOMS = [
 ]
 KNOW_PYRO = {"core", "algorithm1"}
 HEAVY = ("transformers", "datasets", "arviz", "matplotlib", "xarray", "tokenizers", "lm_eval")
-HEAVY += ("plotly", "jinja2", "sklearn", "lightgbm", "ray")
+HEAVY += ("jinja2", "sklearn", "lightgbm", "ray")
 MOST_LINES = 360
 MOST_LINES_OF_A_FUNCTION = 60  # without its docstring
 MODULES = sorted(p.relative_to(PACKAGE) for room in ROOMS for p in (PACKAGE / room).rglob("*.py"))

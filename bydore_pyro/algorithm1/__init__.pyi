@@ -6,5 +6,6 @@ from .learner import NETWORK_LEARNING_RATE as NETWORK_LEARNING_RATE
 from .learner import BayesianLearner as BayesianLearner
 from .learner import Weights as Weights
 from .learner import WeightsLearner as WeightsLearner
+from .search import AVERAGE_FROM as AVERAGE_FROM
 from .search import LinearSearch as LinearSearch
 from .search import StepRecord as StepRecord

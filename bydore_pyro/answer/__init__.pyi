@@ -8,6 +8,7 @@ from .draws import interval_of_draws as interval_of_draws
 from .draws import mixture_of_draws as mixture_of_draws
 from .plots import PALETTE as PALETTE
 from .plots import domain_colours as domain_colours
+from .plots import picture_label as picture_label
 from .plots import plot_rounds as plot_rounds
 from .plots import plot_weights as plot_weights
 from .question import Question as Question

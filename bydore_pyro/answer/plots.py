@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bydore_pyro.mixture import (
-    HDI_PROBABILITY,
-    MOST_SHOWN,
-    Mixture,
-    interval_of,
-    shown_rows,
-)
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, interval_of, shown_rows
+from bydore_pyro.utils import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "domain_colours", "plot_rounds", "plot_weights"]
+__all__ = ["PALETTE", "domain_colours", "picture_label", "plot_rounds", "plot_weights"]
 
 MOST_ROUNDS = 12  # small pictures of a training that moved its mixture
+SHORT = 36  # characters of a name
 SUM = "0.25"  # of the sums of several domains, grey
 
 # Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
@@ -38,38 +34,63 @@ def domain_colours(names: Sequence[str]) -> dict[str, str]:
     return {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(sorted(names))}
 
 
+def picture_label(name: str) -> str:
+    """Returns a user's name as pictures show it: without mathematics or what turns text around, and
+    at most `SHORT` characters, cut in the middle: paths differ at their ends."""
+    text = visible(name)
+    if len(text) > SHORT:
+        text = f"{text[: SHORT // 2]}…{text[1 - SHORT // 2 :]}"
+    return text.replace("$", r"\$")
+
+
 def plot_weights(mixture: Mixture) -> Figure:
     """Draws the weight of every domain and its interval, the largest on top; of many domains the
     largest, and as squares the sums of branches and of the rest (`shown_rows`).
 
+    All of a row has one gid, its numbers in words, which a page shows under the mouse.
+
     Args:
-        mixture: The weights, shares of training tokens; intervals are drawn where it has any.
+        mixture: The weights, shares of training tokens; intervals are drawn where it has any, and
+            weights free of caps, hollow.
     """
     from matplotlib.figure import Figure
 
     names, colours = mixture.names, domain_colours(mixture.names)
-    rows = shown_rows(names, mixture.weights)[::-1]
+    rows = shown_rows(names, mixture.weights)
     figure = Figure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
     axes, most = figure.subplots(), 0.0
-    for height, row in enumerate(rows):
+    axes.set_yticks(range(len(rows)), [picture_label(row.name) for row in rows])
+    interval = f"{100 * mixture.hdi_probability:.0f} % interval"
+    for height, (row, label) in enumerate(zip(rows, axes.get_yticklabels(), strict=True)):
         single, ends = row.kind == "domain", interval_of(mixture, row)
         colour = colours[row.name] if single else SUM
         total = sum(mixture.weights[k] for k in row.places)
+        free = mixture.free_weights and sum(mixture.free_weights[k] for k in row.places)
+        told = f"{visible(row.name)}: {total:.4f}"
+        told += "" if free is None else f", free of caps {free:.4f}"
+        told += "" if ends is None else f", {interval} {ends[0]:.4f} to {ends[1]:.4f}"
         if ends is not None:
-            axes.plot(ends, [height] * 2, color=colour, linewidth=5, alpha=0.5,
+            axes.plot(ends, [height] * 2, color=colour, gid=told, linewidth=5, alpha=0.5,
                       solid_capstyle="butt")  # fmt: skip
-        axes.plot(total, height, "o" if single else "s", color=colour, markersize=6)
-        most = max(most, total, *(ends or ()))
+        for values, face in ((free, "white"), (total, colour)):
+            if values is not None:
+                axes.plot(values, height, "o" if single else "s", color=colour, gid=told,
+                          markersize=6, markerfacecolor=face)  # fmt: skip
+        label.set(gid=told, fontweight="normal" if single else "bold")
+        if row.kind != "rest":
+            most = max(most, total, free or 0.0, *(ends or ()))
     axes.axvline(1 / len(names), color="0.6", linestyle=":", zorder=0)
-    axes.set_yticks(range(len(rows)), [row.name.replace("$", r"\$") for row in rows])
-    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
-        label.set_fontweight("normal" if row.kind == "domain" else "bold")
-    axes.set_ylim(-0.8, len(rows) - 0.2)
-    axes.set_xlim(-0.01, 1.01 if len(names) <= MOST_SHOWN else min(1.01, 1.05 * most))
+    axes.set_ylim(len(rows) - 0.2, -0.8)
+    right = min(1.01, 1.05 * most)
+    axes.set_xlim(-0.01 * most, right)
+    if total > right:  # the rest, drawn last, which would make all others small
+        axes.text(right, height, f"{total:.2f} ▶", ha="right", va="center", color=SUM, gid=told)
     axes.set_xlabel("weight, share of training tokens")
-    intervals = "" if mixture.hdi is None else f", with {HDI_PROBABILITY:.0%} intervals"
-    sums = "; squares: sums" if any(row.kind != "domain" for row in rows) else ""
-    axes.set_title(f"The weights{intervals}; dotted: equal shares{sums}", fontsize=10)
+    intervals = "" if mixture.hdi is None else f", with {interval}s"
+    signs = ["dotted: equal shares"]
+    signs += [] if mixture.free_weights is None else ["hollow: free of caps"]
+    signs += ["squares: sums"] if any(row.kind != "domain" for row in rows) else []
+    figure.suptitle(f"The weights{intervals}\n{'; '.join(signs)}", fontsize=10)
     return figure
 
 
@@ -105,7 +126,7 @@ def plot_rounds(
         for begin, end, (low, high) in zip(steps, ends[1:], intervals[:, :, k], strict=True):
             axes.fill_between([begin, end], low, high, color=colour, alpha=0.3, linewidth=0)
         axes.step([0, *ends], [*weights[:, k], weights[-1, k]], where="post", color=colour)
-        axes.set_title(names[k].replace("$", r"\$"), fontsize=9)
+        axes.set_title(picture_label(names[k]), fontsize=9)
         if many:  # the rest has a scale of its own
             axes.set_ylim(-0.05 * top, top)
     left = grid[len(shown) :]
@@ -117,5 +138,7 @@ def plot_rounds(
         axes.set_axis_off()
     figure.supxlabel("step of the model", fontsize=9)
     figure.supylabel("weight", fontsize=9)
-    figure.suptitle(f"The weights, with each round's {HDI_PROBABILITY:.0%} interval", fontsize=10)
+    figure.suptitle(
+        f"The weights, with each round's {100 * HDI_PROBABILITY:.0f} % interval", fontsize=10
+    )
     return figure

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bydore_pyro.algorithm1 import AVERAGE_FROM
 from bydore_pyro.answer import agreement
 from bydore_pyro.mixture import Mixture, require_finished
 from bydore_pyro.runs import Metrics, read_as
@@ -81,7 +82,7 @@ class RunRecord:
             return max(0, steps - 1)
         if self.method == "doremi":  # its result averages all steps
             return 0
-        return steps // 2
+        return int(steps * AVERAGE_FROM)
 
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""

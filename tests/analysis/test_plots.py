@@ -6,7 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from bydore_pyro.analysis.plots import PALETTE, domain_colours, plot_rounds, plot_weights
+from bydore_pyro.analysis.plots import (
+    PALETTE,
+    SHORT,
+    domain_colours,
+    picture_label,
+    plot_rounds,
+    plot_weights,
+)
 from matplotlib.colors import to_rgb
 
 from bydore_pyro.mixture.mixture import Mixture
@@ -16,12 +23,23 @@ from bydore_pyro.mixture.mixture import Mixture
 def test_every_weight_and_interval_is_drawn(hdi: tuple[tuple[float, float], ...] | None) -> None:
     mixture = Mixture(names=("a", "b$", "c"), weights=(0.25, 0.75, 0.0), hdi=hdi)
     (axes,) = plot_weights(mixture).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["c", "a", r"b\$"]
+    assert axes.yaxis_inverted()
+    assert [label.get_text() for label in axes.get_yticklabels()] == [r"b\$", "a", "c"]
     lines = [line for line in axes.lines if line.get_linestyle() != ":"]
     points = [line.get_xdata() for line in lines if len(line.get_xdata()) == 1]
-    np.testing.assert_array_equal(np.ravel(points), [0.0, 0.25, 0.75])
+    np.testing.assert_array_equal(np.ravel(points), [0.75, 0.25, 0.0])
     spans = [list(line.get_xdata()) for line in lines if len(line.get_xdata()) == 2]
-    assert spans == ([] if hdi is None else [[0.0, 0.0], [0.1, 0.4], [0.5, 0.9]])
+    assert spans == ([] if hdi is None else [[0.5, 0.9], [0.1, 0.4], [0.0, 0.0]])
+    told = "b$: 0.7500" if hdi is None else "b$: 0.7500, 94 % interval 0.5000 to 0.9000"
+    assert {lines[0].get_gid(), axes.get_yticklabels()[0].get_gid()} == {told}
+
+
+def test_a_weight_free_of_its_cap_is_hollow() -> None:
+    mixture = Mixture(names=("a", "b"), weights=(0.2, 0.8))
+    (axes,) = plot_weights(mixture.capped({"a": 0.6, "b": 0.6})).axes
+    points = {line.get_xdata()[0]: line for line in axes.lines if line.get_marker() == "o"}
+    assert points[0.8].get_markerfacecolor() == "white" != points[0.6].get_markerfacecolor()
+    assert points[0.8].get_gid() == points[0.6].get_gid() == "b: 0.6000, free of caps 0.8000"
 
 
 def test_many_domains_are_drawn_as_their_tree() -> None:
@@ -30,8 +48,8 @@ def test_many_domains_are_drawn_as_their_tree() -> None:
     mixture = Mixture(names=tuple(names), weights=weights, branches={"x": (0.1, 0.2)})
     (axes,) = plot_weights(mixture).axes
     rows = [label.get_text() for label in axes.get_yticklabels()]
-    assert rows[::-1][:3] == ["z", "z/19", "z/18"]
-    assert rows[:3] == ["the rest (40 domains)", "x", "y"]
+    assert rows[:3] == ["z", "z/19", "z/18"]
+    assert rows[-3:] == ["y", "x", "the rest (40 domains)"]
     squares = [line for line in axes.lines if line.get_marker() == "s"]
     sums = [sum(weights[40:]), sum(weights[:20]), sum(weights[20:40]), sum(weights[:40])]
     found = sorted(float(line.get_xdata()[0]) for line in squares)
@@ -40,6 +58,24 @@ def test_many_domains_are_drawn_as_their_tree() -> None:
         [0.1, 0.2]
     ], "of what is known"
     assert axes.get_xlim()[1] == pytest.approx(1.05 * max(sums))
+
+
+def test_the_rest_does_not_make_all_others_small() -> None:
+    names = tuple(f"d{number:03}" for number in range(200))
+    weights = np.arange(200) / np.arange(200).sum()
+    (axes,) = plot_weights(Mixture(names=names, weights=tuple(weights.tolist()))).axes
+    assert axes.get_xlim()[1] == pytest.approx(1.05 * weights.max())
+    (beyond,) = axes.texts
+    assert beyond.get_text() == f"{weights[:180].sum():.2f} ▶"
+    assert beyond.get_position() == pytest.approx((axes.get_xlim()[1], 20))
+
+
+def test_long_names_are_cut_where_paths_are_alike() -> None:
+    one, other = (f"common_crawl/2024/{'x' * 40}/{end}" for end in ("law", "code"))
+    assert picture_label(one) != picture_label(other)
+    assert {len(picture_label(one)), len(picture_label(other))} == {SHORT}
+    assert picture_label("a" * SHORT) == "a" * SHORT
+    assert picture_label("5 $\u202e") == r"5 \$\u202e"
 
 
 def test_every_round_is_drawn_where_it_holds() -> None:
