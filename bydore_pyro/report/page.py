@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.analysis import plot_weights
+from bydore_pyro.answer import plot_weights
 from bydore_pyro.mixture import require_finished
 from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.regressions import regression_tables

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from bydore_pyro.analysis.plots import (
+from bydore_pyro.answer.plots import (
     PALETTE,
     SHORT,
     domain_colours,
