@@ -6,34 +6,39 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pyro
 import pytest
 import torch
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.linear import LinearSearch, _measure
-from bydore_pyro.search.search import init_search, run_search
-from searches import LINEAR, means, state_of
+from searches import LINEAR, all_steps, domains_of, linear_search
 from tiny import ALPHABETS, Bigram
 from torch import Tensor
 
+from bydore_pyro.algorithm1.search import AVERAGE_FROM, LinearSearch, StepRecord, _measure
 from bydore_pyro.core import forward_mode
-from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.language_model import build_language_model
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 from bydore_pyro.proxy.scheduling import STRATEGIES, Strategy
 from bydore_pyro.utils.errors import NonFiniteError
+from bydore_pyro.utils.files import read_tree, write_tree
 
 MODELS = Path(__file__).parents[2] / "models"
+
+
+def means(state: LinearSearch) -> np.ndarray:
+    return np.stack([record.mean for record in state.records])
 
 
 def test_the_planted_mixture_is_found(corpus: TokenStore) -> None:
     """Two of four disjoint languages make up the validation text; the others cannot help."""
     planted = {"birds": 0.6, "greek": 0.4}
-    config = SearchConfig(evidence="linear", steps=150, batch_sequences=16, guide_warmup=10)
-    state = state_of(corpus, config, proxy=ProxyConfig(learning_rate=0.03), validation=planted)
-    for _ in run_search(state):
-        pass
-    mean = means(state)[state.average_start :].mean(0)
+    config = dataclasses.replace(LINEAR, guide_warmup=10)
+    proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig(learning_rate=0.03))
+    given = {"steps": 150, "batch_sequences": 16, "validation": planted}
+    state = linear_search(corpus, config, proxy=proxy, **given)
+    all_steps(state)
+    assert len(state.window) == 150 * AVERAGE_FROM
+    mean = np.stack([one.mean for one in state.window]).mean(0)
     weights = dict(zip(ALPHABETS, mean, strict=True))
     truth = np.array([planted.get(name, 0.0) for name in ALPHABETS])
     assert 0.5 * np.abs(mean - truth).sum() < 0.25, weights
@@ -42,7 +47,7 @@ def test_the_planted_mixture_is_found(corpus: TokenStore) -> None:
 
 def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
     """It sees g and the KL's weight without a unit; the record holds nats per token."""
-    state, seen = state_of(corpus), []
+    state, seen = linear_search(corpus), []
     plain = state.learner.update
 
     def update(signals: Tensor, g: Tensor, kl_weight: float, *, learn: bool) -> float:
@@ -51,7 +56,8 @@ def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
         return loss
 
     state.learner.update = update  # type: ignore[method-assign]
-    for record in run_search(state):
+    for _ in range(state.steps):
+        record = state.step()
         g, kl_weight, loss = seen[-1]
         spread = state.g_spread
         assert spread is not None
@@ -62,8 +68,8 @@ def test_the_learner_works_in_units_of_gs_spread(corpus: TokenStore) -> None:
 
 
 def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
-    state = state_of(corpus, dataclasses.replace(LINEAR, guide_warmup=5))
-    list(run_search(state))
+    state = linear_search(corpus, dataclasses.replace(LINEAR, guide_warmup=5))
+    all_steps(state)
     moved = np.abs(means(state) - 0.25).max(1) > 1e-5
     assert moved.tolist() == [False] * 6 + [True] * 6
 
@@ -72,16 +78,15 @@ def test_the_guide_waits_for_the_warmup(corpus: TokenStore) -> None:
 def test_a_loss_that_explodes_names_step_and_domain(corpus: TokenStore, eta: float) -> None:
     config = ProxyConfig(learning_rate=eta, warmup_steps=0)
     model = build_language_model(MODELS / "proxy-tiny", corpus.vocabulary)
-    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
-    state = init_search(domains, Proxy(model, config), LINEAR)
+    state = linear_search(corpus, proxy=Proxy(model, config))
     with pytest.raises(NonFiniteError, match=r"Step \d+: the .+ of domain '\w+' is (nan|inf|-inf)"):
-        list(run_search(state))
-    assert len(state.records) < LINEAR.steps
+        all_steps(state)
+    assert len(state.records) < state.steps
     assert all(np.isfinite(record.g).all() for record in state.records)
 
 
 def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
-    state = state_of(corpus)
+    state = linear_search(corpus)
     with torch.no_grad():
         state.learner.guide.network.domain_bias[2, 1] = float("nan")
     with pytest.raises(NonFiniteError, match="Step 0: the posterior's rate of domain 'greek'"):
@@ -91,7 +96,7 @@ def test_a_broken_posterior_is_named(corpus: TokenStore) -> None:
 def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:
     """The estimate's mean over many subsets is what measuring every domain gives."""
     config = dataclasses.replace(LINEAR, signal_domains=2)
-    state = state_of(corpus, config)
+    state = linear_search(corpus, config)
     exact = torch.tensor([0.3, -0.1, 0.2, 0.05])
     memory = torch.tensor([0.1, 0.1, 0.0, -0.2])
     asked = []
@@ -115,7 +120,7 @@ def test_a_subset_of_domains_gives_an_unbiased_g(corpus: TokenStore) -> None:
 
 def test_g_is_that_of_forward_mode_and_a_subset_costs_its_share(corpus: TokenStore) -> None:
     config = dataclasses.replace(LINEAR, signal_sequences=2)
-    state, twin = state_of(corpus, config), state_of(corpus, config)
+    state, twin = linear_search(corpus, config), linear_search(corpus, config)
     names, theta = state.domains.names, state.proxy.parameters
     losses, g, _ = state.evidence(names, theta, 0.1)
     whole = state.proxy.cost.tokens["hypergradient"]
@@ -143,21 +148,97 @@ def test_g_is_computed_in_full_precision(corpus: TokenStore) -> None:
             seen.append(torch.is_autocast_enabled("cpu"))
             return super().forward(input_ids)
 
-    domains = Domains(corpus, {"birds": 1.0}, sequence_length=32, validation_sequences=64)
     proxy = Proxy(Watched(corpus.vocabulary), ProxyConfig(precision="bfloat16"))
-    state = init_search(domains, proxy, LINEAR)
-    assert isinstance(state, LinearSearch)
-    state.evidence(domains.names, proxy.parameters, 0.1)
+    state = linear_search(corpus, proxy=proxy)
+    state.evidence(state.domains.names, proxy.parameters, 0.1)
     assert seen == [True, False, False]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_strategies_reach_the_proxy(corpus: TokenStore, strategy: Strategy) -> None:
     """Batches of one domain or of all, and factors where the weights weigh losses."""
-    state, seen = state_of(corpus, dataclasses.replace(LINEAR, strategy=strategy, steps=4)), []
-    train = state.train
-    state.train = lambda *given: seen.append(given) or train(*given)  # type: ignore[method-assign]
-    list(run_search(state))
+    config = dataclasses.replace(LINEAR, strategy=strategy)
+    state, seen = linear_search(corpus, config, steps=4), []
+    train = state._train
+    state._train = lambda *given: seen.append(given) or train(*given)  # type: ignore[method-assign]
+    all_steps(state)
     for counts, factors in seen:
         assert bool((factors == 1).all()) == strategy.endswith("sampling")
         assert (int((counts > 0).sum()) == 1) == strategy.startswith("inter")
+
+
+def test_training_takes_counts_and_factors(
+    corpus: TokenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, given = linear_search(corpus), []
+    step = state.proxy.step
+
+    def trained(batch: Tensor, factors: Tensor | None) -> Tensor:
+        given.append((len(batch), factors))
+        return step(batch, factors)
+
+    monkeypatch.setattr(state.proxy, "step", trained)
+    counts = torch.tensor([3, 0, 1, 0])
+    assert 0 < state._train(counts, torch.ones(4)) < 20
+    state._train(counts, torch.tensor([0.5, 1.0, 2.0, 1.0]))
+    assert given[0] == (4, None)
+    assert given[1][1].tolist() == [0.5, 0.5, 0.5, 2.0]
+
+
+def assert_same(left: LinearSearch, right: LinearSearch) -> None:
+    for one, other in zip(left.records, right.records, strict=True):
+        for field in dataclasses.fields(StepRecord):
+            x, y = getattr(one, field.name), getattr(other, field.name)
+            assert np.array_equal(x, y), field.name
+            assert type(x) is type(y)
+    for name, parameter in left.proxy.parameters.items():
+        assert torch.equal(parameter, right.proxy.parameters[name])
+    assert left.domains.state() == right.domains.state()
+    assert left.proxy.cost.tokens == right.proxy.cost.tokens
+
+
+def test_the_same_seed_takes_the_same_steps_bit_for_bit(corpus: TokenStore) -> None:
+    """Also in turns with another search of the process, with which it shares nothing."""
+    alone = linear_search(corpus)
+    assert len(all_steps(alone)) == alone.proxy.steps == 12
+    assert all_steps(alone) == []
+    torch.rand(3)  # what others do to the global generator does not matter
+    again, other = linear_search(corpus), linear_search(corpus, seed=1)
+    keys, before = list(pyro.get_param_store().keys()), torch.get_rng_state()
+    for _ in range(12):
+        again.step()
+        other.step()
+    assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
+    assert list(pyro.get_param_store().keys()) == keys
+    assert_same(alone, again)
+    assert not np.array_equal(means(other), means(alone))
+
+
+@pytest.mark.parametrize("options", [{}, {"signal_domains": 2}])
+def test_one_that_goes_on_ends_the_same(
+    corpus: TokenStore, tmp_path: Path, options: dict
+) -> None:
+    """Saved after any step; and saved again at once, before a step has taken anything up."""
+    config = dataclasses.replace(LINEAR, **options)
+    whole = linear_search(corpus, config)
+    for number in range(1, 13):
+        whole.step()
+        (tmp_path / str(number)).mkdir()
+        write_tree(tmp_path / str(number), whole.content(), {})
+    for stop in (1, 4, 12):
+        torch.manual_seed(stop)  # what the process drew since does not matter
+        between = linear_search(corpus, config)
+        between.restore(read_tree(tmp_path / str(stop))[1])
+        (tmp_path / f"again-{stop}").mkdir()
+        write_tree(tmp_path / f"again-{stop}", between.content(), {})
+        resumed = linear_search(corpus, config)
+        resumed.restore(read_tree(tmp_path / f"again-{stop}")[1])
+        assert len(resumed.records) == stop
+        all_steps(resumed)
+        assert_same(whole, resumed)
+
+
+def test_a_warmup_that_leaves_no_step_is_refused(corpus: TokenStore) -> None:
+    with pytest.raises(ValueError, match=r"guide_warmup in \[0, steps = 2\), actual 2"):
+        linear_search(corpus, steps=2)
+    assert linear_search(corpus, steps=3).domains.names == domains_of(corpus).names

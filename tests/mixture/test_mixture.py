@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import Mixture, below, total_variation, within_caps
+from bydore_pyro.mixture.mixture import jitter, Mixture, below, total_variation, within_caps
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(
@@ -186,3 +186,8 @@ def test_total_variation_counts_what_lies_elsewhere() -> None:
     assert total_variation({"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5}) == 0
     assert total_variation({"a": 1.0}, {"b": 1.0}) == 1
     assert total_variation({"a": 0.75, "b": 0.25}, {"b": 0.5, "a": 0.5}) == 0.25
+
+
+def test_jitter() -> None:
+    assert jitter(np.array([[0.5, 0.5], [0.6, 0.4], [0.6, 0.4]])) == pytest.approx(0.1)
+    assert jitter(np.array([[0.5, 0.5]])) == 0.0

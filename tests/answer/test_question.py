@@ -1,0 +1,46 @@
+"""A run in which text runs out: when it is read again, and what it then amounts to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from bydore_pyro.answer.question import Question, RunLength
+from bydore_pyro.mixture.repetition import effective_shares
+
+
+def run_of(**given: Any) -> RunLength:
+    usual = {"tokens": 2000.0, "repetition_constant": 4.0, "rates": torch.tensor([3.0, 1.0])}
+    return RunLength(**{**usual, "before": torch.zeros(2), **given})
+
+
+def test_a_run_knows_when_text_is_read_again() -> None:
+    run, alone = run_of(), torch.eye(2)
+    assert run.repeats(alone[0])
+    assert not run.repeats(alone[1])
+    assert run.repeats(alone), "of several mixtures one does"
+    assert not run.repeats(torch.tensor([0.3, 0.7]))
+    expected = effective_shares(alone, run.rates, 4.0)
+    torch.testing.assert_close(run.effective(alone), expected)
+    assert run.effective(alone)[0, 0] < run.effective(alone)[1, 1] == 1
+    assert Question(names=("a", "b"), tokenizer="", data_sha256="", run=run).most is None
+
+
+def test_text_that_was_read_before_teaches_as_much_less() -> None:
+    """A run of two halves: what the second one gains is what the whole gains beyond the first."""
+    fresh = run_of()
+    first, second = torch.tensor([0.6, 0.4]), torch.tensor([0.5, 0.5])
+    later = run_of(before=first)
+    whole = fresh.effective(first + second) - fresh.effective(first)
+    torch.testing.assert_close(later.effective(second), whole)
+    assert later.effective(second)[0] < fresh.effective(second)[0]
+    assert later.repeats(torch.tensor([0.1, 0.9]))
+    assert not later.repeats(torch.tensor([0.0, 0.5]))
+
+
+def test_a_note_tells_the_constant_and_whose_it_is() -> None:
+    note = run_of().note()
+    assert "a run of 2,000 tokens" in note
+    assert "a repetition constant of 4, a small proxy's" in note
+    assert "small proxy" not in run_of(repetition_constant=15.0).note()
