@@ -76,7 +76,9 @@ def test_the_mixture_states_mean_spread_and_interval(state: LinearSearch) -> Non
         inside = ((column >= low) & (column <= high)).mean()
         assert inside == pytest.approx(0.94, abs=0.005)
     assert (mixture.tokenizer, mixture.data_sha256) == ("t", "d")
-    capped = averaged_answer(state, dataclasses.replace(QUESTION, most={**dict.fromkeys(NAMES, 1.0), "upper": 0.1}))
+    capped = averaged_answer(
+        state, dataclasses.replace(QUESTION, most={**dict.fromkeys(NAMES, 1.0), "upper": 0.1})
+    )
     assert capped.mixture.weights[3] == pytest.approx(0.1)
     assert capped.mixture.free_weights == mixture.weights
     with pytest.raises(ValueError, match="actual one without evidence"):

@@ -215,9 +215,7 @@ def test_the_same_seed_takes_the_same_steps_bit_for_bit(corpus: TokenStore) -> N
 
 
 @pytest.mark.parametrize("options", [{}, {"signal_domains": 2}])
-def test_one_that_goes_on_ends_the_same(
-    corpus: TokenStore, tmp_path: Path, options: dict
-) -> None:
+def test_one_that_goes_on_ends_the_same(corpus: TokenStore, tmp_path: Path, options: dict) -> None:
     """Saved after any step; and saved again at once, before a step has taken anything up."""
     config = dataclasses.replace(LINEAR, **options)
     whole = linear_search(corpus, config)

@@ -116,9 +116,7 @@ def test_the_same_inputs_give_the_same_answer_and_nothing_else_moves() -> None:
     question = asked(run=run_of(4), most=dict.fromkeys(NAMES, 0.6))
     posterior = drawn()
     kept = posterior.weights.clone()
-    one, two = (
-        answer_of(FOUND, posterior, question, trials_of(5.0, 5.01, 5.5)) for _ in range(2)
-    )
+    one, two = (answer_of(FOUND, posterior, question, trials_of(5.0, 5.01, 5.5)) for _ in range(2))
     assert one.mixture == two.mixture
     assert all(torch.equal(values, two.sites[name]) for name, values in one.sites.items())
     assert torch.equal(posterior.weights, kept)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bydore_pyro.mixture.mixture import jitter, Mixture, below, total_variation, within_caps
+from bydore_pyro.mixture.mixture import Mixture, below, jitter, total_variation, within_caps
 from bydore_pyro.utils.errors import DataError
 
 FULL = Mixture(

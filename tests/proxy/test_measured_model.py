@@ -10,8 +10,9 @@ from tiny import Bigram
 
 from bydore_pyro.core.hypergradient import forward_mode
 from bydore_pyro.proxy.language_model import build_language_model
-from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
+from bydore_pyro.proxy.measured_model import Cost, MeasuredModel, check_finite
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+from bydore_pyro.utils.errors import NonFiniteError
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -114,3 +115,13 @@ def test_costs_add_up_by_part() -> None:
     with pytest.raises(RuntimeError), cost.part("train"):
         raise RuntimeError
     assert cost.seconds["train"] > 0
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_is_named(bad: float) -> None:
+    check_finite("loss", torch.tensor([1.0, 2.0]), 3, ["a", "b"])
+    message = rf"Step 3: the loss of domain 'b' is {bad}; a smaller --learning_rate"
+    with pytest.raises(NonFiniteError, match=message):
+        check_finite("loss", torch.tensor([1.0, bad]), 3, ["a", "b"])
+    with pytest.raises(NonFiniteError, match="--guide_learning_rate may help"):
+        check_finite("posterior's rate", torch.tensor([bad]), 3, ["a"])
