@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from bydore_pyro.data.parts import TABLE, LinesOf, Part, Sips
+from bydore_pyro.data.parts import TABLE, Part, Sips, lines_of
 from bydore_pyro.data.remote import opened
 from bydore_pyro.utils import DataError, one_line, option, require_fields
 
@@ -223,7 +223,7 @@ def _lines(
     import pyarrow
 
     if compression is None:
-        with io.BufferedReader(LinesOf(file, part) if part else file, BLOCK) as lines:
+        with lines_of(file, part)[1] if part else io.BufferedReader(file, BLOCK) as lines:
             yield from numbered_lines(lines, LONGEST)
     else:
         with pyarrow.input_stream(file, compression) as stream:
@@ -328,19 +328,17 @@ def read_text(
 def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
     length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
-    with (
-        opened(path, 0 if part else WHOLE) as raw,
-        io.BufferedReader(LinesOf(raw, part) if part else raw) as file,
-    ):
+    with opened(path, 0 if part else WHOLE) as raw:
+        start, file = lines_of(raw, part) if part else (0, io.BufferedReader(raw))
         while block := file.read(length):
-            rest += _decoded(decoder, block, path, file.tell())
+            rest += _decoded(decoder, block, path, start + file.tell())
             end = rest.rfind("\n") + 1 if length == PIECE else 0
             if len(rest) - end >= LONGEST_PIECE:
                 end = len(rest)
             if end:
                 yield rest[:end]
                 rest = rest[end:]
-        rest += _decoded(decoder, b"", path, file.tell())
+        rest += _decoded(decoder, b"", path, start + file.tell())
     if rest:
         yield rest
 
