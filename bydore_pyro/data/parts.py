@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fsspec.utils import seek_delimiter
 
-from bydore_pyro.data.remote import opened
+from bydore_pyro.data.remote import opened, readable_place
 
 __all__ = ["TABLE", "Part", "Sips", "can_be_entered", "lines_of", "row_groups"]
 
@@ -48,10 +48,8 @@ def row_groups(path: Path) -> list[tuple[int, int, int]]:
     if path.suffix != TABLE:
         return []
     try:
-        with opened(path) as raw, parquet.ParquetFile(raw) as file:
+        with readable_place(str(path)), opened(path) as raw, parquet.ParquetFile(raw) as file:
             groups = [file.metadata.row_group(g).to_dict() for g in range(file.num_row_groups)]
-    except ConnectionError:
-        raise
     except (OSError, ArrowException):
         return []  # whoever reads it says why
     return [
