@@ -14,7 +14,7 @@ __all__ = ["TABLE", "Part", "Sips", "can_be_entered", "lines_of", "row_groups"]
 
 TABLE = ".parquet"
 BLOCK = 2**22  # bytes that are read at a time
-LINE = 2**14  # bytes that are read at a time where the next line is looked for
+LINE = 2**16  # bytes that are read at a time where the next line is looked for
 
 
 class Part(NamedTuple):
