@@ -12,8 +12,9 @@ from tiny import counts_model
 from torch import Tensor
 
 from bydore_pyro import corrected_draws
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import CorrectedDraws, GuideFit, guide_fit, smooth_log_weights
+from bydore_pyro.core.network import FreeConcentrations
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 EXACT = Dirichlet(1 + COUNTS)
