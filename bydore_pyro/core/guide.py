@@ -86,6 +86,8 @@ class MixtureGuide(AutoGuide):
     def posterior(self, signals: Tensor | None = None) -> GammaDirichlet:
         """Returns ``q(w | s)`` for signals ``(..., K)``, or what the network takes.
 
+        It is float64 where the network's parameters or the signals are.
+
         Raises:
             ValueError: When the network returns one tensor.
         """
@@ -93,7 +95,8 @@ class MixtureGuide(AutoGuide):
         found = self.network(signals)
         if isinstance(found, Tensor):
             raise ValueError("Expected a network that returns shape and rate, actual one tensor")
-        return GammaDirichlet(*found)
+        dtype = torch.promote_types(found[0].dtype, getattr(signals, "dtype", torch.bool))
+        return GammaDirichlet(*(x.to(dtype) for x in found))
 
     def scale_posterior(self) -> LogNormal:
         """Returns the posterior of the scale.

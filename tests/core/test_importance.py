@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import arviz
 import numpy as np
 import pyro
@@ -22,8 +24,10 @@ SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 
 
 @pytest.fixture(autouse=True)
-def _quick_searches() -> None:
-    """As many draws as a search takes: they are judged here."""
+def _quick_searches() -> Iterator[None]:
+    """As many draws as a search takes: they are judged here; a parameter store for each test."""
+    with pyro.get_param_store().scope():
+        yield
 
 
 def guide_of(concentration: Tensor) -> MixtureGuide:
