@@ -39,9 +39,9 @@ NEGLIGIBLE = 24.0  # nats below the peak: where an integrand is cut off
 BLOCK = 2**20  # values of the integrand that are held at a time
 MOST_NODES = 300  # over x: with more, parts of the window over s have nodes of their own
 MOST_STEPS = 500  # far more than parameters in range need
-PEAK_STEPS = 8  # Newton's method for a peak over beta
+PEAK_STEPS = 5  # Newton's method for a peak over beta
 SADDLE_STEPS = 50  # Newton's method for a peak over s, at most
-STRIDES, GROWTH = 48, 1.15  # from the peak over s to where it is looked for the window's ends
+STRIDES, GROWTH = 32, 1.25  # from the peak over s to where it is looked for the window's ends
 
 
 def log_density(log_w: Tensor, concentration: Tensor, rate: Tensor) -> Tensor:
@@ -271,18 +271,18 @@ def _count(needed: Tensor) -> int:
 def _saddle_point(d: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
     """Returns where ``e^s = sum_k E[beta_k | s]``, the outer peak, and a width there, ``(N,)``.
 
-    ``s - log sum_k E[beta_k | s]`` rises with a slope in (0, 1), which Newton's method takes from
-    a difference.
+    ``s - log sum_k E[beta_k | s]`` rises with a slope in (0, 1), for which that of the peaks stands
+    in Newton's method.
     """
     s = torch.zeros_like(a[..., 0])
-    ahead = torch.tensor([0.0, 1e-3], dtype=a.dtype, device=a.device).unsqueeze(-1)  # (2, 1)
     for _ in range(SADDLE_STEPS):
-        beta, precision = _inner_peak(a, -d - (s + ahead).unsqueeze(-1))  # (2, N, K)
+        beta, precision = _inner_peak(a, -d - s.unsqueeze(-1))
+        ratio = beta.square() / precision
         # The derivative of Laplace's log h by s; the second term is that of -log(precision) / 2.
         bend = beta * (beta + 1) / (beta + 0.5).square()
-        log_total = (beta - (beta / precision).square() * bend / 2).sum(-1).log()
-        slope = (log_total[1] - log_total[0]) / 1e-3
-        change = (s - log_total[0]) / (1 - slope).clamp(min=1e-6)
+        log_total = (beta - ratio / precision * bend / 2).sum(-1).log()
+        slope = ratio.sum(-1) / beta.sum(-1)
+        change = (s - log_total) / (1 - slope).clamp(min=1e-6)
         s = s - change
         if change.abs().max() < 1e-3:
             break
