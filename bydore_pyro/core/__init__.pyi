@@ -3,9 +3,7 @@ from .distribution import GammaDirichlet as GammaDirichlet
 from .distribution import SparseDirichlet as SparseDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
 from .forgetting import importance_of as importance_of
-from .guide import FreeConcentrations as FreeConcentrations
 from .guide import MixtureGuide as MixtureGuide
-from .guide import PriorNetwork as PriorNetwork
 from .hypergradient import Parameters as Parameters
 from .hypergradient import finite_difference as finite_difference
 from .hypergradient import forward_mode as forward_mode
@@ -26,6 +24,9 @@ from .matching import measured_round as measured_round
 from .matching import scatter_of_means as scatter_of_means
 from .metropolis import exact_draws as exact_draws
 from .model import mixture_model as mixture_model
+from .network import FeatureNetwork as FeatureNetwork
+from .network import FreeConcentrations as FreeConcentrations
+from .network import PriorNetwork as PriorNetwork
 from .point import best_for_mean as best_for_mean
 from .point import central_weights as central_weights
 from .point import given_away as given_away

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Dirichlet, MixtureSameFamily
 
 from bydore_pyro.core import metropolis
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import InferenceConfig, infer
 from bydore_pyro.core.metropolis import (
@@ -22,6 +22,7 @@ from bydore_pyro.core.metropolis import (
     infer_and_refine,
 )
 from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
 
 SPARSE = (0.1, 0.2, 0.4, 0.8, 1.6)
 
