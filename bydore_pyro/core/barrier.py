@@ -2,7 +2,7 @@
 
 Each minimises ``f(x)`` with ``lower < x < upper`` and ``sum x = 1``, further unknowns being free.
 At a barrier ``t`` it finds the minimum of ``f(x) - t sum log(x - lower) - t sum log(upper - x)`` by
-Newton's steps, and then at a tenth of ``t``. With ``m`` constraints ``f`` is at most ``m t`` above
+Newton's steps, and then at a smaller ``t``. With ``m`` constraints ``f`` is at most ``m t`` above
 its least.
 """
 
@@ -16,13 +16,13 @@ from torch import Tensor
 
 __all__ = ["BarrierMinimum", "barrier_minimum"]
 
-GAP, SHRINK = 1e-6, 0.1  # of f, in its own unit
+GAP, SHRINK = 1e-6, 0.05  # of f, in its own unit
 STEPS, HALVINGS = 50, 50  # Newton's at one barrier
 ENOUGH, RISE = 1e-3, 0.1  # a step's promise over the barrier; how much of a promise must be kept
 TO_THE_EDGE = 0.99  # of the way to the nearest bound
 
-# Of points ``(B, N)`` and the barrier: f ``(B,)`` with the barriers of f's own constraints, infinite
-# or not a number where they are broken; and its gradient with its Hessian ``(B, N, N)``.
+# Of points ``(B, N)`` and the barrier: f ``(B,)`` with the barriers of f's own constraints, not a
+# number where they are broken; and its gradient with its Hessian ``(B, N, N)``.
 Value = Callable[[Tensor, float], Tensor]
 Derivatives = Callable[[Tensor, float], tuple[Tensor, Tensor]]
 
@@ -41,7 +41,7 @@ def barrier_minimum(
     lower: Tensor,
     upper: Tensor,
     constraints: int,
-    first_gap: float = 1.0,
+    first_gap: float = 0.1,
 ) -> BarrierMinimum:
     """Minimises convex functions, each within the bounds, on the simplex.
 

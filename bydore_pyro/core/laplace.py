@@ -72,6 +72,8 @@ class Fitted(NamedTuple):
         informed: ``l >= 0`` ``(G, T, Q)``.
         variances: ``sigma^2`` ``(G, T)``.
         degrees: Of freedom of the noise ``(G, T)``.
+        shared: The prior's means, which all targets share ``(G, P)``.
+        scale: Of all targets' noise, squared ``(G,)``.
         log_evidence: ``(G,)``, nats, up to a constant.
     """
 
@@ -81,6 +83,8 @@ class Fitted(NamedTuple):
     informed: Tensor
     variances: Tensor
     degrees: Tensor
+    shared: Tensor
+    scale: Tensor
     log_evidence: Tensor
 
 
@@ -225,7 +229,8 @@ def _fitted(runs: LawRuns, openness: Tensor, deviation: Tensor) -> Fitted:
     for index, (mean, sd) in ((1, SLOPE), (2, POWER)):
         evidence -= ((prior[:, 0, index] - mean) / sd).square() / 2
     evidence -= ((openness - OPEN[0]) / OPEN[1]).square() / 2
-    return Fitted(modes, deviation, directions.mT, informed, variances, degrees, evidence)
+    of_all = (prior[:, 0], scale[:, 0], evidence)
+    return Fitted(modes, deviation, directions.mT, informed, variances, degrees, *of_all)
 
 
 def _shared(modes: Tensor, precision: Tensor) -> Tensor:

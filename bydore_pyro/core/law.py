@@ -18,8 +18,9 @@ mixture is a convex programme (`bydore_pyro.core.decision`).
 
 Priors, for losses less their target's mean, in units of the median target's standard deviation::
 
-    E ~ N(0, 3)   log S ~ N(m_S, .5)   log g ~ N(m_g, .3)   log o ~ N(m, .7)   sigma^2 ~ 4 s^2/chi2_4
+    E ~ N(0, 3)   log S ~ N(m_S, .5)   log g ~ N(m_g, .3)   log o ~ N(m, .7)
     m_S ~ N(log .4, .7)   m_g ~ N(-1.7, .5)   m ~ N(log .2, 1)   log s ~ N(log .25, .35)
+    sigma^2 ~ 4 s^2 / chi2_4,  the noise of a run's loss
 
 References: a power law in a domain's own tokens is AutoScale's (arXiv 2407.20177) and BiMix's
 (arXiv 2405.14908); effective data transferred is Hernandez et al.'s (arXiv 2102.01293).
@@ -28,6 +29,7 @@ References: a power law in a domain's own tokens is AutoScale's (arXiv 2407.2017
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyro
@@ -88,7 +90,7 @@ class LawRuns:
         tokens: Tensor,
         losses: Tensor,
         transfer: Tensor | None = None,
-        own: Tensor | None = None,
+        own: Tensor | Sequence[int] | None = None,
         rho: float = 0.9,
     ) -> LawRuns:
         """Checks and scales runs; for the arguments and the errors see `fit_law`."""
@@ -134,7 +136,7 @@ class LawRuns:
         return (tokens.double() / self.length * count / REFERENCE) ** self.rho
 
 
-def own_domains(own: Tensor | None, targets: int, domains: int) -> Tensor:
+def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) -> Tensor:
     """Returns 1 at each target's own domain, else 0, ``(T, K)``."""
     if own is None:
         own = torch.arange(targets) if targets == domains else torch.full((targets,), -1)
