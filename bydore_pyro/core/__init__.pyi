@@ -22,8 +22,8 @@ from .laplace import Law as Law
 from .laplace import LossPrediction as LossPrediction
 from .laplace import fit_law as fit_law
 from .law import LawDraws as LawDraws
-from .law import LawRuns as LawRuns
 from .law import law_model as law_model
+from .law_runs import LawRuns as LawRuns
 from .matching import Matching as Matching
 from .matching import MeasuredRound as MeasuredRound
 from .matching import Metric as Metric

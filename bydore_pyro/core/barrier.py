@@ -18,7 +18,9 @@ __all__ = ["BarrierMinimum", "barrier_minimum"]
 
 GAP, SHRINK = 1e-6, 0.05  # of f, in its own unit
 STEPS, HALVINGS = 50, 50  # Newton's at one barrier
-ENOUGH, RISE = 1e-3, 0.1  # a step's promise over the barrier; how much of a promise must be kept
+# A step's promise over the barrier on the way, and at last, where a distance to a bound is its price.
+ENOUGH, EXACT = 1e-2, 1e-7
+RISE = 0.1  # how much of a promise must be kept
 TO_THE_EDGE = 0.99  # of the way to the nearest bound
 
 # Of points ``(B, N)`` and the barrier: f ``(B,)`` with the barriers of f's own constraints, not a
@@ -68,6 +70,7 @@ def barrier_minimum(
         return torch.where(found.isnan(), torch.inf, found)
 
     while True:
+        last = barrier * (2 * count + constraints) <= GAP
         for _ in range(STEPS):
             gradient, hessian = derivatives(points, barrier)
             above, below = points[:, :count] - lower, upper - points[:, :count]
@@ -75,7 +78,7 @@ def barrier_minimum(
             hessian.diagonal(dim1=1, dim2=2)[:, :count] += barrier * (above**-2 + below**-2)
             step = newton_step(gradient, hessian, simplex)
             promised = -(gradient * step).sum(1)
-            if float(promised.max()) <= ENOUGH * barrier:
+            if float(promised.max()) <= (EXACT if last else ENOUGH) * barrier:
                 break
             move = step[:, :count]
             room = torch.where(move > 0, below, above) / move.abs().clamp(min=1e-300)
@@ -83,14 +86,14 @@ def barrier_minimum(
             now = barred(points)
             for _ in range(HALVINGS):
                 tried = barred(points + size[:, None] * step)
-                kept = tried <= now - RISE * size * promised
+                kept = tried <= now - RISE * size * promised + 1e-14 * now.abs()
                 if kept.all():
                     break
                 size = torch.where(kept, size, size / 2)
             points = points + torch.where(kept, size, 0)[:, None] * step
             if not kept.any():  # what is left is rounding
                 break
-        if barrier * (2 * count + constraints) <= GAP:
+        if last:
             return BarrierMinimum(points, barrier)
         barrier *= SHRINK
 

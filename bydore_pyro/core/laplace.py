@@ -28,8 +28,8 @@ from bydore_pyro.core.law import (
     SLOPE,
     SLOPE_SD,
     LawDraws,
-    LawRuns,
 )
+from bydore_pyro.core.law_runs import LawRuns
 
 __all__ = ["Law", "LossPrediction", "fit_law"]
 

@@ -2,8 +2,9 @@
 
 With ``v_k = w_k^rho`` a loss is ``L_t = E + S ((b_t . v)^-g - 1) / g``. A sum over draws ``s`` and
 targets ``t`` of a function of the losses has in ``v`` a gradient ``sum c_st b_st`` and a Hessian
-``sum d_st b_st b_st'``. Where the transfer is the same in all draws, ``b_st = own_t + o_st S_t``, the sums
-over draws are taken first. So a thousand domains are no harder with many draws than with one.
+``sum d_st b_st b_st'``. Where the transfer is the same in all draws,
+``b_st = own_t + o_st S_t``, the sums over draws are taken first. So a thousand domains are no
+harder with many draws than with one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bydore_pyro.core.law import LawDraws
 
 __all__ = ["Decision", "Goal", "Programme"]
 
-INSIDE = 1e-9  # bounds that leave no room get so much
+INSIDE = 1e-6  # bounds that leave no room get so much
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +121,11 @@ class Programme:
         self.kept = torch.ones(self.level.shape[:2], dtype=torch.bool)
         if goal.objective == "none_worse":
             assert goal.baseline is not None
-            self.baseline = _vector(goal.baseline, domains, "baseline")
-            sums = float(self.baseline.sum())
-            if not (float(self.baseline.min()) >= 0 and abs(sums - 1) < 1e-4):
+            base = _vector(goal.baseline, domains, "baseline")
+            sums = float(base.sum())
+            if not (float(base.min()) >= 0 and abs(sums - 1) < 1e-4):
                 raise ValueError(f"Expected a baseline >= 0 of sum 1, actual sum {sums:g}")
+            self.baseline = base / sums
             self.room = self.losses(self.baseline[None])[0] + goal.tolerance
 
     def interior(self) -> Tensor:
@@ -318,7 +320,7 @@ def _bounds(goal: Goal, domains: int) -> tuple[Tensor, Tensor]:
     )
     if not ((lower >= 0) & (lower <= upper)).all():
         raise ValueError("Expected 0 <= at_least <= at_most, actual other bounds")
-    if not (float(lower.sum()) <= 1 + INSIDE and float(upper.sum()) >= 1 - INSIDE):
+    if not (float(lower.sum()) <= 1 + INSIDE / 2 and float(upper.sum()) >= 1 - INSIDE / 2):
         raise ValueError(
             "Expected at_least to sum to 1 at most and at_most to 1 at least, actual "
             f"{float(lower.sum()):g} and {float(upper.sum()):g}"
