@@ -1,3 +1,6 @@
+from .decision import best_mixture as best_mixture
+from .decision import best_mixture_draws as best_mixture_draws
+from .decision import loss_differences as loss_differences
 from .distribution import CONCENTRATIONS as CONCENTRATIONS
 from .distribution import GammaDirichlet as GammaDirichlet
 from .distribution import SparseDirichlet as SparseDirichlet
@@ -14,6 +17,12 @@ from .inference import Inference as Inference
 from .inference import InferenceConfig as InferenceConfig
 from .inference import fit_to_draws as fit_to_draws
 from .inference import infer as infer
+from .laplace import Law as Law
+from .laplace import LossPrediction as LossPrediction
+from .laplace import fit_law as fit_law
+from .law import LawDraws as LawDraws
+from .law import law_model as law_model
+from .law_runs import LawRuns as LawRuns
 from .matching import Matching as Matching
 from .matching import MeasuredRound as MeasuredRound
 from .matching import Metric as Metric
@@ -33,3 +42,5 @@ from .point import given_away as given_away
 from .point import run_mixture as run_mixture
 from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
+from .programme import Decision as Decision
+from .programme import Goal as Goal
