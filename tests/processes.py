@@ -1,4 +1,4 @@
-"""Programs in this process, in forks of it, and in two that work together: the imports are paid once."""
+"""Programs in this process and in forks of it, alone and in twos: the imports are paid once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from tqdm import tqdm
 
+# What commands import where they need it, and every fork would again.
+IMPORTED = ("accelerate", "arviz", "h5netcdf", "transformers.models.llama.modeling_llama",
+            "transformers.trainer")  # fmt: skip
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -36,9 +40,11 @@ def forked(work: Callable[[], object], told: Path, **variables: str) -> ForkProc
         with told.open("a") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        sys.stdout, sys.stderr = (open(number, "w", 1, closefd=False) for number in (1, 2))
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
         work()
 
+    for name in IMPORTED:
+        import_module(name)
     process = multiprocessing.get_context("fork").Process(target=alone)
     process.start()
     return process
