@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 import xarray
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.state import StepRecord
 from processes import Run, on_two_processes
 from quick import be_quick
 
@@ -22,8 +24,6 @@ from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.parallel import Parallel, number_of_processes
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import begin_run
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.state import StepRecord
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError
 
