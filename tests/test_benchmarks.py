@@ -10,7 +10,6 @@ import pytest
 from processes import Run, quick_python
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("benchmark", "arguments", "told"),
     [
@@ -27,18 +26,23 @@ from processes import Run, quick_python
             "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & "
             "the store is the same",
         ),
-        ("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
-        (
+        pytest.param(
+            *("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             "domains",
             "--smoke",
             "12 domains: & inference: & total variation from the planted shares & "
             "times the time per domain of 12",
+            marks=pytest.mark.slow,
         ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
-        (
+        pytest.param(
             "gpu",
             "--smoke --out OUT",
             'agreement: & "agrees": true & minutes for 0.4B & over 3 steps',
+            marks=pytest.mark.slow,
         ),
         (
             "scale",

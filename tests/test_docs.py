@@ -107,7 +107,6 @@ def test_links_between_pages_resolve(page: str) -> None:
             assert f"::: {module}\n" in PAGES["api.md"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGES["core.md"], re.S))
 def test_the_python_of_the_core_runs(
     block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -124,7 +123,6 @@ def test_the_python_of_the_core_runs(
         torch.testing.assert_close(mean, torch.tensor([13.0, 6, 4]) / 23, atol=0.03, rtol=0)
 
 
-@pytest.mark.slow
 def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGES["tutorial.md"], re.S)
     script = tmp_path / "tutorial.py"
@@ -242,6 +240,7 @@ def test_modules_of_the_api_exist_and_hold_every_exported_name() -> None:
     assert {*bydore_pyro.__all__} <= named
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("mkdocstrings") is None,
     reason="the extra docs is not installed",

@@ -48,7 +48,6 @@ def test_help_lists_its_own_options_and_ten_more_at_most(
     assert listed("--help-all")[: len(found)] == found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", VARIANTS)
 def test_variants_in_smoke_size(
     script: str, tmp_path: Path, cache: Path, draw: Callable[[str, Path], None], run_here: Run
@@ -79,7 +78,6 @@ def test_variants_in_smoke_size(
     assert again.stdout == done.stdout
 
 
-@pytest.mark.slow
 def test_plants_in_smoke_size(
     tmp_path: Path,
     cache: Path,
@@ -99,7 +97,6 @@ def test_plants_in_smoke_size(
     draw("planted_mixtures", tmp_path / "run")
 
 
-@pytest.mark.slow
 def test_calibration_in_smoke_size(
     tmp_path: Path,
     smoke: Callable[..., dict],
@@ -145,7 +142,6 @@ def test_plants_need_held_out_text_of_many_documents(tmp_path: Path, run_here: R
     assert all(len(t) > 20 * 32 for t in open_store(store).validation.values())
 
 
-@pytest.mark.slow
 def test_assumptions_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
@@ -165,7 +161,6 @@ def test_assumptions_in_smoke_size(
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
-@pytest.mark.slow
 def test_convergence_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None], run_here: Run
 ) -> None:
@@ -178,7 +173,6 @@ def test_convergence_in_smoke_size(
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
 
 
-@pytest.mark.slow
 def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     out = tmp_path / "run"
     done = run_here("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from bydore_pyro.data.parts import TABLE, LinesOf, Part, Sips
-from bydore_pyro.data.remote import opened
+from bydore_pyro.data.parts import TABLE, Part, Sips, lines_of
+from bydore_pyro.data.remote import is_remote, opened, readable_place
 from bydore_pyro.utils import DataError, one_line, option, require_fields
 
 __all__ = [
@@ -121,7 +121,8 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
         return
     compression, start = COMPRESSED.get(path.suffix), part.start if part else 0
     packed = compression is not None and part is not None
-    with opened(path, AHEAD if packed else 0 if part else WHOLE) as file:
+    ahead = AHEAD if packed else 0 if part else WHOLE
+    with readable_place(str(path)), opened(path, ahead) as file:
         if compression is not None and part is not None:
             yield from _unpacked(file, compression, part, str(path), config)
             return
@@ -169,10 +170,11 @@ def _usable(
                     raise DataError(f"{bad}, {place}, {unit} {number}") from None
                 usable = Row(number, None, domain)
             yield usable
-    except (DataError, GeneratorExit, ConnectionError):  # a broken connection is no broken row
+    except (DataError, GeneratorExit):
         raise
     except Exception as error:  # pyarrow and datasets raise nothing narrower
-        if config.on_error == "stop":
+        # Of a remote file it may be the connection, which is no row to be skipped.
+        if config.on_error == "stop" or is_remote(place):
             raise DataError(
                 f"Expected a whole file, found one that breaks after {unit} {number}: {place}: "
                 f"{one_line(error)}"
@@ -223,7 +225,7 @@ def _lines(
     import pyarrow
 
     if compression is None:
-        with io.BufferedReader(LinesOf(file, part) if part else file, BLOCK) as lines:
+        with lines_of(file, part)[1] if part else io.BufferedReader(file, BLOCK) as lines:
             yield from numbered_lines(lines, LONGEST)
     else:
         with pyarrow.input_stream(file, compression) as stream:
@@ -316,31 +318,30 @@ def read_text(
             rest of the file is one row without text.
     """
     number = 0
-    try:
-        for number, piece in enumerate(_pieces(path, part), start=1):
-            yield Row(number, piece)
-    except (DataError, OSError) as error:
-        if on_error == "stop" or isinstance(error, ConnectionError):
-            raise
-        yield Row(number + 1, None)
+    with readable_place(str(path)):
+        try:
+            for number, piece in enumerate(_pieces(path, part), start=1):
+                yield Row(number, piece)
+        except (DataError, OSError) as error:
+            if on_error == "stop" or (is_remote(path) and isinstance(error, OSError)):
+                raise
+            yield Row(number + 1, None)
 
 
 def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
     length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
-    with (
-        opened(path, 0 if part else WHOLE) as raw,
-        io.BufferedReader(LinesOf(raw, part) if part else raw) as file,
-    ):
+    with opened(path, 0 if part else WHOLE) as raw:
+        start, file = lines_of(raw, part) if part else (0, io.BufferedReader(raw))
         while block := file.read(length):
-            rest += _decoded(decoder, block, path, file.tell())
+            rest += _decoded(decoder, block, path, start + file.tell())
             end = rest.rfind("\n") + 1 if length == PIECE else 0
             if len(rest) - end >= LONGEST_PIECE:
                 end = len(rest)
             if end:
                 yield rest[:end]
                 rest = rest[end:]
-        rest += _decoded(decoder, b"", path, file.tell())
+        rest += _decoded(decoder, b"", path, start + file.tell())
     if rest:
         yield rest
 

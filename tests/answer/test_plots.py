@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
+
 from bydore_pyro.answer.plots import (
     PALETTE,
     SHORT,
@@ -14,8 +16,6 @@ from bydore_pyro.answer.plots import (
     plot_rounds,
     plot_weights,
 )
-from matplotlib.colors import to_rgb
-
 from bydore_pyro.mixture.mixture import Mixture
 
 

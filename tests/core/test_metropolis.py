@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Dirichlet, MixtureSameFamily
 
 from bydore_pyro.core import metropolis
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import InferenceConfig, infer
 from bydore_pyro.core.metropolis import (
@@ -22,6 +22,7 @@ from bydore_pyro.core.metropolis import (
     infer_and_refine,
 )
 from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
 
 SPARSE = (0.1, 0.2, 0.4, 0.8, 1.6)
 
@@ -141,7 +142,6 @@ def network_guide(domains: int) -> MixtureGuide:
         return MixtureGuide(PriorNetwork(domains, link="exp").double(), scale=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("domains", "alike", "seed"), [(8, 1, 4), (13, 1, 3)])
 def test_its_importance_weights_have_lighter_tails_than_after_svi(
     domains: int, alike: int, seed: int
@@ -165,7 +165,6 @@ def test_its_importance_weights_have_lighter_tails_than_after_svi(
     assert set(pyro.get_param_store()) == stored
 
 
-@pytest.mark.slow
 def test_three_domains_have_the_means_of_integration() -> None:
     """Where one domain is sparse and the others are sure, normalised Gammas must be too wide."""
     linear, precision = gaussian_evidence(3, 0.05, seed=2)

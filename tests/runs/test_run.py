@@ -9,15 +9,16 @@ import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import xarray
+from processes import forked
 from quick import QUICK
 from tiny import folder_content
 
@@ -32,6 +33,7 @@ from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import write_tree
+from bydore_pyro.utils.folders import RunFolder
 
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:
@@ -72,95 +74,81 @@ def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
             assert value == right[name], name
 
 
-# Forked, so that the imports are paid once; it kills itself where it is told to.
-KILLED = """
-import json, os, signal, sys, threading, time
-from bydore_pyro.cli.main import main
-from quick import be_quick
-import bydore_pyro.runs.searching, bydore_pyro.answer.plots, arviz, transformers, h5netcdf  # noqa
+def kill_in_time(out: Path, seconds: float) -> None:
+    """Kills this process after so much work on a run, not by a clock that runs while it waits."""
 
-be_quick()  # as in all tests
+    def kill() -> None:
+        while not (out / "config.json").exists():
+            time.sleep(0.001)
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
 
 
-def killed_amid(write, number):
-    def counting(folder, name, content):
+def kill_amid_file(number: int) -> None:
+    """Kills this process amid so many files that it writes."""
+    write = RunFolder._write
+
+    def counting(folder: RunFolder, name: str, content: Callable[[Path], None]) -> None:
         nonlocal number
         number -= 1
-        def half(aside):
+
+        def half(aside: Path) -> None:
             content(aside)
             if not number:
                 os.kill(os.getpid(), signal.SIGKILL)
+
         write(folder, name, half)
-    return counting
+
+    RunFolder._write = counting  # type: ignore[method-assign]
 
 
-moments, searches = map(json.loads, sys.argv[1:])
-for out, arguments in searches.items():
-    for moment in [*moments, None]:
-        child = os.fork()
-        if child == 0:
-            if isinstance(moment, int):  # amid so many files that it writes
-                RunFolder._write = killed_amid(RunFolder._write, moment)
-            elif moment is not None:
-                def kill():
-                    while not os.path.exists(out + "/config.json"):
-                        time.sleep(0.001)
-                    end = time.process_time() + moment  # not of a clock that runs while it waits
-                    while time.process_time() < end:
-                        time.sleep(0.001)
-                    os.kill(os.getpid(), signal.SIGKILL)
-                threading.Thread(target=kill, daemon=True).start()
-            begun = os.path.exists(out + "/config.json")
-            main(["search", "--resume", out] if begun else arguments)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-"""
+def killed(
+    given: list[str], out: Path, kills: Sequence[Callable[[], None]]
+) -> tuple[list[int | None], str]:
+    """Runs a search that is killed and resumed again and again; its exit codes, what it printed."""
+    codes = []
+    for kill in [*kills, lambda: None]:
+        begun = (out / "config.json").exists()
+
+        def work(kill: Callable[[], None] = kill, begun: bool = begun) -> None:
+            kill()
+            main(["search", "--resume", str(out)] if begun else given)
+
+        process = forked(work, out.with_suffix(".told"))
+        process.join()
+        codes.append(process.exitcode)
+    return codes, out.with_suffix(".told").read_text()
 
 
-def killed(searches: dict[Path, list[str]], moments: Sequence[float]) -> tuple[list[int], str]:
-    """Kills each search at every moment, resumes it; returns exit codes and the errors' end."""
-    given = (json.dumps(moments), json.dumps({str(out): words for out, words in searches.items()}))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *given],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    codes = [int(line) for line in done.stdout.splitlines() if re.fullmatch(r"-?\d+", line)]
-    return codes, done.stderr[-5000:]
-
-
-@pytest.mark.slow
 def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
     """`kill -9` at ten random moments of a search of each kind, each time resumed: bit-identical to
     one left alone."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("guide_warmup: 10\n")
-    kinds = {
-        kind: ("--evidence", kind, "--steps", steps, "--config", str(settings))
-        for kind, steps in (("matching", "24"), ("linear", "14"))
-    }
-    searches = {tmp_path / kind: arguments(store, tmp_path / kind, *kinds[kind]) for kind in kinds}
-    rng = random.Random(0)
-    moments = [rng.uniform(0.05, 0.5) for _ in range(10)]
-    codes, stderr = killed(searches, moments)
-    assert set(codes) <= {0, -signal.SIGKILL}, stderr
-    assert "going on from" in stderr
-    for own, out in zip((codes[:11], codes[11:]), searches, strict=True):
-        assert own[-1] == 0, stderr
-        assert own.count(-signal.SIGKILL) >= 5, own
-        main(arguments(store, tmp_path / "whole" / out.name, *kinds[out.name]))
-        assert_same(results(tmp_path / "whole" / out.name), results(out))
+    for kind, steps in (("matching", "24"), ("linear", "14")):
+        more = ("--evidence", kind, "--steps", steps, "--config", str(settings))
+        out, whole, rng = tmp_path / kind, tmp_path / f"whole-{kind}", random.Random(0)
+        main(arguments(store, whole, *more))
+        kills = [partial(kill_in_time, out, rng.uniform(0.02, 0.2)) for _ in range(10)]
+        codes, told = killed(arguments(store, out, *more), out, kills)
+        assert codes[-1] == 0, told
+        assert set(codes) <= {0, -signal.SIGKILL}, told
+        assert codes.count(-signal.SIGKILL) >= 5, codes
+        assert "going on from" in told
+        assert_same(results(whole), results(out))
         assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
-@pytest.mark.slow
 def test_killed_amid_every_file_that_it_writes(store: Path, whole: Path, tmp_path: Path) -> None:
     """All that is derived after the last step depends on the checkpoint alone."""
-    out, files = tmp_path / "out", [2, 3, 4, 5, 6, 99]  # behind the options, and then again
-    codes, stderr = killed({out: arguments(store, out)}, [4, *files])
-    assert codes == [-signal.SIGKILL] * len(files) + [0, 0], stderr
+    out, files = tmp_path / "out", [4, 2, 3, 4, 5, 6]  # behind the options, and then again
+    kills = [partial(kill_amid_file, number) for number in files]
+    codes, told = killed(arguments(store, out), out, kills)
+    assert codes == [-signal.SIGKILL] * len(files) + [0], told
     assert_same(results(whole), results(out))
     assert not list(out.rglob(".*")), "nothing half-written is left"
 
