@@ -36,7 +36,7 @@ from bydore_pyro.data import (
 )
 from bydore_pyro.shards.arrays import Shard, fingerprint, scanned_ends
 from bydore_pyro.shards.places import ShardFile, shard_files
-from bydore_pyro.utils import DataError, content_hash, listed
+from bydore_pyro.utils import DataError, content_hash
 
 __all__ = ["open_shards"]
 
@@ -240,5 +240,7 @@ def _tell(notes: _Notes, given: str, end: int, share: float) -> None:
         f"warning: the shards name the tokenizer {named}, not {given}": others,
     }
     for line, names in told.items():
-        if some := dict.fromkeys(names):
-            notes.progress(f"{line}: {listed(some, FEW)}")
+        some = list(dict.fromkeys(names))
+        more = f" and {len(some) - FEW} more" if len(some) > FEW else ""
+        if some:
+            notes.progress(f"{line}: {', '.join(some[:FEW])}{more}")
