@@ -141,11 +141,9 @@ def network_guide(domains: int) -> MixtureGuide:
         return MixtureGuide(PriorNetwork(domains, link="exp").double(), scale=True)
 
 
-@pytest.mark.parametrize(("domains", "alike", "seed"), [(8, 1, 4), (13, 1, 3)])
-def test_its_importance_weights_have_lighter_tails_than_after_svi(
-    domains: int, alike: int, seed: int
-) -> None:
-    linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=seed)
+def test_its_importance_weights_have_lighter_tails_than_after_svi() -> None:
+    domains = 8
+    linear, precision = gaussian_evidence(domains, 0.05, alike=1, seed=4)
     signals = torch.linspace(2, 4, domains, dtype=torch.float64)
     guide = network_guide(domains)
 
