@@ -34,5 +34,6 @@ from .regression import interval_of_run as interval_of_run
 from .regression import spearman_x100 as spearman_x100
 from .tables import ALL as ALL
 from .tables import RunsTable as RunsTable
+from .tables import directed as directed
 from .tables import metric_shares as metric_shares
 from .tables import read_runs as read_runs
