@@ -35,6 +35,7 @@ from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
 from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
+from .tokenizer import vocabulary_of as vocabulary_of
 from .tokens import LazyTokens as LazyTokens
 from .tokens import joined as joined
 from .variants import cut_store as cut_store

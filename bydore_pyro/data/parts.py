@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bydore_pyro.data.kinds import kind_of
 from bydore_pyro.data.remote import opened
 
-__all__ = ["TABLE", "LinesOf", "Part", "Sips", "can_be_entered", "row_groups"]
+__all__ = ["LinesOf", "Part", "Sips", "row_groups"]
 
-TABLE = ".parquet"
 BLOCK = 2**22  # bytes that are read at a time, at most
 LINE = 2**12  # bytes that are read beyond a part at once, where a line of it may end
 REST = 2**17  # bytes of a longer line that are read at a time
@@ -33,11 +33,6 @@ class Part(NamedTuple):
     group: int | None = None
 
 
-def can_be_entered(path: Path) -> bool:
-    """Whether reading can begin in the middle of a file: not of a table, nor of what is packed."""
-    return path.suffix not in (TABLE, ".gz", ".zst")
-
-
 def row_groups(path: Path) -> list[tuple[int, int, int]]:
     """Returns of each row group of a Parquet file its rows, the bytes that they take in it, and
     what these are before compression; nothing where it is none.
@@ -46,7 +41,7 @@ def row_groups(path: Path) -> list[tuple[int, int, int]]:
     """
     from pyarrow import ArrowException, parquet
 
-    if path.suffix != TABLE:
+    if kind_of(path).form != "parquet":
         return []
     try:
         with opened(path) as raw, parquet.ParquetFile(raw) as file:
@@ -117,6 +112,11 @@ class Sips(io.RawIOBase):
     def readable(self) -> bool:
         """Whether it can be read."""
         return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Goes back to the start, which is then not counted."""
+        self._at = self._stream.seek(offset, whence)
+        return self._at
 
     def tell(self) -> int:
         """Returns how many bytes have been read."""

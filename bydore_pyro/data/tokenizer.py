@@ -35,6 +35,7 @@ __all__ = [
     "save_tokenizer",
     "tokenizer_sha256",
     "train_tokenizer",
+    "vocabulary_of",
 ]
 
 END_OF_TEXT = "<|endoftext|>"
@@ -128,6 +129,11 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
     return tokenizer, token
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> int:
+    """Returns the largest token and 1: ids may have holes, so that it is more than there are."""
+    return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
 
 def tokenizer_sha256(folder: Path) -> str:

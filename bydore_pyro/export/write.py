@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from bydore_pyro.export.shares import (
     tokens_per_document,
 )
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError, listed
+from bydore_pyro.utils import DataError, RunFolderError, listed, read_json
 
 __all__ = ["Exported", "export", "export_from"]
 
@@ -91,7 +90,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         return {key: content[key] for key in ("domains", "tokenizer_sha256")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"Expected a run's manifest, found {path}: {error}") from None

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import reprlib
@@ -32,6 +31,7 @@ from bydore_pyro.utils import (
     DataError,
     RunFolderError,
     one_line,
+    read_json,
     resume_command,
     unique_keys,
     yaml_or_json,
@@ -168,7 +168,7 @@ def require_finished(folder: Path) -> None:
     """
     metrics: Any = None
     with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        metrics = read_json(folder / "metrics.json")
     reason = metrics.get("stopped") if isinstance(metrics, dict) else None
     if not reason and any(folder.glob("mixture*.json")):
         return

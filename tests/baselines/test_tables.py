@@ -244,7 +244,7 @@ def test_runs_that_failed_are_left_out_where_they_are_asked_for(tmp_path: Path) 
     with pytest.raises(DataError, match="Expected runs with loss, other, found none"):
         directed(table, {"loss": 0.5, "other": 0.5})
     write(tmp_path, metrics=SWARM.replace("inf", "five"))
-    with pytest.raises(DataError, match="finite number .*run 'c', column 'loss', found 'five'"):
+    with pytest.raises(DataError, match=r"finite number .*run 'c', column 'loss', found 'five'"):
         read_runs(tmp_path)
 
 
@@ -265,7 +265,7 @@ def test_a_name_that_sounds_as_if_higher_were_better_needs_a_direction(name: str
     assert directed(table, {name: 1.0}, [], [name])[0].losses.tolist() == [[1, 2]]
     with pytest.raises(DataError, match="one direction for"):
         directed(table, {name: 1.0}, ["*"], [name])
-    with pytest.raises(DataError, match="one of the targets .*, found 'none'"):
+    with pytest.raises(DataError, match=r"one of the targets .*, found 'none'"):
         directed(table, {name: 1.0}, ["none"])
 
 
@@ -274,7 +274,8 @@ def test_a_name_that_sounds_as_if_higher_were_better_needs_a_direction(name: str
 )
 def test_other_names_are_losses(name: str) -> None:
     table = RunsTable(
-        runs=("r",), domains=("a",), weights=np.ones((1, 1)), targets=(name,), losses=np.ones((1, 1))
+        runs=("r",), domains=("a",), weights=np.ones((1, 1)), targets=(name,),
+        losses=np.ones((1, 1)),
     )  # fmt: skip
     found, told = directed(table, {name: 1.0})
     assert (found.losses.tolist(), told) == ([[1]], [])
