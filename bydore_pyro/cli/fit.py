@@ -61,6 +61,7 @@ MORE = (
     *("domains", "target_tokens", "max_epochs", "device", "seed", "steps", "batch_sequences"),
     *("sequence_length", "evidence", "trials", "learning_rate", "precision", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
+    *("separator", "token_bytes"),
     *("checkpoint_every", "cluster", "proxy_runs", "prior", "predict", "maximize", "minimize"),
     *("domain_tokens", "single", "human", "regmix_proxies", "regmix_regression"),
     *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),

@@ -26,7 +26,7 @@ def unpacked(file: io.RawIOBase, compression: Compression | None) -> AbstractCon
     if compression is None:
         return nullcontext(file)
     if compression == "xz":
-        return lzma.LZMAFile(file)
+        return lzma.LZMAFile(file)  # type: ignore[arg-type]
     if compression == "zstd" and _window(file) > ARROW:
         return _Frames(file)
     import pyarrow
@@ -50,7 +50,8 @@ class _Frames(io.RawIOBase):
     """Frames of zstd of any window, one behind the other."""
 
     def __init__(self, file: io.RawIOBase) -> None:
-        self._file, self._ahead, self._rest, self._frame = file, b"", b"", None
+        self._file, self._ahead, self._rest = file, b"", b""
+        self._frame: Any = None
 
     def readable(self) -> bool:
         """Whether it can be read."""

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
 from bydore_pyro.data.kinds import Compression, Form, head, kind_of, no_text
+from bydore_pyro.data.names import check_name
 from bydore_pyro.data.packed import unpacked
 from bydore_pyro.data.parts import LinesOf, Part, Sips
 from bydore_pyro.data.remote import is_remote, opened
@@ -25,7 +26,6 @@ __all__ = [
     "PIECE",
     "Row",
     "RowConfig",
-    "check_name",
     "read_hub",
     "read_rows",
     "read_text",
@@ -78,22 +78,6 @@ class Row(NamedTuple):
     text: str | None
     domain: str | None = None
     reached: int = 0
-
-
-def check_name(name: str) -> None:
-    """Refuses a domain's name, or path of names, that files, options or JSON could not carry.
-
-    Raises:
-        DataError: When it is no UTF-8, is empty, is longer than 200 bytes, holds '=' or a null
-            byte, or has '', '.', '..' or '*' between slashes.
-    """
-    text = name.encode(errors="replace")
-    of_path = {"", ".", "..", "*"}.isdisjoint(name.split("/"))
-    if not of_path or len(text) > 200 or text.decode() != name or "=" in name or "\0" in name:
-        raise DataError(
-            "Expected a domain's name of at most 200 bytes without '=', or a path of such names, "
-            f"found {name!r}"
-        )
 
 
 def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterator[Row]:

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
 from bydore_pyro.data.kinds import head, is_beside_rows, is_row_file
+from bydore_pyro.data.names import check_name, domain_of, side_of, split_named
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import (
     LARGE_TEXT,
     Row,
     RowConfig,
-    check_name,
     read_hub,
     read_rows,
     read_text,
@@ -29,27 +29,14 @@ from bydore_pyro.data.store import SPLITS
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
 from bydore_pyro.utils import DataError, listed, one_line, readable, yaml_or_json
 
-__all__ = ["LISTS", "TREE", "ListedDomain", "domain_of", "list_sources", "read_list", "side_of"]
+__all__ = [
+    *("LISTS", "TREE", "ListedDomain", "files_below", "list_sources", "read_list"),
+]
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
-# Names of files or folders by which `datasets` and trainers know the sides of a split:
-# ``validation.jsonl.gz``, ``validation-00000-of-00001.parquet``, ``val_small``, ``c4-validation.1``
-# and ``law_val_000000.bin``, but not ``dev notes.md``.
-SIZES = (
-    r"([-_.](x?small|tiny|mini|large|full|sub(set)?|sample|split|set|data))?"
-    r"([-_.]?\d[-\w]*)?(\..*)?"
-)
-TRAIN, VALIDATION, TEST = (
-    re.compile(rf"({words}){SIZES}", re.IGNORECASE)
-    for words in (
-        "train|training",
-        r"valid|dev|eval|evaluation|held[-_]?out|([^ ]*[-_.])?(validation|val)",
-        "test|testing",
-    )
-)
 
 
 class ListedDomain(NamedTuple):
@@ -141,9 +128,9 @@ def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
     """Each folder that holds files is a domain, called by its path without names of sides; and each
     file beside the topmost."""
     found: dict[str, list[Path]] = {}
-    for file in _walk(folder):
+    for file in files_below(folder):
         above = file.relative_to(folder).parts[:-1]
-        path = [p for p in above if not TRAIN.fullmatch(p) and side_of((p,)) == "train"]
+        path = [part for part in above if not split_named(part)]
         check_name(name := domain_of("/".join(path) or file.name.split(".")[0]))
         found.setdefault(name, []).append(file)
     return {name: _sources(folder, rows, folder, name, files=own) for name, own in found.items()}
@@ -162,7 +149,7 @@ def _sources(
     Where no side is told, the files' names tell it: beside a validation file all others are
     training files, and test files are left out.
     """
-    files = files or [f for f in _walk(path) if domain is not None or is_row_file(f)]
+    files = files or [f for f in files_below(path) if domain is not None or is_row_file(f)]
     beside = [f for f in files if f != path and is_beside_rows(f, files)]
     found = [SourceFile(_named(f, root), domain, lambda: iter(()), left_out=True) for f in beside]
     sides = {f: side_of(f.relative_to(path).parts) for f in files if f not in beside}
@@ -171,21 +158,8 @@ def _sources(
     return found + [_source(f, rows, root, domain, s) for f, s in sides.items() if s is not None]
 
 
-def domain_of(name: str) -> str:
-    """Returns what a folder or file calls a domain: of a hive's ``cluster=1``, ``cluster-1``."""
-    return name.replace("=", "-")
-
-
-def side_of(parts: Sequence[str]) -> Split | None:
-    """Returns the side that names of folders and of a file in them tell, None of what is to test
-    on; it counts where the side of any file is "validation"."""
-    if any(VALIDATION.fullmatch(part) for part in parts):
-        return "validation"
-    return None if any(TEST.fullmatch(part) for part in parts) else "train"
-
-
-def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
-    """Lists the files below a path, itself where it is one.
+def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False) -> list[Path]:
+    """Returns the files below a path, itself where it is one, and `empty` folders if asked for.
 
     A link to a folder that it lies in is passed over. What cannot be read, as a link that leads
     nowhere or a pipe, counts as a file: `_source` refuses or skips it.
@@ -197,8 +171,10 @@ def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
     )  # `Path.resolve` raises where links lead in a circle
     if real in above:
         return []
-    inside = (p for p in path.iterdir() if not p.name.startswith("."))
-    return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
+    inside = sorted(p for p in path.iterdir() if not p.name.startswith("."))
+    if empty and not inside:
+        return [path]
+    return [f for p in inside for f in files_below(p, (*above, real), empty=empty)]
 
 
 def _source(

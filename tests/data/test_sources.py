@@ -12,16 +12,15 @@ from pyarrow import parquet
 from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.names import domain_of
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sources import (
     LISTS,
     TREE,
     ListedDomain,
-    domain_of,
     list_sources,
     read_list,
-    side_of,
 )
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
@@ -114,30 +113,6 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
     read = read_list(tmp_path / f"domains.{suffix}")
     assert read["law"] == ListedDomain(["data/law-*"], None, None)
     assert read["web"] == ListedDomain(["web.jsonl"], [held], "body")
-
-
-@pytest.mark.parametrize(
-    ("path", "side"),
-    [
-        ("a.txt", "train"),
-        ("train/dev notes.md", "train"),
-        ("more/validation-00000-of-00001.parquet", "validation"),
-        ("VAL/test.jsonl", "validation"),
-        ("test/a.jsonl", None),
-        ("train_small/a.mds", "train"),
-        ("val_small/a.mds", "validation"),
-        ("validation_small.jsonl", "validation"),
-        ("eval/a.txt", "validation"),
-        ("c4-validation.00000-of-00008.json.gz", "validation"),
-        ("law_val_000000.bin", "validation"),
-        ("held_out.parquet", "validation"),
-        ("valley/interval.txt", "train"),
-        ("developers/evaluations of law.txt", "train"),
-        ("test_small", None),
-    ],
-)
-def test_names_tell_a_side(path: str, side: str | None) -> None:
-    assert side_of(Path(path).parts) == side
 
 
 @pytest.mark.parametrize(

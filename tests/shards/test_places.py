@@ -60,11 +60,11 @@ LAW, WEB = {"train": ["law_text_document.idx"]}, {"train": ["web_text_document.i
     ],
 )
 def test_a_pattern_names_domains(pattern: str, expected: dict, folder: Path) -> None:
-    assert told(shard_files(f"megatron:{folder}/{pattern}"), folder) == expected
+    assert told(shard_files(f"megatron:{folder}/{pattern}").domains, folder) == expected
 
 
 def test_a_file_of_a_folder_is_a_domain_beside_its_folders(folder: Path) -> None:
-    found = shard_files(f"megatron:{folder}")
+    found = shard_files(f"megatron:{folder}").domains
     assert set(found) == {"law_text_document", "web_text_document", "deep"}
     file = found["law_text_document"]["train"][0]
     assert file == ShardFile(folder / "law_text_document.idx", READERS["megatron"], "train")
@@ -88,7 +88,7 @@ def test_a_list_names_domains(folder: Path) -> None:
         },
     )
     assert names_shards(data)
-    assert told(shard_files(data), folder) == {
+    assert told(shard_files(data).domains, folder) == {
         "both": {"train": ["law_text_document.idx", "web_text_document.idx"]},
         "one": ONE,
         "stars": {"train": ["deep/one/train/0.idx"], "validation": ONE["validation"]},
