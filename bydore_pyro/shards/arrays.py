@@ -94,7 +94,7 @@ def numbers(
                 for start, stop in pairwise(bounds):
                     if stop > start:
                         file.seek(offset + int(flat[start]) * dtype.itemsize)
-                        _fill(file, memoryview(taken[start:stop]).cast("B"))
+                        _fill(file, taken[start:stop].view("u1").data)
         except (OSError, EOFError):
             raise DataError(
                 f"Expected {path} not to change while it is read, found it cut"

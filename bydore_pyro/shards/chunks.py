@@ -99,12 +99,14 @@ def read_mds(path: Path) -> Inventory:
         told = f"Expected samples with a column {' or '.join(COLUMNS)} of tokens, found others"
         raise DataError(f"{told}: {path}") from None
     files = (*(column.file for column in columns), path)
-    of_type = {column.dtype for column in columns}
-    tokens: Tokens | Callable[[int], Tokens]
-    if None in of_type:
-        tokens = lambda width: joined([_gathered(c, np.dtype(f"<u{width}")) for c in columns])  # noqa: E731
-    else:
-        tokens = joined([_gathered(column, column.dtype) for column in columns])
+    types = [column.dtype for column in columns if column.dtype is not None]
+
+    def of_width(width: int) -> Tokens:
+        return joined([_gathered(column, np.dtype(f"<u{width}")) for column in columns])
+
+    tokens: Tokens | Callable[[int], Tokens] = of_width
+    if len(types) == len(columns):
+        tokens = joined([_gathered(*of_type) for of_type in zip(columns, types, strict=True)])
     return Inventory(tokens=tokens, widths=(2, 4, 8), files=files, claims=claims)
 
 

@@ -118,7 +118,11 @@ def checked(found: Inventory, known: Known) -> Shard:
     if callable(tokens):
         tokens = _of_width(tokens, found.widths, known, place)
     _require_known(tokens, known, place)
-    given = {"files": found.files, "beside": found.beside, "tokenizer": found.tokenizer}
+    given: dict[str, object] = {
+        "files": found.files,
+        "beside": found.beside,
+        "tokenizer": found.tokenizer,
+    }
     if ends is None:
         runs, ends = _scanned(tokens, known)
         return _without(tokens, runs, ends, {**given, "scanned": True})

@@ -133,9 +133,9 @@ def read_nanotron(path: Path) -> Inventory:
         lines = content(about, ABOUT).decode("utf-8", "replace").splitlines() + lines
     told, _, size = lines[0].partition("|")
     tokens: Tokens | Callable[[int], Tokens] = _of_width(path)
-    ends, files = None, (path,)
+    ends, files = None, [path]
     if index in there:
-        ends, files = np.asarray(numbers(index, "<i8")), (path, index)
+        ends, files = np.asarray(numbers(index, "<i8")), [path, index]
         tokens = _counted(path, int(ends[-1]) if len(ends) else 0)
     elif size in ("2", "4"):
         tokens = numbers(path, f"<u{size}")
@@ -143,7 +143,7 @@ def read_nanotron(path: Path) -> Inventory:
     if lines[1].isdecimal() and not callable(tokens):
         claims.append(Claim("tokens", int(lines[1]), len(tokens), about))
     return Inventory(
-        tokens=tokens, ends=ends, files=files, beside=tuple(there), claims=claims,
+        tokens=tokens, ends=ends, files=tuple(files), beside=tuple(there), claims=claims,
         tokenizer=told or None,
     )  # fmt: skip
 

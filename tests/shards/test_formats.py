@@ -10,14 +10,26 @@ import numpy as np
 import pytest
 from shard_writers import EVERY, WRITERS, documents, opened
 
+from bydore_pyro.shards.chunks import read_litdata, read_mds
+from bydore_pyro.shards.columns import read_datasets, read_levanter
 from bydore_pyro.shards.formats import READERS, Reader
-from bydore_pyro.shards.readers import read_megatron
+from bydore_pyro.shards.readers import (
+    read_dolma,
+    read_litpkds,
+    read_llmc,
+    read_megatron,
+    read_nanotron,
+)
 from bydore_pyro.utils.errors import DataError
 
 
 def test_every_format_has_its_writer_here() -> None:
     assert [*WRITERS] == [*READERS]
     assert READERS["megatron"] == Reader(read_megatron, (".idx",), (".bin",))
+    assert [reader.read for reader in READERS.values()] == [
+        read_megatron, read_dolma, read_nanotron, read_levanter, read_litdata, read_mds, read_llmc,
+        read_litpkds, read_datasets,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["<u2", "<u4"])
