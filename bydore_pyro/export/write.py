@@ -155,18 +155,19 @@ def export(
         UserWarning: When an option has no effect in the format.
     """
     form = FORMATS[config.to]
-    if form.paths == "needed" and config.prefix is None:
+    if form.paths == "needed" and config.prefix is None and config.paths is None:
         raise DataError(
             f"Expected --prefix for {config.to}, a folder or a template such as "
-            "/data/{domain}, found none"
+            "/data/{domain}, or --paths, found none"
         )
-    if form.paths == "unused" and config.prefix is not None:
+    if form.paths == "unused" and (config.prefix or config.paths) is not None:
         warnings.warn(f"prefix has no effect in {config.to}, which has no paths", stacklevel=2)
     weights, notes = _wanted(mixture.as_dict(), config, lengths)
     shares = rounded(weights, DIGITS)
     notes += _notes_on_small(weights, shares, config)
     kept = {name: share for name, share in shares.items() if share > 0 or form.keeps_zeros}
-    listed = [Share(name=name, weight=w, path=config.path(name)) for name, w in kept.items()]
+    places = config.places(kept)
+    listed = [Share(name=name, weight=w, paths=places[name]) for name, w in kept.items()]
     text = form.write(listed, config.drawn)
     if config.from_step is not None:
         text = as_stage(config.to, text, config.from_step)

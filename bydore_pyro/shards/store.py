@@ -254,8 +254,12 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
             continue
         if shard.scanned:
             notes.scanned.append(name)
-        if not _ends_with(shard.tokens, shard.ends, known.separator):
-            (notes.undivided if shard.scanned else notes.other_end).append(name)
+        looked_at, ended = _ended(shard.tokens, shard.ends, known.separator)
+        if shard.scanned and ended <= looked_at / 2:
+            notes.undivided.append(name)
+        elif not shard.scanned and ended < looked_at:
+            some = f" ({looked_at - ended} of {looked_at})" if ended > looked_at / 2 else ""
+            notes.other_end.append(f"{name}{some}")
         if shard.tokenizer is not None:
             notes.tokenizers[name] = shard.tokenizer
         ends.append(shard.ends + before if before else shard.ends)
@@ -270,10 +274,10 @@ def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) 
     return side
 
 
-def _ends_with(tokens: Tokens, ends: np.ndarray, end: int) -> bool:
-    """Whether most documents, of some that are looked at, end with the separator."""
+def _ended(tokens: Tokens, ends: np.ndarray, end: int) -> tuple[int, int]:
+    """How many documents are looked at, and how many of them end with the separator."""
     some = np.linspace(0, len(ends) - 1, min(len(ends), LOOKED_AT)).astype(int)
-    return float((np.asarray(tokens[ends[some] - 1]) == end).mean()) > 0.5
+    return len(some), int((np.asarray(tokens[ends[some] - 1]) == end).sum())
 
 
 def _held_out(whole: _Side, share: float) -> tuple[list[_Side], bool]:

@@ -19,6 +19,7 @@ from bydore_pyro.data.sources import (
     LISTS,
     TREE,
     ListedDomain,
+    files_below,
     list_sources,
     read_list,
 )
@@ -293,3 +294,12 @@ def test_folders_of_a_hive_name_domains(tmp_path: Path) -> None:
 def test_rows_in_one_file_of_json_name_domains(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "all.json", [row("x", i, kind=i % 2) for i in range(8)])
     assert counts(sources(path, domain_column="kind")) == {"0": 4, "1": 4}
+
+
+def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/x").touch()
+    (tmp_path / ".hidden").touch()
+    assert files_below(tmp_path) == [tmp_path / "a/x"]
+    assert files_below(tmp_path, empty=True) == [tmp_path / "a/b", tmp_path / "a/x"]
+    assert files_below(tmp_path / "a/x") == [tmp_path / "a/x"]

@@ -24,6 +24,7 @@ from bydore_pyro.data.tokenizer import (
     encode,
     encoding,
     load_encoder,
+    pad_token,
     save_tokenizer,
     tokenizer_sha256,
     train_tokenizer,
@@ -163,3 +164,9 @@ def test_ids_may_have_holes(end: int, dtype: str, tmp_path: Path) -> None:
     assert (store.vocabulary, store.index["dtype"]) == (end + 1, dtype)
     found = store.taken("train", "a", lambda: np.asarray(store.train["a"]))
     assert found.max() == end
+
+
+def test_the_token_that_fills_up(tmp_path: Path, trained: Path) -> None:
+    assert pad_token(trained, load_encoder(trained)[0]) is None
+    folder = words(tmp_path / "words", eos_token="</s>", pad_token="b")
+    assert pad_token(folder, load_encoder(folder)[0]) == 2
