@@ -144,11 +144,11 @@ class ExportConfig:
             return {name: (found,) if (found := self.path(name)) else () for name in names}
         listed = read_list(Path(self.paths))
         for name in names:
-            found = len(listed[name].train) if name in listed else 0
-            if not found or (found > 1 and not FORMATS[self.to].many_paths):
+            count = len(listed[name].train) if name in listed else 0
+            if not count or (count > 1 and not FORMATS[self.to].many_paths):
                 wanted = "paths" if FORMATS[self.to].many_paths else "one path"
                 raise DataError(
-                    f"Expected {wanted} of '{name}' in {self.paths} for {self.to}, found {found}"
+                    f"Expected {wanted} of '{name}' in {self.paths} for {self.to}, found {count}"
                 )
         return {name: tuple(listed[name].train) for name in names}
 
