@@ -14,8 +14,10 @@ from .errors import one_line as one_line
 from .errors import require as require
 from .files import check_belongs as check_belongs
 from .files import content_hash as content_hash
+from .files import plain_json as plain_json
 from .files import provenance as provenance
 from .files import read_hashed as read_hashed
+from .files import read_json as read_json
 from .files import read_tree as read_tree
 from .files import readable as readable
 from .files import require_new_file as require_new_file
