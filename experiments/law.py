@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from bydore_pyro.baselines import fit_regression, interval_of_run
 from common import markdown, run_main
 from scipy.stats import spearmanr
 from tqdm import tqdm
@@ -18,6 +17,7 @@ from tqdm import tqdm
 from bydore_pyro.core import fit_law
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
+from bydore_pyro.tables import fit_regression, interval_of_run
 from bydore_pyro.utils import DataError, RunFolder, option, require_fields
 
 ABOUT = """Fit the law of losses to few of the finished runs in a folder, the first run among them,

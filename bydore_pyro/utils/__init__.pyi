@@ -28,7 +28,6 @@ from .files import with_hash as with_hash
 from .files import write_tree as write_tree
 from .files import yaml_or_json as yaml_or_json
 from .folders import FolderLock as FolderLock
-from .folders import RunFolder as RunFolder
 from .folders import appearing_file as appearing_file
 from .folders import appearing_folder as appearing_folder
 from .folders import remove_half_written as remove_half_written
@@ -49,6 +48,7 @@ from .pieces import run_pieces as run_pieces
 from .records import Number as Number
 from .records import plain as plain
 from .records import read_as as read_as
+from .run_folder import RunFolder as RunFolder
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named
