@@ -1,3 +1,4 @@
+from .core import FeatureNetwork as FeatureNetwork
 from .core import FreeConcentrations as FreeConcentrations
 from .core import GammaDirichlet as GammaDirichlet
 from .core import HypergradientELBO as HypergradientELBO

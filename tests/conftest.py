@@ -43,6 +43,11 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, lest one core end with them alone: slow ones, then those of scripts."""
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, len(item.path.parts)))
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three small domains, alone in a folder."""

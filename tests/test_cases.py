@@ -56,7 +56,6 @@ def check_run(folder: Path, seed: int) -> None:
     assert posterior["domain"].values.tolist() == list(mixture.names)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     out = tmp_path / "run"
@@ -83,7 +82,6 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("script", "domains"), [("case1", 17), ("case2", 2)])
 def test_the_piles_cases(script: str, domains: int, tmp_path: Path, run_here: Run) -> None:
     rows = [

@@ -35,7 +35,6 @@ COMMON = (
     *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
     *("learning_rate", "device", "smoke"),
 )
-LEVEL = 0.5
 NATURAL = "natural"  # of --mixture: each domain by the size of its text
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
@@ -91,7 +90,7 @@ class TrainConfig:
     live_level: float | None = option(
         None,
         "With --live: probability, that another mixture teaches more, from which on the weights "
-        f"move; with 1 they stay. Default: {LEVEL}, and 1 where trial runs chose --mixture.",
+        "move; with 1 they stay. Default: that of LiveMixture, 1 where trial runs chose --mixture.",
         least=0,
         most=1,
     )
@@ -204,7 +203,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             stages.shares(),
             config,
             given.live_share,
-            level=given.live_level if given.live_level is not None else LEVEL,
+            **({} if given.live_level is None else {"level": given.live_level}),
             parallel=Parallel(cpu=config.device == "cpu"),
             tell=_told_once,
         )

@@ -69,7 +69,7 @@ def guide_fit(
 
     Raises:
         ValueError: When `num_samples` is below 100 (the tail's shape could not be told), or there
-            is a plate.
+            is a plate, or a latent site that the other lacks.
         ImportError: When ArviZ is not installed.
 
     References:
@@ -103,7 +103,7 @@ def corrected_draws(
         seed: Of all draws.
 
     Raises:
-        ValueError: When `num_samples` or `num_draws` is out of range, or there is a plate.
+        ValueError: When `num_samples` or `num_draws` is out of range; what `guide_fit` refuses.
         ImportError: When ArviZ is not installed.
 
     References:
@@ -135,10 +135,16 @@ def _weighed(
     if count is not None and count < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {count}")
     with torch.random.fork_rng(range(torch.cuda.device_count())):
-        nodes = poutine.trace(guide).get_trace(*args).nodes
-        nodes = nodes | poutine.trace(model).get_trace(*args).nodes
+        traces = [poutine.trace(program).get_trace(*args) for program in (guide, model)]
+    nodes = traces[0].nodes | traces[1].nodes
+    latent = [[n for n in t.stochastic_nodes if not site_is_subsample(t.nodes[n])] for t in traces]
     if plates := [n for n, node in nodes.items() if site_is_subsample(node)]:
-        raise ValueError(f"Expected a model and a guide without plates, actual plates {plates}")
+        raise ValueError(
+            f"Expected a model and a guide without plates, actual plates {plates}: give the model "
+            "of one member, or weigh all with pyro.infer.importance.vectorized_importance_weights"
+        )
+    if sorted(latent[0]) != sorted(latent[1]):
+        raise ValueError(f"Expected a model with the guide's sites {latent[0]}, actual {latent[1]}")
     if count is None:
         trace = poutine.trace(guide).get_trace(*args)
         size = sum(trace.nodes[name]["value"].numel() for name in trace.stochastic_nodes)

@@ -23,7 +23,7 @@ from bydore_pyro.core.density import log_density
 from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.model import expected_evidence, mixture_model
+from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
@@ -33,7 +33,6 @@ FREE_RATE, NETWORK_RATE = 0.1, 3e-3  # step sizes of the parameters of each doma
 DECAYS, DECAY = 2, 0.3  # how often step sizes are made smaller, and by which factor
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
 START_DRAWS = 64  # of the KL, where two starts are compared
-ROUNDING = 1e-6  # of a precision, as a share of its largest eigenvalue
 DRAWS_TIMES_DOMAINS = 512
 FIT_STEPS, FIT_BATCH = 200, 64  # of a guide, to draws
 FIT_RATE, LAST_RATE = 0.05, 0.1  # the first step size, and the last as a share of it
@@ -219,16 +218,9 @@ def _check_evidence(linear: Tensor, precision: Tensor) -> None:
     """Raises what `infer` does."""
     if not all(x.isfinite().all() for x in (linear, precision)):
         raise ValueError("Expected finite evidence, found NaN or infinity")
-    expected = 2 * tuple(linear.shape[-1:])
-    if precision.shape != expected:
-        raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
-    values = torch.linalg.eigvalsh(precision.double())
-    asymmetry = float((precision - precision.T).abs().max())
-    if not -values[0] <= ROUNDING * values[-1] > 0 or asymmetry > ROUNDING * values[-1]:
-        raise ValueError(
-            "Expected a precision that is symmetric, positive semi-definite and not 0, actual "
-            f"eigenvalues from {values[0]:g} to {values[-1]:g}, asymmetry {asymmetry:g}"
-        )
+    require_precision(precision, linear)
+    if not precision.any():
+        raise ValueError("Expected a precision that is not 0")
 
 
 def _start(guide: MixtureGuide, arguments: tuple[Any, ...], before: Mapping[str, Tensor]) -> None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import GuideFit, corrected_draws, guide_fit
 from bydore_pyro.core.inference import InferenceConfig, fit_to_draws, infer
 from bydore_pyro.core.matching import Matching
 from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
 from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.network import FreeConcentrations
 
 __all__ = ["DRAWS", "Posterior", "draw_posterior"]
 

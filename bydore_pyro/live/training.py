@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -146,7 +147,10 @@ class LiveTraining:
         """The largest weights ``(K,)`` with which the rest reads no text too often."""
         batch, steps = self._config.target_batch_sequences, self._config.steps
         begins = step + self.lag  # what is read until then is known
-        read = batch * np.sum([self.weights_of(n) for n in range(begins)], axis=0)
+        changes = [0, *(one.step + self.lag for one in self.mixture.rounds), begins]
+        read = batch * sum(
+            (end - begin) * self.weights_of(begin) for begin, end in itertools.pairwise(changes)
+        )
         room = self._config.max_epochs * self.mixture.domains.trained() - read
         return np.maximum(room, 0) / (batch * (steps - begins))
 

@@ -41,7 +41,7 @@ class Measurement:
 
     Attributes:
         step: Steps of the model before it.
-        parameters: Of the model, by name.
+        parameters: Of the model, by name; as `measure` returns them they share its memory.
         samples: A sample of each domain, by name, as float16 keeps it.
         losses: Of the domains ``(K,)``, nats per token; NaN where a sample was known.
         hashes: Of the domains' text, by name; empty before it is kept.
@@ -104,7 +104,7 @@ def measure(
     theta = sketch.model.parameters
     return Measurement(
         step=step,
-        parameters={name: value.clone() for name, value in theta.items()},
+        parameters=theta,
         samples={name: found[name][0] for name in domains.names},
         losses=torch.tensor([found[name][1] for name in domains.names]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,4 +63,6 @@ def measured_training(
         if number in config.measured_steps:
             with proxy.cost.part("gradients"):
                 measured = measure(sketch, domains, each, number, cluster=cluster)
+                kept = {name: value.clone() for name, value in measured.parameters.items()}
+                measured = dataclasses.replace(measured, parameters=kept)
         yield MeasuredStep(number, loss, measured)

@@ -189,6 +189,9 @@ class Mixture:
         """Returns the weights of the domains that were measured together, each alone: their shares
         of what was found for all of them.
 
+        What one of them deserves was not measured: its interval begins with 0 and ends where that
+        of all together does.
+
         Args:
             pools: The domains of each pool, with shares that sum to 1; others' pools have no
                 effect.
@@ -201,9 +204,12 @@ class Mixture:
         columns: dict[str, Any] = {}
         for column in ("weights", *COLUMNS):
             values = getattr(self, column)
-            if values is not None:
-                found = [np.array(values[k]) * share for k, _, share in rows]
-                columns[column] = tuple(tuple(v.tolist()) if v.ndim else float(v) for v in found)
+            if values is not None and column != "hdi":
+                columns[column] = tuple(values[k] * share for k, _, share in rows)
+        if self.hdi is not None:
+            columns["hdi"] = tuple(
+                self.hdi[k] if share == 1 else (0.0, self.hdi[k][1]) for k, _, share in rows
+            )
         told = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
         note = (
             f"Measured together, because each has too little text: {told}. They share the "

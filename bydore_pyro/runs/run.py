@@ -49,6 +49,8 @@ __all__ = [
     "write_inputs",
 ]
 
+# Of a progress bar that does not tell how long the rest takes: nobody knows it of rounds.
+WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 CHECKPOINTS = "checkpoints"
 TRIM_EVERY = 20  # steps
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
@@ -197,6 +199,7 @@ class Drive:
         from tqdm import tqdm
 
         every = self.options.run.checkpoint_every
+        matching = self.options.run.evidence == "matching"
 
         def save() -> None:
             if every and self.folder.writes:
@@ -207,6 +210,7 @@ class Drive:
         with deferred() as asked:
             try:
                 about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
+                about |= {"bar_format": WITHOUT_REST} if matching else {}
                 with tqdm(total=self.total, initial=self.done, **about) as bar:
                     bar.set_postfix_str(round_is_next(self.done))
                     for shown in steps:

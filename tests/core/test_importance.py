@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 
 import pyro
 import pytest
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from bydore_pyro import corrected_draws
 from bydore_pyro.core import importance
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import CorrectedDraws, GuideFit, guide_fit
+from bydore_pyro.core.network import FreeConcentrations
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 EXACT = Dirichlet(1 + COUNTS)
@@ -23,8 +25,10 @@ SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 
 
 @pytest.fixture(autouse=True)
-def _quick_searches() -> None:
-    """As many draws as a search takes: they are judged here."""
+def _quick_searches() -> Iterator[None]:
+    """As many draws as a search takes: they are judged here; a parameter store for each test."""
+    with pyro.get_param_store().scope():
+        yield
 
 
 def guide_of(concentration: Tensor) -> MixtureGuide:

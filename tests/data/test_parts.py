@@ -12,7 +12,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from bydore_pyro.data.parts import TABLE, LinesOf, Part, Sips, can_be_entered, row_groups
+from bydore_pyro.data.kinds import can_be_entered
+from bydore_pyro.data.parts import Part, Sips, lines_of, row_groups
 from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
 
 RNG = random.Random(0)
@@ -28,32 +29,38 @@ def rows_of(path: Path, *parts: Part) -> list[Row]:
 
 def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
     """Against the offsets of the lines, cut at random, at line ends and beside them."""
-    path = tmp_path / "a.jsonl"
+    path, plain = tmp_path / "a.jsonl", tmp_path / "a.txt"
     path.write_bytes(CONTENT)
     begins = [sum(map(len, LINES[:i])) for i in range(len(LINES))]
     assert can_be_entered(path)
     for trial in range(40):
         cuts = {RNG.randrange(len(CONTENT)) for _ in range(RNG.choice([1, 5, 60]))}
         cuts |= {max(0, begin + RNG.choice([-1, 0, 1])) for begin in RNG.sample(begins, 5)}
-        ends = [*sorted(cuts - {0}), len(CONTENT)]
+        ends = [*sorted(cuts - {0, 1}), len(CONTENT)]
         parts = [Part(*ends_) for ends_ in zip([0, *ends], ends, strict=False)]
         for part in RNG.sample(parts, 3):
             inside = [i for i, begin in enumerate(begins) if part.start <= begin < (part.end or 0)]
             assert [row.text for row in rows_of(path, part)] == [TEXTS[i] for i in inside], trial
         assert [row.text for row in rows_of(path, *parts)] == TEXTS
-        pieces = [str(row.text) for part in parts for row in read_text(path, part=part)]
-        assert "".join(pieces) == CONTENT.decode()
+        plain.write_bytes(b"#" + CONTENT[1:])
+        pieces = [str(row.text) for part in parts for row in read_text(plain, part=part)]
+        assert "".join(pieces)[1:] == CONTENT.decode()[1:]
         assert all(piece.endswith("\n") for piece in pieces)
-    last = "".join(str(row.text) for row in read_text(path, part=Part(begins[-1], None)))
+    last = "".join(str(row.text) for row in read_text(plain, part=Part(begins[-1], None)))
     assert last == LINES[-1].decode()
 
 
-def test_lines_know_where_they_are() -> None:
-    lines = LinesOf(io.BytesIO(b"one\ntwo\nthree"), Part(2, 6))  # type: ignore[arg-type]
-    assert lines.readable()
-    assert lines.tell() == 2
-    assert (lines.read(2), lines.tell()) == (b"tw", 6)
-    assert (lines.read(), lines.tell()) == (b"o\n", 8)
+def test_lines_are_a_stream_that_ends_with_them() -> None:
+    content = io.BytesIO(b"one\ntwo\nthree")
+    for part, start, lines in (
+        (Part(2, 6), 4, b"two\n"),
+        (Part(4, 8), 4, b"two\n"),
+        (Part(0, 2), 0, b"one\n"),
+        (Part(5, None), 8, b"three"),
+        (Part(9, 11), 13, b""),
+    ):
+        begun, stream = lines_of(content, part)  # type: ignore[arg-type]
+        assert (begun, stream.read()) == (start, lines)
 
 
 def test_a_bad_row_of_a_part_is_found_by_its_byte(tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_what_a_beginning_takes_is_not_overrated(tmp_path: Path) -> None:
 
 
 def test_row_groups_are_read_alone(tmp_path: Path) -> None:
-    path = tmp_path / f"a{TABLE}"
+    path = tmp_path / "a.parquet"
     parquet.write_table(
         pyarrow.Table.from_pylist(ROWS), path, row_group_size=50, compression="zstd"
     )
@@ -113,6 +120,6 @@ def test_row_groups_are_read_alone(tmp_path: Path) -> None:
     assert all(plain > packed for _, packed, plain in groups), "they are compressed"
     parts = [Part(*ends, group) for group in range(3) for ends in ((0, 7), (7, None))]
     assert rows_of(path, *parts) == [Row(i + 1, text) for i, text in enumerate(TEXTS)]
-    broken = tmp_path / f"broken{TABLE}"
+    broken = tmp_path / "broken.parquet"
     broken.write_bytes(path.read_bytes()[:500])
     assert row_groups(broken) == row_groups(tmp_path / "a.jsonl") == []

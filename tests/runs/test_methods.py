@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bydore_pyro.runs.answers import FIRST
 from method_options import options_for
 from tiny import steps_spent
 
+from bydore_pyro.answer.steps import FIRST
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.scheduling import train_on_mixture

@@ -12,8 +12,8 @@ from report_runs import matching_of, metrics_of
 
 from bydore_pyro.runs.record import (
     Check,
+    DrawsRecord,
     GuideRecord,
-    Inferred,
     Learning,
     MatchingRecord,
     MethodDetails,
@@ -36,11 +36,11 @@ WHOLE = Metrics(
     matching=MatchingRecord(
         unexplained=0.1,
         rounds=(RoundRecord(step=5.0, weights=SHARES, alone=SHARES),),
-        inference=Inferred(steps=9.0, settled=True),
+        draws=DrawsRecord(exact=True, settled=True, rhat=1.01),
         check=Check(slopes=SHARES, errors=SHARES, failing=("b",)),
     ),
     trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
-    guide_fit=GuideRecord(khat=math.inf, corrected=True),
+    guide_fit=GuideRecord(khat=math.inf, draws=9.0),
     details=MethodDetails(runs=3.0, trials=TrialRecord(steps=4.0)),
     versions={"python": "3.11"},
 )
@@ -57,7 +57,7 @@ def read(file: Path, content: Any) -> Metrics:
 
 
 def test_what_is_written_is_read(file: Path) -> None:
-    assert plain(WHOLE)["guide_fit"] == {"khat": "infinite", "corrected": True}
+    assert plain(WHOLE)["guide_fit"] == {"khat": "infinite", "draws": 9.0}
     assert read(file, plain(WHOLE)) == WHOLE
     assert plain(Metrics()) == {}
 
@@ -79,7 +79,7 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     ({"matching": {"rounds": "x"}}, "array as 'matching.rounds'"),
     ({"matching": {"rounds": [{"step": "x"}]}}, "number as 'matching.rounds.0.step'"),
     ({"matching": {"check": {"failing": "ab"}}}, "array as 'matching.check.failing'"),
-    ({"guide_fit": {"corrected": 1}}, "boolean as 'guide_fit.corrected'"),
+    ({"matching": {"draws": {"exact": 1}}}, "boolean as 'matching.draws.exact'"),
     ({"device": 3}, "string as 'device'"),
 ]
 

@@ -1,8 +1,8 @@
-"""A search of either kind repeats itself bit by bit, and so does one that goes on."""
+"""A search by matching leaves its run, and ends with the same bits however it got there."""
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -10,182 +10,121 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from bydore_pyro.search.config import SearchConfig
-from bydore_pyro.search.linear import LinearSearch
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import init_search, load_checkpoint, run_search, save_checkpoint
-from bydore_pyro.search.state import SearchState, StepRecord
-from searches import KINDS, LINEAR, MATCHING, means, state_of
-from tiny import Bigram
+from method_options import options_for
+from quick import QUICK
 
-from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
-from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
-from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.runs.domains import load_domains
+from bydore_pyro.runs.methods import MethodOptions
+from bydore_pyro.runs.run import Found, is_finished
+from bydore_pyro.runs.searching import search, search_in
+from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.run_folder import RunFolder
 
-ROUNDS = dataclasses.replace(
-    MATCHING, steps=12, rounds=3, train_share=0.5, round_sequences=10, inference_steps=4
-)
-
-
-@KINDS
-def test_same_seed_same_weights_bit_for_bit(corpus: TokenStore, config: SearchConfig) -> None:
-    """Also in turns with another search of the process, with which it shares nothing."""
-    alone = state_of(corpus, config)
-    assert isinstance(alone, SearchState)
-    records: list[StepRecord] = list(run_search(alone))
-    assert len(records) == len(alone.records) == config.trained_steps == alone.proxy.steps
-    assert list(run_search(alone)) == []
-    torch.rand(3)  # what others do to the global generator does not matter
-    again, other = state_of(corpus, config), state_of(corpus, config, seed=1)
-    keys = list(pyro.get_param_store().keys())
-    before = torch.get_rng_state()
-    for _ in range(config.trained_steps):
-        again.step()
-        other.step()
-    assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
-    assert list(pyro.get_param_store().keys()) == keys
-    for left, right in zip(alone.records, again.records, strict=True):
-        for field in dataclasses.fields(left):
-            np.testing.assert_array_equal(getattr(left, field.name), getattr(right, field.name))
-    assert not np.array_equal(means(other), means(alone))
+ROUNDS = ("--rounds", "3", "--train_share", "0.5", "--steps", "12", "--trials", "0")
+EVERY_STEP = ("--checkpoint_every", "1", "--check_sequences", "4")
 
 
-def test_the_options_decide_which_search_it_is(corpus: TokenStore) -> None:
-    for config, kind in ((LINEAR, LinearSearch), (MATCHING, MatchingSearch)):
-        domains = state_of(corpus, config).domains
-        proxy = Proxy(Bigram(corpus.vocabulary), ProxyConfig())
-        assert type(init_search(domains, proxy, config)) is kind
-    assert isinstance(domains, Domains)
+def searched(options: MethodOptions, folder: Path, *, resume: bool = False) -> Found:
+    return search(options, load_domains(options), RunFolder(folder, resume=resume), "test")
 
 
-def run_and_save(state: SearchState, folder: Path) -> list[Path]:
-    """Runs a search to its end; returns the checkpoints of its steps, each in a folder."""
-    steps = enumerate(run_search(state), 1)
-    return [save_checkpoint(state, folder / str(step)) for step, _ in steps]
-
-
-def assert_same(left: SearchState, right: SearchState) -> None:
-    for a, b in zip(left.records, right.records, strict=True):
-        for field in dataclasses.fields(a):
-            x, y = getattr(a, field.name), getattr(b, field.name)
-            assert np.array_equal(x, y, equal_nan=True), field.name
-            assert type(x) is type(y)
+def assert_same(left: Found, right: Found) -> None:
+    assert left.mixture == right.mixture
+    assert left.metrics.matching == right.metrics.matching
+    assert left.metrics.search.tokens == right.metrics.search.tokens
+    for name, values in left.answer.sites.items():
+        assert torch.equal(values, right.answer.sites[name]), name
     for name, parameter in left.proxy.parameters.items():
         assert torch.equal(parameter, right.proxy.parameters[name])
-    assert left.domains.state() == right.domains.state()
-    assert left.proxy.cost.tokens == right.proxy.cost.tokens
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"learner": "point"},
-        {"learner": "exponentiated", "signal_domains": 2},
-    ],
-)
-def test_resumed_at_any_step_the_end_is_the_same(
-    corpus: TokenStore, tmp_path: Path, options: dict
+def test_a_search_leaves_its_run_and_its_checkpoints(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = dataclasses.replace(LINEAR, **options)
-    whole = state_of(corpus, config)
-    saved = run_and_save(whole, tmp_path)
-    for stop in (1, 4, 12):
-        torch.manual_seed(stop)  # what the process drew since does not matter
-        resumed = state_of(corpus, config)
-        assert load_checkpoint(resumed, tmp_path / str(stop), print) == saved[stop - 1]
-        assert len(resumed.records) == stop
-        list(run_search(resumed))
-        assert_same(whole, resumed)
+    options = options_for(store, *EVERY_STEP, "--trials", "2")
+    found = searched(options, tmp_path / "run")
+    assert found.metrics.steps == options.search.trained_steps == found.proxy.steps == 3
+    assert found.path.shape == (2, 3)
+    assert len(found.validation_losses) == 2
+    told = capsys.readouterr().err
+    rounds = [f"round {n} of 2: measuring the gradients of 3 domains" for n in (1, 2)]
+    trials = "2 trial runs of 4 steps each"
+    places = [told.index(one) for one in (*rounds, trials, "trials: 100%")]
+    assert places == sorted(places), told
+    assert "step/s" not in told[: places[2]], "nobody knows how long the rest takes"
+    corpus = load_domains(options).corpus
+    assert isinstance(corpus, TokenStore)
+    assert_same(found, search_in(options, corpus, tmp_path / "below", "test"))
+    assert is_finished(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+    kept = ("guide.safetensors", "posterior.nc", "posterior.png", "measured-1", "measured-2")
+    assert all((tmp_path / "run" / name).exists() for name in kept)
+    assert not list((tmp_path / "below").glob("measured-*")), "nobody asks it"
 
 
-def test_matching_goes_on_after_any_step(corpus: TokenStore, tmp_path: Path) -> None:
-    """Before, between and right after the rounds, and when all is done."""
-    assert ROUNDS.measured_steps == (2, 4, 6)
-    whole = state_of(corpus, ROUNDS)
-    saved = run_and_save(whole, tmp_path)
-    assert isinstance(whole, MatchingSearch)
-    assert whole.check is not None
-    for stop in range(1, 7):
-        torch.manual_seed(stop)
-        resumed = state_of(corpus, ROUNDS)
-        assert isinstance(resumed, MatchingSearch)
-        assert load_checkpoint(resumed, tmp_path / str(stop), print) == saved[stop - 1]
-        assert len(resumed.rounds) == stop // 2
-        list(run_search(resumed))
-        assert_same(whole, resumed)
-        assert torch.equal(whole.matching.precision, resumed.matching.precision)
-        assert torch.equal(whole.matching.linear, resumed.matching.linear)
-        for left, right in zip(whole.rounds, resumed.rounds, strict=True):
-            for field in dataclasses.fields(left):
-                x, y = getattr(left, field.name), getattr(right, field.name)
-                assert np.array_equal(x, y, equal_nan=True), field.name
-                assert type(x) is type(y), field.name
-        assert resumed.check is not None
-        for name in ("slopes", "errors", "weights"):
-            assert torch.equal(getattr(whole.check, name), getattr(resumed.check, name)), name
+def test_the_seed_alone_decides(store: Path, tmp_path: Path) -> None:
+    """And the search leaves the process's random numbers and parameters alone."""
+    keys, before = list(pyro.get_param_store().keys()), torch.get_rng_state()
+    first = searched(options_for(store, *ROUNDS), tmp_path / "first")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert list(pyro.get_param_store().keys()) == keys
+    torch.rand(3)
+    assert_same(first, searched(options_for(store, *ROUNDS), tmp_path / "second"))
+    other = searched(options_for(store, *ROUNDS, "--seed", "1"), tmp_path / "other")
+    assert not np.array_equal(other.path, first.path)
 
 
-def test_a_checkpoint_of_a_resumed_search_is_whole(corpus: TokenStore, tmp_path: Path) -> None:
-    """The optimiser's state that no step has taken up yet is not lost."""
-    state = state_of(corpus, LINEAR)
-    for _ in range(8):
-        state.step()
-    save_checkpoint(state, tmp_path / "a")
-    second = state_of(corpus, LINEAR)
-    load_checkpoint(second, tmp_path / "a", print)
-    save_checkpoint(second, tmp_path / "b")
-    third = state_of(corpus, LINEAR)
-    load_checkpoint(third, tmp_path / "b", print)
-    for resumed in (state, third):
-        list(run_search(resumed))
-    assert_same(state, third)
+@pytest.fixture(scope="module")
+def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Path]:
+    """A search that kept all its checkpoints."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        for change in (*QUICK, ("bydore_pyro.utils.checkpoints.KEPT", 99)):
+            patch.setattr(*change)
+        return searched(options_for(store, *ROUNDS, *EVERY_STEP), out), out
 
 
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(
-    corpus: TokenStore, tmp_path: Path
+def stopped(whole: Path, out: Path, step: int) -> Path:
+    """The folder of that search as it was after so many steps."""
+    shutil.copytree(whole, out)
+    for path in out.iterdir():
+        if path.is_file() and path.name not in ("config.json", "manifest.json", "tokenizer.json"):
+            path.unlink()
+    for path in (out / "checkpoints").iterdir():
+        if int(path.name.removeprefix("step-")) > step:
+            shutil.rmtree(path)
+    return out
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_it_goes_on_after_any_step(
+    store: Path, whole: tuple[Found, Path], tmp_path: Path, step: int
 ) -> None:
-    state = state_of(corpus, LINEAR)
-    paths = []
-    for _ in range(4):
-        state.step()
-        paths.append(save_checkpoint(state, tmp_path))
-    assert [p.name for p in sorted(tmp_path.iterdir())] == ["step-000003", "step-000004"]
-    tensors = paths[-1] / "tensors.safetensors"
-    tensors.write_bytes(tensors.read_bytes()[:-10])
-    lines: list[str] = []
-    resumed = state_of(corpus, LINEAR)
-    assert load_checkpoint(resumed, tmp_path, lines.append) == paths[-2]
-    assert len(resumed.records) == 3
-    assert len(lines) == 1
-    assert str(paths[-1]) in lines[0]
-    refused = tmp_path / "refused-step-000004"
-    assert sorted(tmp_path.iterdir()) == [refused, paths[-2]]
-    other = state_of(corpus, dataclasses.replace(LINEAR, kl_weight=1.0))
-    with pytest.raises(RunFolderError, match=r"Expected search\.kl_weight .*, found 1\.0"):
-        load_checkpoint(other, tmp_path, lines.append)
-    assert sorted(tmp_path.iterdir()) == [refused, paths[-2]], "a foreign one is not touched"
-    assert load_checkpoint(state_of(corpus, LINEAR), tmp_path / "none", print) is None
+    """Before, between and after its rounds (2, 4, 6), and where a kill lost the last checkpoint."""
+    found, path = whole
+    out = stopped(path, tmp_path / "out", step)
+    for number in (1, 2, 3):
+        if step % 2 == 0 and number > step // 2:  # else the round was kept, the step was not
+            shutil.rmtree(out / f"measured-{number}")
+    assert_same(found, searched(options_for(store, *ROUNDS, *EVERY_STEP), out, resume=True))
+    for name in ("mixture.json", "guide.safetensors"):
+        assert (out / name).read_bytes() == (path / name).read_bytes()
 
 
-def test_of_several_processes_one_sets_aside(corpus: TokenStore, tmp_path: Path) -> None:
-    state = state_of(corpus, LINEAR)
-    state.step()
-    path = save_checkpoint(state, tmp_path)
-    (path / "tree.json").write_text("{")
-    assert load_checkpoint(state_of(corpus, LINEAR), tmp_path, print, writes=False) is None
-    assert path.is_dir()
-    assert load_checkpoint(state_of(corpus, LINEAR), tmp_path, print) is None
-    assert not path.is_dir()
-
-
-def test_the_newest_is_that_of_most_steps(corpus: TokenStore, tmp_path: Path) -> None:
-    """Not the last in the order of words: step 1,000,000 comes after step 999,999."""
-    state = state_of(corpus, LINEAR)
-    (one,) = run_and_save(state, tmp_path)[:1]
-    folder = tmp_path / "many"
-    for step in ("000002", "999999", "1000000"):
-        shutil.copytree(one, folder / f"step-{step}")
-    found = load_checkpoint(state_of(corpus, LINEAR), folder, print)
-    assert found == folder / "step-1000000"
+def test_what_a_round_measured_must_be_there(
+    store: Path, whole: tuple[Found, Path], tmp_path: Path
+) -> None:
+    out, options = stopped(whole[1], tmp_path / "out", 5), options_for(store, *ROUNDS, *EVERY_STEP)
+    tensors = out / "measured-2" / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"Expected what a round measured in .*measured-2"):
+        searched(options, out, resume=True)
+    shutil.rmtree(out / "measured-2")
+    with pytest.raises(DataError, match=r"Expected measured-1 to measured-2 in .*, found 1"):
+        searched(options, out, resume=True)
+    other = options_for(store, *ROUNDS, *EVERY_STEP, "--sketch_size", "64")
+    with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 4096, .*found 64"):
+        searched(other, out, resume=True)
+    assert not (out / "mixture.json").exists()
