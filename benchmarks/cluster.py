@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from bydore_pyro.measure import train_mixtures
 from bydore_pyro.runs import Options, load_domains
-from bydore_pyro.runs.answers import plain_problem
+from bydore_pyro.runs.trials import plain_problem
 from bydore_pyro.utils import join_cluster
 from bydore_pyro.utils.command_line import parse_options
 

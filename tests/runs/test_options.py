@@ -93,3 +93,15 @@ def test_the_environments_text_alone_has_a_default_target() -> None:
     assert RunConfig(validation=["law=2"]).validation_shares() == {"law": 2.0}
     with pytest.raises(ValueError, match="Expected --validation NAME, the domain whose"):
         RunConfig(data="text").validation_shares()
+
+
+@pytest.mark.parametrize(
+    ("given", "idle"),
+    [
+        (("--evidence", "linear", "--sketch_size", "64"), "sketch_size .* evidence linear"),
+        (("--kl_weight", "0.1"), "kl_weight .* evidence matching"),
+    ],
+)
+def test_options_of_the_other_evidence_have_no_effect(given: tuple[str, ...], idle: str) -> None:
+    with pytest.warns(UserWarning, match=idle.replace(".*", "has no effect with")):
+        parse(*given).resolved()

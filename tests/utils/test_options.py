@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from bydore_pyro.search.config import SearchConfig
 
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.options import (
@@ -112,14 +111,6 @@ def test_every_number_has_a_range_that_is_held(config: type) -> None:
             value = int(value) if "int" in hint else value
             told = refused(config, each.name, [value] if hint.startswith("list") else value)
             assert told == f"Expected {each.name} {allowed}, actual {value!r}"
-
-
-def test_options_without_effect_in_a_search(recwarn: pytest.WarningsRecorder) -> None:
-    for options in ({"learner": "point", "kl_weight": 0.1}, {"sketch_size": 64}):
-        SearchConfig(evidence="linear", **options)
-    SearchConfig(kl_weight=0.1)
-    told = [str(one.message).partition(" has no effect with ")[0] for one in recwarn]
-    assert told == ["kl_weight", "sketch_size", "kl_weight"]
 
 
 def test_an_option_without_effect_warns_where_it_was_set() -> None:

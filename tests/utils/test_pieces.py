@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bydore_pyro.search.rounds import Measurement, measure
 from quick import PROXY
 from tiny import Bigram, folder_content, make_problem, random_store, small_plan, write_domains
 
@@ -24,6 +23,7 @@ from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.measurement import Measurement, measure
 from bydore_pyro.measure.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import MeasuredModel
@@ -214,7 +214,7 @@ def test_the_bytes_are_the_same_whatever_dies(
     assert (tmp_path / "measured").exists()
     assert again == tokens
     assert torch.equal(turn.losses, found.losses)
-    for one, other in zip(turn.samples, found.samples, strict=True):
+    for one, other in zip(turn.samples.values(), found.samples.values(), strict=True):
         assert torch.equal(one.gradients, other.gradients)
         assert torch.equal(one.documents, other.documents)
 
