@@ -19,6 +19,7 @@ from bydore_pyro.runs.domains import (
     largest_weights,
     load_domains,
     processes,
+    run_of,
     search_domains,
     tell_of_few_documents,
     tell_of_sampled,
@@ -53,6 +54,19 @@ def test_options_become_domains_and_their_caps(
     assert consumed_tokens(later, domains) == {"a": 100, "b": 0, "c": 0}
     left = largest_weights(later, domains)
     assert left == {**most, "a": pytest.approx(most["a"] - 100 / 9000)}
+
+
+def test_a_run_knows_how_often_text_is_read(store: Path, tmp_path: Path) -> None:
+    read = write_lines(tmp_path / "read.json", [{"a": 900}])
+    given = ("--target_tokens", "9000", "--repetition_constant", "2", "--consumed", str(read))
+    domains = load_domains(options(store))
+    run = run_of(options(store, *given), domains)
+    assert run is not None
+    assert (run.tokens, run.repetition_constant) == (9000, 2)
+    held = [count * 32 for count in domains.sequences().values()]
+    torch.testing.assert_close(run.rates, torch.tensor([9000 / n for n in held]).double())
+    assert run.before.tolist() == [0.1, 0, 0]
+    assert run_of(options(store), domains) is None
 
 
 def test_a_cap_that_rests_on_an_estimate_says_so(
