@@ -21,10 +21,9 @@ import pyro
 import pytest
 import torch
 import yaml
-from bydore_pyro.analysis.diagnostics import BY_DOMAIN, BY_STEP
-from quick import FEW_STEPS
 
 import bydore_pyro
+from bydore_pyro.algorithm1.averaged import BY_DOMAIN, BY_STEP
 from bydore_pyro.cli.main import COMMANDS, main
 from bydore_pyro.export.formats import FORMATS
 from bydore_pyro.runs.methods import METHODS
@@ -108,11 +107,7 @@ def test_links_between_pages_resolve(page: str) -> None:
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGES["core.md"], re.S))
-def test_the_python_of_the_core_runs(
-    block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With fewer steps of the guide."""
-    monkeypatch.setattr(*FEW_STEPS)
+def test_the_python_of_the_core_runs(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     with pyro.get_param_store().scope(), torch.random.fork_rng():
         pyro.set_rng_seed(0)
