@@ -12,14 +12,9 @@ from pyro.infer import MCMC, NUTS
 from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
-<<<<<<< HEAD
-from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.inference import Inference, has_settled, isolated
-=======
 from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
 from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
->>>>>>> 7fbd124c6f6cf0a8b93da371d6a8009e577e9bc2
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
 from bydore_pyro.core.network import PriorNetwork
