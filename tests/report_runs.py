@@ -76,7 +76,8 @@ def config_of(method: str = "search", **run: Any) -> dict[str, Any]:
             "target_tokens": None,
             **run,
         },
-        "search": {"steps": 60, "batch_sequences": 8, "strategy": "weighting"},
+        "search": {"steps": 60, "batch_sequences": 8},
+        "linear": {"strategy": "intra_weighting"},
     }
     if method != "search":
         content |= {"name": "fit", "fit": {"method": method}, "budget": {"budget": 8.0}}
@@ -172,7 +173,7 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
         "unexplained": 0.04,
         "scale": 1.06,
         "rounds": rounds,
-        "inference": {"steps": 350, "settled": True},
+        "draws": {"exact": True, "settled": True, "rhat": 1.01},
         "check": check,
         **changed,
     }
@@ -180,16 +181,13 @@ def matching_of(names: Sequence[str] = NAMES, **changed: Any) -> dict[str, Any]:
 
 def write_matching(folder: Path, names: Sequence[str] = NAMES, **matching: Any) -> Path:
     """Writes the folder of a search by gradient matching; returns it."""
-    fit = {"khat": 0.57, "effective_draws": 908.0, "draws": 8000, "corrected": True}
+    fit = {"khat": 0.57, "effective_draws": 908.0, "draws": 8000}
     found = matching_of(names, **matching)
     write_search(folder, names, steps=30, guide_fit=fit, matching=found)
-    config = config_of()
-    config["search"] |= {"evidence": "matching", "rounds": 3, "train_share": 0.5}
+    config = config_of(evidence="matching")
+    config["search"] |= {"rounds": 3, "train_share": 0.5}
     write_json(folder / "config.json", config)
-    means = np.full((30, len(names)), 1 / len(names))
-    for one in found["rounds"]:
-        means[one["step"] - 1 :] = [one["weights"][name] for name in names]
-    write_trajectory(folder / "trajectory.nc", names, means)
+    (folder / "trajectory.nc").unlink()
     return folder
 
 

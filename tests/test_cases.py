@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 import xarray
-from bydore_pyro.search.config import SearchConfig
 from experiment_results import SCRIPTS
 from processes import Run
 from tiny import write_domains
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.store import open_store
+from bydore_pyro.measure.config import MatchingConfig
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
 from bydore_pyro.proxy.proxy import Proxy
@@ -26,7 +26,7 @@ from bydore_pyro.proxy.proxy import Proxy
 ROOT = Path(__file__).parents[1]
 RUN_FILES = {
     *("config.json", "mixture.json", "metrics.json", "manifest.json", "tokenizer.json"),
-    *("posterior.nc", "trajectory.nc"),
+    *("posterior.nc", "guide.safetensors"),
     "checkpoints",
     *("report.html", "posterior.png"),
 }
@@ -42,7 +42,7 @@ def check_run(folder: Path, seed: int) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     assert mixture.data_sha256 == manifest["sha256"]
     assert metrics["seed"] == config["run"]["seed"] == seed
-    search = SearchConfig(**config["search"])
+    search = MatchingConfig(**config["search"])
     assert metrics["steps"] == search.trained_steps
     parts = metrics["search"]["parts"]
     trials = {"trial_train", "trial_evaluate"}

@@ -68,8 +68,8 @@ def test_variants_in_smoke_size(
     for name, row in rows.items():
         assert sum(row["weights"].values()) == pytest.approx(1)
         assert len(row["validation_losses"]) == len(row["trajectory"]) == 6
-        config = json.loads((out / name / "config.json").read_text())["search"]
-        assert name in (config["strategy"], config["learner"])
+        config = json.loads((out / name / "config.json").read_text())["linear"]
+        assert script == "probabilistic" or name == config["strategy"]
     draw({"probabilistic": "point_estimate", "scheduling": "scheduling_strategies"}[script], out)
     assert (out / "table.md").read_text() in done.stdout
     (out / "results.json").unlink()
@@ -105,7 +105,7 @@ def test_calibration_in_smoke_size(
     run_here: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bydore_pyro.core.metropolis.WARMUP", 150)
+    monkeypatch.setattr("bydore_pyro.core.metropolis.THIN", 10)
     given = ("--domains", "python", "licences", "text", "--validation", "text")
     results = smoke("calibration", *given, "--targets", "3")
     assert results["domains"] == ["python", "licences", "text"]

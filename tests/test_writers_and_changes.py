@@ -112,15 +112,15 @@ def replace(path: Path) -> None:
 def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], None]) -> None:
     """Makes a change after the first step of a command."""
     if command == "search":
-        from bydore_pyro.runs.run import run_search
+        from bydore_pyro.runs.searching import measured_training
 
-        def changed(state: Any) -> Iterator[Any]:
-            for number, record in enumerate(run_search(state)):
-                if number == 0:
+        def changed(*given: Any, **named: Any) -> Iterator[Any]:
+            for step in measured_training(*given, **named):
+                if step.number == 1:
                     change()
-                yield record
+                yield step
 
-        monkeypatch.setattr("bydore_pyro.runs.run.run_search", changed)
+        monkeypatch.setattr("bydore_pyro.runs.searching.measured_training", changed)
         return
     from bydore_pyro.training.training import RunCallback
 

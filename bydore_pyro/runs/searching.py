@@ -43,7 +43,7 @@ from bydore_pyro.runs.metrics import (
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
 from bydore_pyro.runs.trials import TrialPlan, trial_plan
-from bydore_pyro.utils import DataError, RunFolder, tell
+from bydore_pyro.utils import RunFolder, tell
 
 __all__ = ["search", "search_in"]
 
@@ -122,14 +122,13 @@ def _measured(
         return found
     content = drive.restored()
     if content is not None:
-        restore_proxy(proxy, domains, content)
-        drive.done = proxy.steps
-        found += [one for one in read_measurements(folder.path, belongs) if one.step <= proxy.steps]
-        before = sum(step <= proxy.steps for step in config.measured_steps)
-        if len(found) != before:
-            raise DataError(
-                f"Expected measured-1 to measured-{before} in {folder.path}, found {len(found)}"
-            )
+        done = content["proxy"]["steps"]
+        kept = [one for one in read_measurements(folder.path, belongs) if one.step <= done]
+        if len(kept) == sum(step <= done for step in config.measured_steps):
+            restore_proxy(proxy, domains, content)
+            drive.done, found = done, kept
+        else:  # a search below another run leaves none
+            tell("what the rounds measured is gone: beginning anew")
 
     def steps() -> Iterator[str]:
         seed = options.run.seed

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from bydore_pyro.analysis.plots import picture_label
 from matplotlib.figure import Figure
 from report_runs import HOSTILE, NAMES, write_fit, write_json, write_matching, write_search
 
+from bydore_pyro.answer.plots import picture_label
 from bydore_pyro.report.figures import (
     FEW_LINES,
     MOST_POINTS,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bydore_pyro.search.config import AVERAGE_FROM
 from report_runs import NAMES, record_of, write_search, write_seeds, write_trajectory
 
+from bydore_pyro.algorithm1.search import AVERAGE_FROM
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.utils.errors import RunFolderError
 
@@ -29,8 +29,8 @@ def test_where_the_average_begins(tmp_path: Path) -> None:
     trajectory = read_run(write_search(tmp_path / "run")).trajectory
     assert record_of(trajectory=trajectory).average_start == int(60 * AVERAGE_FROM)
     assert record_of(trajectory=trajectory, metrics={"method": "doremi"}).average_start == 0
-    config = {"search": {"evidence": "matching"}}
-    assert record_of(trajectory=trajectory, config=config).average_start == 59
+    assert record_of(config={"run": {"evidence": "matching"}}).by_matching
+    assert not record_of(config={"run": {"evidence": "linear"}}).by_matching
 
 
 def test_what_is_missing_or_damaged(tmp_path: Path) -> None:
