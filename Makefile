@@ -1,5 +1,6 @@
 # make case1   sets everything up in .venv and runs the main job
-# make test    sets everything up in .venv and runs the tests
+# make test    sets everything up in .venv and runs the tests but the slow ones, in 5 minutes
+# make test-slow  the same for the slow ones
 # make docs    sets everything up in .venv and builds the documentation in build/site/
 # make figures runs the study's experiments, going on where they stopped, and draws all figures
 # Without --no-compile, pip compiles what no command imports: half of the installation's time.
@@ -7,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 METADATA := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: case1 case2 figures test lint benchmark docs clean
+.PHONY: case1 case2 figures test test-slow lint benchmark docs clean
 
 case1 case2: .venv/main.stamp
 	$(BIN)/python experiments/$@.py $(ARGS)
@@ -16,7 +17,10 @@ figures: .venv/test.stamp
 	$(BIN)/python experiments/study.py $(ARGS)
 
 test: .venv/test.stamp
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-slow: .venv/test.stamp
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
@@ -36,7 +40,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/main.stamp: $(METADATA) | .venv/bin/python
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[report]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
 	touch $@
 
 .venv/test.stamp: $(METADATA) | .venv/bin/python

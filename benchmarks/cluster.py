@@ -23,7 +23,7 @@ SWEEP = """
 import json, sys, time
 from pathlib import Path
 import numpy as np
-from bydore_pyro.baselines import train_mixtures
+from bydore_pyro.measure import train_mixtures
 from bydore_pyro.runs import Options, load_domains
 from bydore_pyro.runs.answers import plain_problem
 from bydore_pyro.utils import join_cluster

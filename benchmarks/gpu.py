@@ -30,9 +30,11 @@ import target
 import torch
 from scale import MODELS, random_store
 
+from bydore_pyro.algorithm1 import LinearConfig, LinearSearch
+from bydore_pyro.core import Matching, match
 from bydore_pyro.data import Domains, TokenStore
-from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.search import MatchingSearch, SearchConfig, init_search, run_search
+from bydore_pyro.measure import MatchingConfig, measured_training, read_target
+from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
 from bydore_pyro.utils import RunFolder, parse_options, provenance, tell
 
 TOLERANCE = 1e-3  # of float32 on two devices, relative
@@ -67,21 +69,22 @@ def told_apart(domains: int, vocabulary: int, tokens: int) -> TokenStore:
     return replace(store, train=train, validation=validation)
 
 
-def matched(device: str, steps: int) -> MatchingSearch:
-    """Returns a finished search by matching on a device, in float32."""
+def matched(device: str, steps: int) -> tuple[list[float], Matching]:
+    """Returns a proxy's training losses on a device, in float32, and the evidence of its rounds."""
     store = told_apart(5, 512, 40_000)
     shares = {store.names[0]: 0.5, store.names[2]: 0.3, store.names[4]: 0.2}
-    config = SearchConfig(
-        evidence="matching", steps=steps, rounds=2, round_sequences=32, inference_steps=15
-    )
+    config = MatchingConfig(steps=steps, rounds=2, round_sequences=32)
     measured = config.measured_sequences(len(store.names))
     domains = Domains(store, shares, sequence_length=64, measured=measured, device=device)
     torch.manual_seed(0)
     model = build_language_model(MODELS / "proxy-tiny", 512).to(device)
-    state = init_search(domains, Proxy(model, ProxyConfig(precision="float32")), config)
-    list(run_search(state))
-    assert isinstance(state, MatchingSearch)
-    return state
+    proxy = Proxy(model, ProxyConfig(precision="float32"))
+    sketch, rounds, losses = GradientSketch(proxy, config.sketch_size), [], []
+    for step in measured_training(domains, proxy, sketch, config):
+        losses.append(step.loss)
+        if step.measured is not None:
+            rounds.append(read_target(sketch, step.measured, domains).evidence)
+    return losses, match(rounds)
 
 
 def agreement(lent: Lent) -> dict[str, Any]:
@@ -93,17 +96,17 @@ def agreement(lent: Lent) -> dict[str, Any]:
         first, second = (np.asarray(values, dtype=float) for values in (one, other))
         return float(np.linalg.norm(first - second) / np.linalg.norm(second))
 
-    losses = [[record.train_loss for record in state.records] for state in (ours, theirs)]
+    (losses, own), (other_losses, other) = ours, theirs
     found = {
-        "training losses": off(*losses),
-        "evidence A": off(ours.matching.gram, theirs.matching.gram),
-        "evidence c": off(ours.matching.cross, theirs.matching.cross),
-        "weights": off(ours.rounds[-1].weights, theirs.rounds[-1].weights),
+        "training losses": off(losses, other_losses),
+        "evidence A": off(own.gram, other.gram),
+        "evidence c": off(own.cross, other.cross),
+        "weights": off(own.weights, other.weights),
     }
     return {
         "relative differences": found,
         "agrees": max(found.values()) < TOLERANCE,
-        "weights": ours.rounds[-1].weights.tolist(),
+        "weights": own.weights.tolist(),
     }
 
 
@@ -118,10 +121,10 @@ def search(lent: Lent) -> dict[str, Any]:
     torch.manual_seed(0)
     model = build_language_model(MODELS / "proxy-1m", vocabulary).to(lent.device)
     steps = int(TOKENS / (sequences * length))
-    config = SearchConfig(evidence="linear", steps=steps, batch_sequences=sequences, guide_warmup=0)
     trained = ProxyConfig(precision="bfloat16" if lent.device == "cuda" else "float32")
     proxy = Proxy(model, trained)
-    state = init_search(domains, proxy, config)
+    config = LinearConfig(guide_warmup=0)
+    state = LinearSearch.begin(domains, proxy, config, steps=steps, batch_sequences=sequences)
     for _ in range(first):
         state.step()
     before, start = sum(proxy.cost.flops.values()), time.perf_counter()

@@ -14,10 +14,11 @@ import time
 import torch
 from scale import MODELS, random_store
 
+from bydore_pyro.core import draw_posterior, match
 from bydore_pyro.data import Domains
+from bydore_pyro.measure import MatchingConfig, measured_training, read_target
 from bydore_pyro.proxy import GradientSketch, Proxy, ProxyConfig, build_language_model
 from bydore_pyro.runs import peak_memory_megabytes
-from bydore_pyro.search import SearchConfig, init_search
 from bydore_pyro.utils import provenance
 
 VOCABULARY, LENGTH = 2048, 128
@@ -51,13 +52,21 @@ def gradients_beside_training(blocks: int) -> None:
 
 def whole_round(count: int) -> float:
     """Prints the parts of a round with so many domains; returns its seconds per domain."""
-    config = SearchConfig(steps=10, rounds=1, train_share=0.1, check_sequences=4)
+    config = MatchingConfig(steps=10, rounds=1, train_share=0.1)
     store = random_store(count, VOCABULARY, 64 * LENGTH)
     measured = config.measured_sequences(count)
     domains = Domains(store, {store.names[0]: 1.0}, measured=measured)
-    state = init_search(domains, proxy_tiny(), config)
-    state.step()
-    seconds = state.proxy.cost.seconds
+    proxy = proxy_tiny()
+    sketch = GradientSketch(proxy)
+    (step,) = measured_training(domains, proxy, sketch, config)
+    assert step.measured is not None
+    with proxy.cost.part("gradients"):
+        target = read_target(sketch, step.measured, domains)
+    with proxy.cost.part("matching"):
+        found = match([target.evidence])
+    with proxy.cost.part("posterior"):
+        draw_posterior(found, with_guide=True)
+    seconds = proxy.cost.seconds
     total = sum(seconds.values())
     parts = {part: f"{s:.1f} s" for part, s in seconds.items()}
     print(

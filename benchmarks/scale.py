@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bydore_pyro.algorithm1 import LinearConfig, LinearSearch
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.proxy import Proxy, ProxyConfig, build_language_model
-from bydore_pyro.search import SearchConfig, SearchState, init_search
 from bydore_pyro.utils import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
@@ -36,19 +36,19 @@ def random_store(domains: int, vocabulary: int, tokens: int) -> TokenStore:
     return TokenStore(Path(), arrays(), arrays(), {"vocabulary": vocabulary}, documents, documents)
 
 
-def state_of(domains: int, config: SearchConfig) -> SearchState:
+def state_of(domains: int) -> LinearSearch:
     """Returns a search over so many domains of random tokens."""
     store = random_store(domains, 2048, 4096)
     served = Domains(store, {store.names[0]: 1.0})
     torch.manual_seed(0)
     proxy = Proxy(build_language_model(MODELS / "proxy-tiny", 2048), ProxyConfig())
-    return init_search(served, proxy, config)
+    config = LinearConfig(guide_warmup=0)
+    return LinearSearch.begin(served, proxy, config, steps=10_000, batch_sequences=32)
 
 
 def many_domains(few: int, many: int, blocks: int) -> None:
     """Prints the ratio of the steps' times."""
-    config = SearchConfig(evidence="linear", steps=10_000, guide_warmup=0)
-    states = [state_of(number, config) for number in (few, many)]
+    states = [state_of(number) for number in (few, many)]
     for state in states:
         state.step()
         state.proxy.cost.seconds.clear()

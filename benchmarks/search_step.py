@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "experiments"))
 
 from common import run_main
 
+from bydore_pyro.algorithm1 import LinearSearch
 from bydore_pyro.proxy import Proxy
 from bydore_pyro.runs import Options, language_model, load_domains, peak_memory_megabytes
-from bydore_pyro.search import init_search
 from bydore_pyro.utils import provenance
 
 BLOCKS = 10
@@ -32,7 +32,10 @@ def benchmark(options: Options) -> None:
     seed, batch = options.run.seed, options.search.batch_sequences
     plain = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy)
     searched = Proxy(language_model(options, corpus.vocabulary, seed), options.proxy)
-    state = init_search(domains, searched, options.search, seed=seed)
+    linear, most = options.linear, options.search.steps
+    state = LinearSearch.begin(
+        domains, searched, linear, steps=most, batch_sequences=batch, seed=seed
+    )
     names = domains.names
     counts = {name: batch // len(names) + (i < batch % len(names)) for i, name in enumerate(names)}
     steps = 1 if options.run.smoke else 5
@@ -47,12 +50,12 @@ def benchmark(options: Options) -> None:
         return (time.perf_counter() - start) / steps
 
     def draw() -> None:
-        domains.signal_batch(options.search.signal_sequences)
+        domains.signal_batch(linear.signal_sequences)
         domains.train_batch(counts)
-        domains.validation_batch(options.search.validation_batch)
+        domains.validation_batch(linear.validation_batch)
 
     ratios, seconds, draws = [], [], []
-    for _ in range(options.search.guide_warmup):  # past it, every part of a step does its work
+    for _ in range(linear.guide_warmup):  # past it, every part of a step does its work
         state.step()
         plain_step()
     searched.cost.seconds.clear()

@@ -1,3 +1,4 @@
+from .core import FeatureNetwork as FeatureNetwork
 from .core import FreeConcentrations as FreeConcentrations
 from .core import GammaDirichlet as GammaDirichlet
 from .core import HypergradientELBO as HypergradientELBO
@@ -10,12 +11,10 @@ from .core import infer as infer
 from .core import mixture_model as mixture_model
 from .data import Domains as Domains
 from .data import load_tokens as load_tokens
+from .measure import MatchingConfig as MatchingConfig
 from .mixture import Mixture as Mixture
 from .proxy import Proxy as Proxy
 from .proxy import ProxyConfig as ProxyConfig
 from .proxy import build_language_model as build_language_model
-from .search import SearchConfig as SearchConfig
-from .search import init_search as init_search
-from .search import run_search as run_search
 
 __version__: str

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import arviz
 import numpy as np
 import torch
 from calibration_targets import (
@@ -27,9 +26,10 @@ from scipy.stats import binom
 from torch import Tensor
 from tqdm import tqdm
 
-from bydore_pyro.analysis import to_the_bounds
+from bydore_pyro.answer import interval_of_draws
 from bydore_pyro.core import CONCENTRATIONS, Matching, central_weights, exact_draws
 from bydore_pyro.data import Domains
+from bydore_pyro.measure import sampled
 from bydore_pyro.proxy import Cost, GradientSketch, Proxy, train_on_mixture
 from bydore_pyro.runs import (
     Options,
@@ -39,7 +39,6 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
-from bydore_pyro.search import sampled
 from bydore_pyro.utils import option, require_fields, tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
@@ -202,16 +201,12 @@ def cells_of(targets: Sequence[Target]) -> list[dict[str, Any]]:
 
 def posteriors_of(found: Sequence[Matching], concentrations: tuple[float, ...]) -> Tensor:
     """Returns draws of the weights of posteriors ``(N, D, K)``."""
-    optimum, linear, precision = (
-        torch.stack([getattr(one, name) for one in found])
-        for name in ("optimum", "linear", "precision")
+    linear, precision = (
+        torch.stack([getattr(one, name) for one in found]) for name in ("linear", "precision")
     )
-    generator = torch.Generator().manual_seed(0)
-    count, size = optimum.shape
-    noise = torch._sample_dirichlet(torch.ones(count, CHAINS, size).double(), generator)
-    start = 0.9 * optimum[:, None] + 0.1 * noise + 1e-9
-    drawn = exact_draws(linear, precision, start, concentrations=concentrations, draws=DRAWS)
-    return drawn.weights
+    return exact_draws(
+        linear, precision, concentrations=concentrations, draws=DRAWS, chains=CHAINS
+    ).weights
 
 
 def held(weights: Tensor, truth: Tensor) -> dict[str, Any]:
@@ -219,7 +214,7 @@ def held(weights: Tensor, truth: Tensor) -> dict[str, Any]:
     of that over targets; the width of the widest; the total variation of the centres."""
     coverage = {}
     for level in LEVELS:
-        ends = [to_the_bounds(arviz.hdi(one[None], level), one) for one in weights.numpy()]
+        ends = [interval_of_draws(one, level) for one in weights.numpy()]
         low, high = torch.from_numpy(np.stack(ends)).unbind(-1)  # (N, K)
         inside = ((low <= truth) & (truth <= high)).double()
         error = inside.mean(1).std(correction=0) / len(truth) ** 0.5

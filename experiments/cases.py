@@ -27,7 +27,6 @@ from bydore_pyro.runs import (
     plain,
     search,
     search_in,
-    search_metrics,
     spent,
     uniform_weights,
 )
@@ -103,11 +102,10 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     domains = load_domains(options)
     compared = compared_mixtures(options, domains)
     found = search(options, domains, folder, name)
-    folder.write_json("metrics.json", plain(search_metrics(options, found)))
     if folder.writes:
         print(report_text(folder.path))  # the answer; the rest judges it
     answers = {"learned": answer_in(folder.path)}
-    if options.search.evidence == "matching":
+    if options.run.evidence == "matching":
         answers["Algorithm 1"] = paper_search(name, options, domains.corpus, folder.path / LINEAR)
         answers |= withheld(options, domains, folder)
     mixtures = {label: answer.mixture.as_dict() for label, answer in answers.items()}
@@ -117,7 +115,7 @@ def case(name: str, options: CaseOptions, resume: Path | None) -> None:
     known = folder.path / "verification.json"
     losses = verify(options, domains.corpus, mixtures | compared, steps, cost, seed, known)
     metrics = dataclasses.replace(
-        search_metrics(options, found),
+        found.metrics,
         verification=spent(cost),
         validation_loss_nats_per_token=losses,
     )
@@ -132,9 +130,8 @@ def paper_search(name: str, options: CaseOptions, corpus: TokenStore, path: Path
     """Runs the paper's Algorithm 1, in a folder of its own below the case's."""
     if not is_finished(path):
         tell("beside it the paper's Algorithm 1 (--evidence linear)")
-        linear = dataclasses.replace(options.search, evidence="linear")
-        run = dataclasses.replace(options.run, out=str(path))
-        search_in(dataclasses.replace(options, search=linear, run=run), corpus, path, name)
+        run = dataclasses.replace(options.run, evidence="linear", out=str(path))
+        search_in(dataclasses.replace(options, run=run), corpus, path, name)
     return answer_in(path)
 
 
@@ -152,10 +149,10 @@ def withheld(options: CaseOptions, domains: Domains, folder: RunFolder) -> dict[
 
     def ask_again() -> dict[str, Any]:
         tell(f"and what the other domains teach if {own} is withheld (bydore ask --drop {own})")
-        (answer,) = ask(folder.path, AskConfig(drop=[own]), folder.path).targets
+        (answer,) = ask(folder.path, AskConfig(drop=[own]), folder.path).targets.values()
         return {
             "mixture": json.loads(answer.mixture.to_json()),
-            "unexplained": answer.matching.unexplained,
+            "unexplained": answer.evidence[0].unexplained,
         }
 
     found = folder.once(f"without-{own}.json", ask_again)

@@ -17,9 +17,9 @@ from typing import Any, get_type_hints
 import numpy as np
 from tqdm import tqdm
 
-from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import FinishedRun, PlannedRun, Problem, train_runs
 from bydore_pyro.data import TokenStore
+from bydore_pyro.measure import FinishedRun, PlannedRun, Problem, train_runs
+from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import (
     Cost,
     Proxy,
@@ -29,12 +29,12 @@ from bydore_pyro.proxy import (
 )
 from bydore_pyro.runs import (
     SMOKE,
+    Found,
     Options,
     begin_run,
     domains_of,
     language_model,
     results_of,
-    search_in,
 )
 from bydore_pyro.utils import (
     NonFiniteError,
@@ -233,11 +233,20 @@ def run_variants(
     corpus: TokenStore,
     resume: Path | None,
     name: str,
-    option: str,
+    search: Callable[[Options, TokenStore, Path, str], Found],
     values: Sequence[str],
     cost: Cost,
 ) -> tuple[RunFolder, dict[str, dict[str, Any]]]:
-    """Runs a search for each value of one of its options, each in a folder of its own.
+    """Runs a search for each of several values, each in a folder of its own.
+
+    Args:
+        options: Of all of them.
+        corpus: The tokens.
+        resume: The run that is gone on with, or None.
+        name: Of the experiment.
+        search: Runs one search in a folder, for a value.
+        values: Of what varies.
+        cost: Counts what the searches cost.
 
     Returns:
         The folder of all of them, and by value: weights, their path and its jitter, the cost, which
@@ -247,7 +256,7 @@ def run_variants(
     folder = begin_run(options, name, resume)
     if resume is None:
         folder.write_config(name, options.as_dict(), tell)
-    compute = partial(variant_results, options, corpus, folder.path.absolute(), name, option)
+    compute = partial(variant_results, options, corpus, folder.path.absolute(), search)
     pieces = {f"{value}/variant.json": value for value in values}
     found = all_once(folder, compute, pieces, options)
     for one in found:
@@ -278,24 +287,20 @@ def variant_results(
     options: Options,
     corpus: TokenStore,
     path: Path,
-    name: str,
-    option: str,
+    search: Callable[[Options, TokenStore, Path, str], Found],
     value: str,
     advance: object,
 ) -> dict[str, Any]:
     """Returns what `run_variants` tells of one search, which it runs in a folder."""
-    config: Any = {option: value}
-    options = dataclasses.replace(options, search=dataclasses.replace(options.search, **config))
-    found = search_in(options, corpus, path / value, name)
-    state = found.state
-    means = np.stack([record.mean for record in state.records])
+    found = search(options, corpus, path / value, value)
+    means, validation = found.path, domains_of(options, corpus, options.run.seed).validation
     return {
         "weights": found.mixture.as_dict(),
         "trajectory": np.round(means.astype(float), 5).tolist(),
         "jitter_second_half": jitter(means[len(means) // 2 :]),
-        "validation_losses": [record.validation_loss for record in state.records],
-        "cost": state.proxy.cost.report(),
-        "validation_loss_of_the_proxy": state.proxy.evaluate(state.domains.validation, "evaluate"),
+        "validation_losses": list(found.validation_losses),
+        "cost": found.proxy.cost.report(),
+        "validation_loss_of_the_proxy": found.proxy.evaluate(validation, "evaluate"),
     }
 
 

@@ -23,9 +23,9 @@ from compare_targets import (
     text_of_targets,
 )
 
-from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import Problem
 from bydore_pyro.data import TokenStore
+from bydore_pyro.measure import Problem
+from bydore_pyro.mixture import jitter
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import (
     METHODS,

@@ -79,6 +79,7 @@ def known_gradients(seed: int) -> Problem:
 def of_the_proxy(options: Options, cost: Cost) -> Problem:
     """The proxy after `--steps` steps on uniform weights, in float64, on one pair of batches."""
     domains, search, seed = load_domains(options), options.search, options.run.seed
+    linear = options.linear
     model = language_model(options, domains.corpus.vocabulary, seed)
     proxy = Proxy(model, options.proxy, cost=cost)
     training = train_on_mixture(
@@ -88,14 +89,14 @@ def of_the_proxy(options: Options, cost: Cost) -> Problem:
     for _ in tqdm(training, total=search.steps, desc="proxy", unit="step", mininterval=0.5):
         pass
     exact = Proxy(copy.deepcopy(model).double(), options.proxy, cost=cost)
-    batch = domains.signal_batch(search.signal_sequences)
+    batch = domains.signal_batch(linear.signal_sequences)
 
     def losses(theta: Parameters, passes: int = 1) -> Tensor:
         own = exact.losses(batch, "hypergradient", theta, passes=passes)
-        return own.view(-1, search.signal_sequences).mean(1)
+        return own.view(-1, linear.signal_sequences).mean(1)
 
     theta = {name: value.clone() for name, value in exact.parameters.items()}
-    held_out = domains.validation_batch(search.validation_batch)
+    held_out = domains.validation_batch(linear.validation_batch)
     with cost.part("validation"):
         _, direction = exact.gradient(held_out, "validation")
     _, g = forward_mode(lambda at: losses(at, passes=3), theta, direction, 1.0)
@@ -132,8 +133,9 @@ def bias(problem: Problem) -> dict[str, Any]:
 
 def convergence(options: Options) -> None:
     """Measures and writes."""
-    idle = {option.name for option in dataclasses.fields(options.search)} - {*USED, *SMOKE}
-    warn_idle(options.search, sorted(idle), "convergence.py")
+    for part in (options.search, options.linear):
+        idle = {option.name for option in dataclasses.fields(part)} - {*USED, *SMOKE}
+        warn_idle(part, sorted(idle), "convergence.py")
     folder, cost = begin_run(options, "convergence", None), Cost()
     folder.write_config("convergence", options.as_dict(), tell)
     problems = {

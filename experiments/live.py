@@ -136,8 +136,8 @@ def mixtures_of(
     if options.live.compared is None:
         if not is_finished(place):
             search_in(options, corpus, place, "live")
-        told = json.loads((place / "metrics.json").read_text(encoding="utf-8"))
-        rounds = [one.weights for one in read_as(Metrics, told).matching.rounds]
+        metrics = read_as(Metrics, place / "metrics.json")
+        rounds = [one.weights for one in metrics.matching.rounds]
         found = Mixture.from_json(place / "mixture.json").as_dict()
     else:
         results = json.loads(Path(options.live.compared).read_text(encoding="utf-8"))

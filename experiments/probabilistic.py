@@ -5,9 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from common import leave, markdown, run_main, run_variants, verify
+from point_learners import ExponentiatedLearner, PointLearner
 
+from bydore_pyro.algorithm1 import WeightsLearner
+from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import Options, load_domains, uniform_weights
+from bydore_pyro.runs import (
+    Found,
+    Options,
+    domains_of,
+    load_domains,
+    search_by_linear_evidence,
+    uniform_weights,
+)
+from bydore_pyro.utils import RunFolder
 
 ABOUT = """Run the same search with the posterior, with a point on the simplex learned by the same
 network, and with DoReMi's multiplicative update of a point (the paper's Figs. 2 and 4a). Compare
@@ -24,7 +35,7 @@ def probabilistic(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
     domains, cost = load_domains(options), Cost()
     folder, results = run_variants(
-        options, domains.corpus, resume, "probabilistic", "learner", list(LABELS), cost
+        options, domains.corpus, resume, "probabilistic", search_with, list(LABELS), cost
     )
     mixtures = {name: row["weights"] for name, row in results.items()}
     mixtures["uniform"] = uniform_weights(domains)
@@ -42,6 +53,21 @@ def probabilistic(options: Options, resume: Path | None) -> None:
     table = f"{markdown(header, rows)}\nUniform weights: {losses['uniform']:.3f}.\n"
     content = {"learners": results, "uniform": losses["uniform"]}
     leave(folder, options, content, cost, table, "point_estimate")
+
+
+def search_with(options: Options, corpus: TokenStore, path: Path, label: str) -> Found:
+    """Runs Algorithm 1 with a learner, or goes on with it."""
+    config, steps, seed = options.linear, options.search.steps, options.run.seed
+
+    def learner(num_domains: int) -> WeightsLearner:
+        if label == "exponentiated":
+            return ExponentiatedLearner(num_domains)
+        return PointLearner(num_domains, config, steps, seed)
+
+    folder = RunFolder(path, resume=(path / "config.json").exists())
+    domains = domains_of(options, corpus, seed)
+    made = None if label == "bayesian" else learner
+    return search_by_linear_evidence(options, domains, folder, "probabilistic", made)
 
 
 if __name__ == "__main__":

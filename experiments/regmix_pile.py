@@ -11,7 +11,9 @@ import numpy as np
 from common import markdown, run_main
 from tqdm import tqdm
 
-from bydore_pyro.baselines import (
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs import results_of
+from bydore_pyro.tables import (
     LIGHTGBM,
     TREES,
     AnyRegression,
@@ -24,8 +26,6 @@ from bydore_pyro.baselines import (
     simulated_optimum,
     spearman_x100,
 )
-from bydore_pyro.proxy import Cost
-from bydore_pyro.runs import results_of
 from bydore_pyro.utils import DataError, RunFolder, option, require, require_fields
 
 ABOUT = """Regress the loss of measured runs on their mixture by linear regression, LightGBM and a

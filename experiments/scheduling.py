@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 from common import leave, markdown, run_main, run_variants
 from compare_tables import leading
 
+from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import STRATEGIES, Cost
-from bydore_pyro.runs import Options, load_domains
+from bydore_pyro.runs import Found, Options, load_domains, search_in
 
 ABOUT = """Run the same search with each of the four scheduling strategies (the paper's Fig. 4b):
 the weights allocate a batch's sequences, choose its one domain, or multiply the losses of uniform
@@ -19,7 +22,7 @@ def scheduling(options: Options, resume: Path | None) -> None:
     """Runs the searches; each leaves a run folder, and all of them a table."""
     corpus, cost = load_domains(options).corpus, Cost()
     folder, results = run_variants(
-        options, corpus, resume, "scheduling", "strategy", STRATEGIES, cost
+        options, corpus, resume, "scheduling", search_with, STRATEGIES, cost
     )
     rows = [
         [
@@ -32,6 +35,12 @@ def scheduling(options: Options, resume: Path | None) -> None:
     ]
     table = markdown(["strategy", "validation loss at the end", "jitter", "weights"], rows)
     leave(folder, options, {"strategies": results}, cost, table, "scheduling_strategies")
+
+
+def search_with(options: Options, corpus: TokenStore, path: Path, strategy: Any) -> Found:
+    """Runs Algorithm 1 with a strategy."""
+    linear = dataclasses.replace(options.linear, strategy=strategy)
+    return search_in(dataclasses.replace(options, linear=linear), corpus, path, "scheduling")
 
 
 if __name__ == "__main__":

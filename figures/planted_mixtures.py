@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from study_figure import FAINT, PAGE, domain_legend, figure_main, panel
 
-from bydore_pyro.analysis import domain_colours
+from bydore_pyro.answer import domain_colours
 
 MARKS = "osDv^<>PX*"
 

@@ -9,44 +9,43 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray
-from study_figure import FAINT, INK, PAGE, domain_lines, draw_weights, figure_main, panel, plain
+from study_figure import FAINT, INK, PAGE, domain_lines, figure_main, label_ends, panel, plain
 
 from bydore_pyro.mixture import HDI_PROBABILITY, Mixture
+from bydore_pyro.runs import Metrics, read_as
 from bydore_pyro.utils import DataError
 
-BANDS = 4  # domains whose spread is drawn: more bands hide each other
+NAMED = 0.05  # weight from which on a line bears its name
 TICKS = (0, 0.01, 0.05, 0.2, 0.5, 1)
 
 
 def draw(run: Path) -> Any:
-    """Draws the path of the weights over the steps, and the result's intervals."""
+    """Draws the weights by the evidence of one round, two, ..., and the result's intervals."""
     import arviz
     import matplotlib.pyplot as plt
 
     try:
-        with xarray.open_dataset(run / "trajectory.nc", engine="h5netcdf") as trajectory:
-            path, deviation = trajectory["mean"].values, trajectory.get("standard_deviation")
-            names = [str(name) for name in trajectory["domain"].values]
+        rounds = read_as(Metrics, run / "metrics.json").matching.rounds
         posterior = arviz.from_netcdf(run / "posterior.nc")
     except OSError as error:
         raise DataError(f"Expected a search's run folder, found {run}: {error}") from None
+    if not rounds:
+        raise DataError(f"Expected a search by gradient matching, found another run: {run}")
+    names = list(rounds[-1].weights)
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(PAGE, 3.1), layout="constrained", width_ratios=(1.25, 1)
     )
     lines = domain_lines(names)
-    for place in np.argsort(path[-1])[-BANDS:] if deviation is not None else ():
-        spread = deviation.values[:, place]
-        low, high = path[:, place] - spread, path[:, place] + spread
-        left.fill_between(
-            np.arange(len(path)), np.maximum(low, 0), np.minimum(high, 1),
-            color=lines[names[place]]["color"], alpha=0.15, linewidth=0,
-        )  # fmt: skip
+    path = np.array([[1 / len(names)] * len(names), *(list(r.weights.values()) for r in rounds)])
+    steps = [0, *(one.step for one in rounds)]
+    for place, name in enumerate(names):
+        left.plot(steps, path[:, place], marker="o", markersize=3, **lines[name])
     left.set_ylim(0, 1)
-    draw_weights(left, path, names)
+    left.set_xlabel("step of the proxy at the last round")
     left.set_ylabel("weight (share of training tokens)")
-    told = "most likely weights by the rounds so far"
-    panel(left, "a", told if deviation is None else "E[w] under the guide, one standard deviation")
+    ends = {name: path[-1, k] for k, name in enumerate(names) if path[-1, k] >= NAMED}
+    label_ends(left, steps[-1], ends, {name: lines[name]["color"] for name in ends})
+    panel(left, "a", "most likely weights by the rounds so far")
 
     name = "composition" if "composition" in posterior["posterior"] else "w"
     draws = posterior["posterior"][name]

@@ -14,7 +14,7 @@ import matplotlib
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from bydore_pyro.analysis import domain_colours
+from bydore_pyro.answer import domain_colours
 from bydore_pyro.utils import DataError, appearing_file, fail, one_line_errors
 
 matplotlib.use("Agg")

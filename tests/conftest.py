@@ -28,19 +28,24 @@ from tiny import (
     write_domains,
 )
 
-from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import load_tokens
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import TokenizerConfig
+from bydore_pyro.measure.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 
 # Begun in the background of a shell, tests ignore Ctrl-C, and so would all that they start.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, lest one core end with them alone: slow ones, then those of scripts."""
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, len(item.path.parts)))
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from bydore_pyro.core.distribution import SparseDirichlet
+from bydore_pyro.core.matching import Matching
 
 
 def gaussian_evidence(
@@ -58,3 +59,20 @@ def exact_moments(linear: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
     mean = torch.cat([by_w @ w, (by_s @ s)[None]])
     square = torch.cat([by_w @ w.square(), (by_s @ s.square())[None]])
     return mean, (square - mean.square()).sqrt()
+
+
+def matching_of(optimum: Tensor, certainty: float = 400.0) -> Matching:
+    """Evidence for `optimum` of domains that are somewhat alike and cover the target."""
+    count, optimum = len(optimum), optimum.double()
+    gram = (torch.eye(count) + 0.5).double() / count
+    precision = certainty * gram
+    return Matching(
+        gram=gram,
+        cross=gram @ optimum,
+        covariance=gram / certainty,
+        covariance_by_sequence=gram / certainty,
+        linear=precision @ optimum,
+        precision=precision,
+        optimum=optimum.clamp(min=0),
+        target=float(optimum @ gram @ optimum),
+    )

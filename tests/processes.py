@@ -1,29 +1,84 @@
-"""Programs in this process, which saves the imports, and in two others."""
+"""Programs in this process and in forks of it, alone and in twos: the imports are paid once."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
+from tqdm import tqdm
+
+# What commands import where they need it, and every fork would again.
+IMPORTED = ("accelerate", "arviz", "h5netcdf", "transformers.models.llama.modeling_llama",
+            "transformers.trainer")  # fmt: skip
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def on_two_processes(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a script, given with its arguments, in two processes that work together."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launcher, *map(str, words)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
+def forked(work: Callable[[], object], told: Path, **variables: str) -> ForkProcess:
+    """Starts work in a fork that stands in this folder and is killed or heard like any process.
+
+    Args:
+        work: Called without arguments; `SystemExit` and what it raises end the process as ever.
+        told: The file to which it prints.
+        variables: Of its environment.
+    """
+
+    def alone() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        tqdm.set_lock(threading.RLock())  # all forks share its own, also of one that was killed
+        os.environ.update(variables)
+        with told.open("a") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
+        work()
+
+    for name in IMPORTED:
+        import_module(name)
+    process = multiprocessing.get_context("fork").Process(target=alone)
+    process.start()
+    return process
+
+
+def on_two_processes(work: Callable[[int], object], folder: Path) -> str:
+    """Does work, which gets its rank, in two forks that find each other as torchrun's do.
+
+    Returns:
+        What they printed.
+    """
+
+    def ranked(rank: int) -> None:
+        from accelerate.state import AcceleratorState, GradientState
+
+        os.chdir(folder)
+        AcceleratorState._reset_state(reset_partial_state=True)  # of what this process was alone
+        GradientState._reset_state()
+        work(rank)
+
+    with socket.create_server(("localhost", 0)) as free:
+        port = str(free.getsockname()[1])
+    together = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    processes = [
+        forked(lambda rank=rank: ranked(rank), folder / f"told-{rank}", **together,
+               RANK=str(rank), LOCAL_RANK=str(rank))
+        for rank in (0, 1)
+    ]  # fmt: skip
+    for process in processes:
+        process.join(300)
+        process.kill()
+    told = [(folder / f"told-{rank}").read_text() for rank in (0, 1)]
+    assert [process.exitcode for process in processes] == [0, 0], told
+    return "".join(told)
 
 
 def write_program(path: Path, line: str) -> str:

@@ -8,28 +8,22 @@ from __future__ import annotations
 
 import runpy
 import sys
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
+import bydore_pyro.answer.answer
 import bydore_pyro.core.importance
 import bydore_pyro.core.inference
 import bydore_pyro.core.metropolis
+import bydore_pyro.core.posterior
 import bydore_pyro.data.environment
 import bydore_pyro.data.sources
-import bydore_pyro.runs.answers
 import bydore_pyro.runs.domains
-import bydore_pyro.search.rounds
-from bydore_pyro.core.inference import InferenceConfig
 from bydore_pyro.data.documents import SourceFile
 from bydore_pyro.data.environment import KINDS, environment_sources
 from bydore_pyro.proxy import model_source
 
 PROXY = Path(__file__).parent / "files" / "proxy"
-# Of the guide of a search that does not say how many: it need not settle.
-FEW_STEPS = (
-    "bydore_pyro.search.rounds.InferenceConfig",
-    partial(InferenceConfig, steps=60, draws=8),
-)
 
 
 @cache
@@ -49,18 +43,17 @@ def smaller(named: str) -> str:
 
 
 QUICK = (
-    (bydore_pyro.core.metropolis, "CHAINS", 40),
-    (bydore_pyro.core.metropolis, "FIT_STEPS", 5),
-    (bydore_pyro.search.rounds, "WEIGHED", 200),
-    (bydore_pyro.core.metropolis, "WARMUP", 10),
-    (bydore_pyro.core.metropolis, "THIN", 1),
+    (bydore_pyro.answer.answer, "MOST_DRAWS", 200),
     (bydore_pyro.core.importance, "MOST_WEIGHED", 400),
     (bydore_pyro.core.importance, "MOST_FOR_THE_FIT", 200),
     (bydore_pyro.core.inference, "DIRICHLET_STEPS", 40),
+    (bydore_pyro.core.inference, "FIT_STEPS", 5),
     (bydore_pyro.core.inference, "START_DRAWS", 16),
+    (bydore_pyro.core.metropolis, "THIN", 1),
+    (bydore_pyro.core.posterior, "CHAINS", 40),
+    (bydore_pyro.core.posterior, "WEIGHED", 200),
     (bydore_pyro.data.environment, "environment_sources", some_sources),
     (bydore_pyro.data.sources, "environment_sources", some_sources),
-    (bydore_pyro.runs.answers, "MOST_DRAWS", 200),
     (bydore_pyro.runs.domains, "model_source", smaller),
 )
 

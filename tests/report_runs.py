@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import xarray
+from pydantic import TypeAdapter
 
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import RunRecord
-from bydore_pyro.runs.record import Metrics, read_as
+from bydore_pyro.runs.record import Metrics
 
 NAMES = ("code", "law", "prose", "web")
 HOSTILE = (
@@ -56,7 +57,7 @@ def record_of(
         path=Path("run"),
         label="run",
         mixture=mixture or mixture_with_intervals(),
-        metrics=read_as(Metrics, metrics_of() if metrics is None else metrics),
+        metrics=TypeAdapter(Metrics).validate_python(metrics_of() if metrics is None else metrics),
         **fields,
     )
 
@@ -75,7 +76,7 @@ def config_of(method: str = "search", **run: Any) -> dict[str, Any]:
             "target_tokens": None,
             **run,
         },
-        "search": {"steps": 60, "batch_sequences": 8, "average_from": 0.5, "strategy": "weighting"},
+        "search": {"steps": 60, "batch_sequences": 8, "strategy": "weighting"},
     }
     if method != "search":
         content |= {"name": "fit", "fit": {"method": method}, "budget": {"budget": 8.0}}

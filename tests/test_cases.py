@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import xarray
+from bydore_pyro.search.config import SearchConfig
 from experiment_results import SCRIPTS
 from processes import Run
 from tiny import write_domains
@@ -21,7 +22,6 @@ from bydore_pyro.data.store import open_store
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS
 from bydore_pyro.proxy.proxy import Proxy
-from bydore_pyro.search.config import SearchConfig
 
 ROOT = Path(__file__).parents[1]
 RUN_FILES = {
@@ -56,7 +56,6 @@ def check_run(folder: Path, seed: int) -> None:
     assert posterior["domain"].values.tolist() == list(mixture.names)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     out = tmp_path / "run"
@@ -83,7 +82,6 @@ def test_smoke(script: str, tmp_path: Path, cache: Path, run_here: Run) -> None:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("script", "domains"), [("case1", 17), ("case2", 2)])
 def test_the_piles_cases(script: str, domains: int, tmp_path: Path, run_here: Run) -> None:
     rows = [

@@ -11,7 +11,6 @@ from processes import Run
 from tiny import HELD_OUT, write_domains
 
 
-@pytest.mark.slow
 def test_compare_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
@@ -40,7 +39,6 @@ def test_compare_in_smoke_size(
     draw("comparison", tmp_path / "run")
 
 
-@pytest.mark.slow
 def test_compare_withholds_the_domains_of_several_targets_and_takes_questions(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:
@@ -107,7 +105,6 @@ def test_compare_withholds_domains_of_a_folder(
         assert message in refusal(compared, "--targets", target)
 
 
-@pytest.mark.slow
 def test_live_in_smoke_size(
     tmp_path: Path, smoke: Callable[..., dict], draw: Callable[[str, Path], None]
 ) -> None:

@@ -14,10 +14,10 @@ from processes import Run
 
 pytest.importorskip("botorch")
 
-from bydore_pyro.baselines import fit_regression, interval_of_run, simulated_optimum
-from bydore_pyro.baselines.regression import PointRegression, spearman_x100
-from bydore_pyro.baselines.tables import read_runs
 from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.tables import fit_regression, interval_of_run, simulated_optimum
+from bydore_pyro.tables.regression import PointRegression, spearman_x100
+from bydore_pyro.tables.tables import read_runs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 import regmix_pile

@@ -15,12 +15,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from bydore_pyro.baselines.problem import Problem
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.plan import Plan, make_plan
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.data.tokenizer import END_OF_TEXT, TokenizerConfig
+from bydore_pyro.measure.problem import Problem
 from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
 
 # What a comparison's proxies are evaluated on.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bydore_pyro.runs import AskConfig, plain, shortfall
+from bydore_pyro.runs import AskConfig, plain, trial_record
 from bydore_pyro.utils import (
     listed,
     one_line_errors,
@@ -20,9 +20,10 @@ from bydore_pyro.utils import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bydore_pyro.answer import Answer
     from bydore_pyro.data import Domains
     from bydore_pyro.mixture import Mixture
-    from bydore_pyro.runs import Asked, TargetAnswer
+    from bydore_pyro.runs import Asked
     from bydore_pyro.utils import RunFolder
 
 __all__ = ["COMMON", "AnswerConfig", "AskOptions", "ask_command"]
@@ -67,9 +68,10 @@ def _ask(run: Path, options: AskOptions) -> None:
     import dataclasses
     import time
 
+    from bydore_pyro.answer import compromise
     from bydore_pyro.data import gathered
     from bydore_pyro.mixture import mixture_from
-    from bydore_pyro.runs import ask, compromise
+    from bydore_pyro.runs import ask
     from bydore_pyro.utils import RunFolder, tell
 
     given = None if options.ask.mixture is None else mixture_from(options.ask.mixture)
@@ -78,12 +80,14 @@ def _ask(run: Path, options: AskOptions) -> None:
     asked = ask(run, options.ask, folder.path)
     judged, domains = None, asked.domains
     if given is not None:
-        known = {*domains.names, *asked.targets[0].mixture.names}
+        first = next(iter(asked.targets.values()))
+        known = {*domains.names, *first.mixture.names}
         given.check(known, domains.corpus.tokenizer_sha256, str(options.ask.mixture))
         weights = gathered(given.as_dict(), domains.pools)
         judged = [weights.get(name, 0.0) for name in domains.names]
     folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
-    shared = compromise(asked) if len(asked.targets) > 1 else None
+    answers = list(asked.targets.values())
+    shared = compromise(answers) if len(answers) > 1 else None
     _write(folder, asked, shared, judged)
 
 
@@ -94,15 +98,17 @@ def _write(
     judged: Sequence[float] | None,
 ) -> None:
     """Writes the answers and prints them."""
+    from bydore_pyro.answer import inference_data, shortfall
     from bydore_pyro.mixture import Mixture
 
     domains, corpus = asked.domains, asked.domains.corpus
     mixtures: dict[str, Mixture] = {}
     content: dict[str, Any] = {"measured_anew": list(asked.anew), "targets": {}}
-    for one in asked.targets:
-        mixtures[one.name] = one.mixture
-        content["targets"][one.name] = _of_target(one, domains, judged)
-    mixture = asked.targets[0].mixture
+    for name, one in asked.targets.items():
+        mixtures[name] = one.mixture
+        content["targets"][name] = _of_target(one, domains, judged)
+    first = next(iter(asked.targets.values()))
+    mixture = first.mixture
     if shared is not None:
         mixture = Mixture(
             names=domains.names,
@@ -113,10 +119,10 @@ def _write(
         mixtures["for the mean"] = mixture
         content["compromise"] = {
             "weights": mixture.as_dict(),
-            "leaves": {one.name: float(shortfall(one, shared)[0]) for one in asked.targets},
+            "leaves": {name: shortfall(one, shared)[0] for name, one in asked.targets.items()},
         }
     if shared is None:
-        folder.write_posterior("posterior.nc", asked.targets[0].posterior)
+        folder.write_posterior("posterior.nc", inference_data(first))
     folder.write_json("answers.json", content)
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if asked.anew:
@@ -125,15 +131,14 @@ def _write(
     print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
 
 
-def _of_target(
-    one: TargetAnswer, domains: Domains, judged: Sequence[float] | None
-) -> dict[str, Any]:
+def _of_target(one: Answer, domains: Domains, judged: Sequence[float] | None) -> dict[str, Any]:
     """Returns a target's entry in `answers.json`."""
     import torch
 
+    from bydore_pyro.answer import shortfall
+
     names = one.mixture.names
-    drawn = one.posterior["posterior"]["w"].values.reshape(-1, domains.num_domains)
-    draws = dict(zip(domains.names, drawn.T, strict=True))
+    draws = dict(zip(domains.names, one.draws.T.numpy(), strict=True))
     for pool, shares in domains.pools.items():
         draws |= {name: share * draws[pool] for name, share in shares.items()}
     low, high = zip(*(one.mixture.hdi or ()), strict=True)
@@ -142,13 +147,13 @@ def _of_target(
         "low": dict(zip(names, low, strict=True)),
         "high": dict(zip(names, high, strict=True)),
         "next_to_nothing": {name: float((draws[name] < 0.01).mean()) for name in names},
-        "unexplained": one.matching.unexplained,
-        "settled": one.settled,
     }
-    if one.trials is not None:
-        content["trials"] = plain(one.trials.record())
+    found, drawn = one.evidence
+    content |= {"unexplained": found.unexplained, "settled": drawn.settled}
+    if one.tried is not None:
+        content["trials"] = plain(trial_record(one.tried))
     if judged is not None:
-        lost = shortfall(one, torch.tensor(judged)).tolist()
+        lost = shortfall(one, torch.tensor(judged))
         content["mixture_leaves"] = dict(zip(("median", "low", "high"), lost, strict=True))
     return content
 

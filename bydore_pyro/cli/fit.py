@@ -9,18 +9,8 @@ from pathlib import Path
 import numpy as np
 import xarray
 
-from bydore_pyro.analysis import jitter
-from bydore_pyro.baselines import (
-    ALL,
-    Fit,
-    RunsTable,
-    directed,
-    fit_table_of_runs,
-    metric_shares,
-    prior_of,
-    read_runs,
-)
-from bydore_pyro.mixture import numbers_of
+from bydore_pyro.methods import Details, Fit
+from bydore_pyro.mixture import jitter, numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
 from bydore_pyro.runs import (
@@ -40,6 +30,15 @@ from bydore_pyro.runs import (
     run_epochs,
     spent,
 )
+from bydore_pyro.tables import (
+    ALL,
+    RunsTable,
+    directed,
+    fit_table_of_runs,
+    metric_shares,
+    prior_of,
+    read_runs,
+)
 from bydore_pyro.utils import (
     DataError,
     RunFolder,
@@ -48,6 +47,7 @@ from bydore_pyro.utils import (
     provenance,
     require_fields,
     tell,
+    warn_idle,
 )
 
 __all__ = ["COMMON", "MORE", "FitConfig", "FitOptions", "fit_command"]
@@ -147,6 +147,8 @@ class FitOptions(MethodOptions):
     fit: FitConfig
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        warn_idle(self.search, ("trial_share",), "bydore fit: --budget decides")
         method = "--runs" if self.fit.runs is not None else f"'{self.fit.method}'"
         if self.repeated_tokens is not None and method[1:-1] not in REPEATING:
             raise ValueError(
@@ -199,20 +201,21 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     else:
         prior, source = prior_of(table, asked.prior)
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
-    found = fit_table_of_runs(
+    mixture, details = fit_table_of_runs(
         *(table, metrics, prior, options.regmix),
         caps=None if tokens is None else caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
     )
-    for note in found.mixture.notes:
+    found = Fit(mixture=mixture, details=Details(**vars(details)))
+    for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
     if told:  # of what the losses are
         notes = (*found.mixture.notes, *(f"Metrics {line}." for line in told))
         found = replace(found, mixture=replace(found.mixture, notes=notes))
     epochs = {}
     if tokens is not None and run.target_tokens is not None:
-        read = np.array(found.mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
+        read = np.array(mixture.weights) * options.run_tokens / np.maximum(tokens, 1)
         epochs = {n: float(e) for n, e, t in zip(table.domains, read, tokens, strict=True) if t}
     _write_fit(folder, options, found, table.domains, Cost(), epochs)
     # From now on the folder counts as a run; only what mattered is kept.

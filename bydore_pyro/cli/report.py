@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from bydore_pyro.utils import one_line_errors
+from bydore_pyro.utils import appearing_file, one_line_errors
 
 __all__ = ["report_command"]
 
@@ -39,26 +38,13 @@ def report_command(arguments: Sequence[str]) -> None:
     )
     given = parser.parse_args(arguments)
     folders: list[Path] = given.runs
-    from bydore_pyro.report import report_text
+    from bydore_pyro.report import html_report, report_text
 
     for folder in folders:
         if len(folders) > 1:
             print(f"\n== {folder}")
         print(report_text(folder))
-    page = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
-    _write_page(folders, given.out or page)
-
-
-def _write_page(folders: Sequence[Path], page: Path) -> None:
-    """Writes the page; without plotly it says how to get it."""
-    from bydore_pyro.report import html_report
-    from bydore_pyro.utils import DataError, appearing_file
-
-    try:
-        content = html_report(folders)
-    except DataError as error:
-        print(f"No {page.name}: {error}", file=sys.stderr)
-        return
+    page = given.out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
     with appearing_file(page) as aside:
-        aside.write_text(content, encoding="utf-8")
+        aside.write_text(html_report(folders), encoding="utf-8")
     print(f"\nIn a browser: {page}")

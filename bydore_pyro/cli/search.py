@@ -22,7 +22,7 @@ COMMON = (
 )
 MORE = (
     *("steps", "batch_sequences", "sequence_length", "evidence", "trials", "rounds", "train_share"),
-    *("round_sequences", "strategy", "learner", "learning_rate", "precision", "max_epochs"),
+    *("round_sequences", "strategy", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
     *("separator", "token_bytes"),
@@ -61,9 +61,7 @@ def search_command(arguments: Sequence[str]) -> None:
         begin_run,
         load_domains,
         options_or_resumed,
-        plain,
         search,
-        search_metrics,
     )
     from bydore_pyro.utils import tell
 
@@ -77,8 +75,7 @@ def search_command(arguments: Sequence[str]) -> None:
         folder = _search_seeds(options, resume)
     else:
         folder = begin_run(options, "search", resume)
-        found = search(options, load_domains(options), folder, "search")
-        folder.write_json("metrics.json", plain(search_metrics(options, found)))
+        search(options, load_domains(options), folder, "search")
     if folder.writes:
         tell(add_html_report(folder))
         print(report_text(folder.path))
@@ -86,7 +83,7 @@ def search_command(arguments: Sequence[str]) -> None:
 
 def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     """Searches with several seeds, each in a folder of its own, and notes how they agree."""
-    from bydore_pyro.analysis import agreement
+    from bydore_pyro.answer import agreement
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.runs import begin_run, is_finished, load_domains
     from bydore_pyro.utils import run_pieces, tell

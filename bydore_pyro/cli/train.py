@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -36,7 +35,6 @@ COMMON = (
     *("mixture", "data", "out", "model", "tokens", "sequence_length", "device_batch_sequences"),
     *("learning_rate", "device", "smoke"),
 )
-LEVEL = 0.5
 NATURAL = "natural"  # of --mixture: each domain by the size of its text
 # Seconds on a CPU; an option given beside --smoke wins over these.
 SMOKE = {
@@ -92,7 +90,7 @@ class TrainConfig:
     live_level: float | None = option(
         None,
         "With --live: probability, that another mixture teaches more, from which on the weights "
-        f"move; with 1 they stay. Default: {LEVEL}, and 1 where trial runs chose --mixture.",
+        "move; with 1 they stay. Default: that of LiveMixture, 1 where trial runs chose --mixture.",
         least=0,
         most=1,
     )
@@ -160,7 +158,7 @@ def _tried(mixture: Path) -> bool:
     """Whether the search that found a mixture chose it by trial runs."""
     folder = mixture.parent if mixture.name == "mixture.json" else mixture
     try:
-        told = read_as(Metrics, json.loads((folder / "metrics.json").read_text(encoding="utf-8")))
+        told = read_as(Metrics, folder / "metrics.json")
     except (OSError, ValueError):
         return False
     return bool(told.trials.tried or told.details.trials.tried)
@@ -205,7 +203,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             stages.shares(),
             config,
             given.live_share,
-            level=given.live_level if given.live_level is not None else LEVEL,
+            **({} if given.live_level is None else {"level": given.live_level}),
             parallel=Parallel(cpu=config.device == "cpu"),
             tell=_told_once,
         )

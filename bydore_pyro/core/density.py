@@ -1,19 +1,23 @@
 """The density of the Gamma-Dirichlet compound: two nested one-dimensional integrals.
 
-With ``s = log t``, ``x = log beta`` and ``c = b_k - log(t w_k)``::
+With ``s = log t``, ``x = log beta`` and ``d_k = log w_k - b_k``::
 
-    q(w)     = prod_k 1 / w_k  int ds exp(-e^s) prod_k h_k(e^s w_k)
-    h_k(t w) = b_k^a_k / Gamma(a_k)  int dx exp((a_k + 1) x - c e^x - log Gamma(1 + e^x))
+    q(w)         = prod_k b_k^a_k / (Gamma(a_k) w_k)  int ds exp(-e^s) prod_k h_k(s + d_k)
+    h_k(s + d_k) = int dx exp((a_k + 1) x + (s + d_k) e^x - log Gamma(1 + e^x))
 
 Both integrands have a single peak. The code first finds it with ``psi(1 + beta) ~ log(beta +
 1/2)``, which is accurate enough to place a window. In the window the trapezoid rule takes equal
-steps in a variable ``y`` that shortens the long left tails (exponential in x, algebraic in s). The
-rule converges geometrically, because the integrands are smooth and vanish at both ends::
+steps in a variable that shortens the long left tails (exponential in x, algebraic in s). The rule
+converges geometrically, because the integrands are smooth and vanish at both ends::
 
-    x = x_peak + stretch(scale * y),    stretch(z) = (z + 1 - exp(-z)) / 2
+    s    = s_peak + stretch(scale * y),              stretch(z) = (z + 1 - exp(-z)) / 2
+    beta = (a + 1) softplus(y / 2)^2,                y = y_peak + stretch(z)
 
-The gradient treats the nodes as constants. The derivatives are expectations of ``beta`` and
-``log beta`` under the integrand, and come almost for free with the value.
+The nodes over x are the same for every s: in ``y`` the inner peaks have about one width, wherever
+they are. So ``log Gamma`` is evaluated once a node, and the rest is one exponential a node and s.
+
+The derivatives treat the nodes as constants. They are expectations and covariances of ``beta`` and
+``log beta`` under the integrand; the first come almost for free with the value.
 """
 
 from __future__ import annotations
@@ -23,21 +27,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.nn.functional import softplus
 
 __all__ = ["log_density"]
 
-INNER_NODES = 36
+WIDE, NARROW = 1.8, 1.1  # nodes a unit of z: where a peak is as wide as its tails, and where not
 OUTER_SPACING = 0.85  # in y, where the peak is narrow: a Gaussian
 OUTER_SPACING_WIDE = 0.35  # in z, where it is not
 NEGLIGIBLE = 24.0  # nats below the peak: where an integrand is cut off
-BLOCK = 2**16  # values of the inner integrand that are held at a time
-PEAK_STEPS = 8  # Newton's method for a peak over beta
-MOST_STRIDES = 100  # to an end of the window over s: far more than parameters in range need
+BLOCK = 2**20  # values of the integrand that are held at a time
+MOST_NODES = 300  # over x: with more, parts of the window over s have nodes of their own
+MOST_STEPS = 500  # far more than parameters in range need
+PEAK_STEPS = 5  # Newton's method for a peak over beta
 SADDLE_STEPS = 50  # Newton's method for a peak over s, at most
+STRIDES, GROWTH = 32, 1.25  # from the peak over s to where it is looked for the window's ends
 
 
 def log_density(log_w: Tensor, concentration: Tensor, rate: Tensor) -> Tensor:
-    """Returns ``log q(w)``, nats, with first derivatives in all three arguments.
+    """Returns ``log q(w)``, nats, with first and second derivatives in all three arguments.
+
+    It works under `torch.func`: `vmap`, `grad`, `jacfwd`, `jacrev` and `hessian`.
 
     Args:
         log_w: Logs of the weights ``(..., K)``.
@@ -49,93 +59,170 @@ def log_density(log_w: Tensor, concentration: Tensor, rate: Tensor) -> Tensor:
         where an argument is NaN.
 
     Raises:
-        NotImplementedError: Where a second derivative is asked for: there is none.
+        NotImplementedError: Where a third derivative is asked for: there is none.
 
     References:
         The density follows from Yuan et al., Bayesian Domain Reweighting, section 2.3, with
         ``Gamma(B) = int t^(B - 1) e^-t dt`` for the Dirichlet's normaliser.
     """
     log_w, a, b = torch.broadcast_tensors(log_w.double(), concentration.double(), rate.double())
-    if log_w.numel() == 0:
-        return log_w.sum(-1)
-    return _LogDensity.apply(log_w, a, b)
-
-
-class _LogDensity(torch.autograd.Function):
-    """The value, and the gradient as expectations under the integrand; arguments of one shape."""
-
-    @staticmethod
-    def forward(ctx: Any, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        shape = log_w.shape
-        rows = max(1, BLOCK // (INNER_NODES * shape[-1]))
-        parts = zip(*(x.reshape(-1, shape[-1]).split(rows) for x in (log_w, a, b)), strict=True)
-        blocks = [_integrate(*part) for part in parts]
-        value, beta, log_beta = (torch.cat(column) for column in zip(*blocks, strict=True))
-        ctx.save_for_backward(a, b, beta.reshape(shape), log_beta.reshape(shape))
-        return value.reshape(shape[:-1])
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, ...]:
-        if torch.is_grad_enabled():  # what follows is to be differentiated again
-            raise NotImplementedError("The density of GammaDirichlet has no second derivative")
-        a, b, beta, log_beta = ctx.saved_tensors
-        by = beta - 1, b.log() - torch.digamma(a) + log_beta, a / b - beta
-        return tuple(upstream.unsqueeze(-1) * each for each in by)
-
-
-def _integrate(log_w: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns ``log q(w) (N,)`` and ``E[beta | w], E[log beta | w] (N, K)`` for rows ``(N, K)``."""
-    s, step = _outer_nodes(log_w, a, b)
     constant = (a * b.log() - torch.lgamma(a) - log_w).sum(-1)
-    # Sums relative to the largest height so far.
-    total, largest = torch.zeros_like(a[:, 0]), torch.full_like(a[:, 0], -math.inf)
-    beta_sum, log_beta_sum = torch.zeros_like(a), torch.zeros_like(a)
-    at_a_time = max(1, BLOCK // (INNER_NODES * a.numel()))
-    for s_part, step_part in zip(s.split(at_a_time, 1), step.split(at_a_time, 1), strict=True):
-        c = (b - log_w).unsqueeze(1) - s_part.unsqueeze(-1)  # (N, t, K)
-        log_h, beta, log_beta = _inner_integral(a.unsqueeze(1), c)
-        height = log_h.sum(-1) - s_part.exp()  # (N, t)
-        previous, largest = largest, torch.maximum(largest, height.amax(1))
-        rescale = (previous - largest).exp()
-        mass = (height - largest.unsqueeze(-1)).exp() * step_part
-        total = rescale * total + mass.sum(1)
-        mass, rescale = mass.unsqueeze(-1), rescale.unsqueeze(-1)
-        beta_sum = rescale * beta_sum + (mass * beta).sum(1)
-        log_beta_sum = rescale * log_beta_sum + (mass * log_beta).sum(1)
-    by_row = total.unsqueeze(-1)
-    return total.log() + largest + constant, beta_sum / by_row, log_beta_sum / by_row
+    if log_w.numel() == 0:
+        return constant
+    return constant + _LogIntegral.apply(log_w - b, a)[0]
 
 
-def _inner_integral(a: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Integrates over x; returns the log integral, ``E[beta]`` and ``E[log beta]``, like `c`."""
-    mode, precision = _inner_peak(a, c)
-    # Where the exponent has fallen by NEGLIGIBLE, at a distance d from the peak. For d > 0 it
-    # falls at least by precision (e^d - 1 - d), for d < 0 at least by (a + 1/2) (e^d - 1 - d) and
-    # at least by beta (d e^d - e^d + 1).
-    above = _distance(NEGLIGIBLE / precision, 1.0)
+class _LogIntegral(Function):
+    """``log int ds ...`` of `d` and `a`, and its gradient by both: ``E[beta], E[log beta]``."""
+
+    @staticmethod
+    def forward(d: Tensor, a: Tensor) -> tuple[Tensor, ...]:
+        return _in_blocks(d, a)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, *output[1:])
+        ctx.save_for_forward(*inputs, *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, value: Tensor | None, *moments: Tensor | None) -> Any:
+        d, a, beta, log_beta = ctx.saved_tensors
+        found = [torch.zeros_like(d), torch.zeros_like(d)]
+        if value is not None:
+            found = [value.unsqueeze(-1) * x for x in (beta, log_beta)]
+        if any(x is not None for x in moments):
+            u, v = (torch.zeros_like(d) if x is None else x for x in moments)
+            found = [x + y for x, y in zip(found, _Curvature.apply(d, a, u, v), strict=True)]
+        return tuple(found)
+
+    @staticmethod
+    def jvp(ctx: Any, u: Tensor | None, v: Tensor | None) -> Any:
+        d, a, beta, log_beta = ctx.saved_tensors
+        u, v = (torch.zeros_like(d) if x is None else x for x in (u, v))
+        return (u * beta + v * log_beta).sum(-1), *_Curvature.apply(d, a, u, v)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *tensors: Tensor) -> Any:
+        return _over_rows(_LogIntegral, info, in_dims, tensors)
+
+
+class _Curvature(Function):
+    """The product of the second derivatives by ``(d, a)`` with ``(u, v)``, all of one shape."""
+
+    @staticmethod
+    def forward(d: Tensor, a: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        return _in_blocks(d, a, u, v)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError("The density of GammaDirichlet has no third derivative")
+
+    jvp = backward
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *tensors: Tensor) -> Any:
+        return _over_rows(_Curvature, info, in_dims, tensors)
+
+
+def _over_rows(function: Any, info: Any, in_dims: Any, tensors: tuple[Tensor, ...]) -> Any:
+    """torch.func's rule: the leading dimensions are a batch already."""
+    given = [
+        x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        for x, dim in zip(tensors, in_dims, strict=True)
+    ]
+    found = function.apply(*given)
+    return found, (0,) * len(found)
+
+
+def _in_blocks(d: Tensor, a: Tensor, *along: Tensor) -> tuple[Tensor, ...]:
+    """Returns what `_integrate` does, for arguments ``(..., K)``."""
+    shape = d.shape
+    flat = [x.reshape(-1, shape[-1]) for x in (d, a, *along)]
+    rows = max(1, BLOCK // (8 * STRIDES * shape[-1]))
+    blocks = [_integrate(*part) for part in zip(*(x.split(rows) for x in flat), strict=True)]
+    columns = [torch.cat(column) for column in zip(*blocks, strict=True)]
+    return tuple(x.reshape(shape[: -1 if x.dim() == 1 else None]) for x in columns)
+
+
+def _integrate(d: Tensor, a: Tensor, *along: Tensor) -> tuple[Tensor, ...]:
+    """Integrates over s and x, for rows ``(N, K)``.
+
+    Returns:
+        The log integral ``(N,)`` and the means of ``beta`` and ``log beta`` ``(N, K)``; along
+        ``(u, v)`` the covariances of ``sum_k u_k beta_k + v_k log beta_k`` with both instead.
+    """
+    s, step = _outer_nodes(d, a)
+    log_h, *means = _inner_integrals(d, a, s, 6 if along else 3).unbind(-1)  # (N, K, T)
+    height = log_h.sum(1) - s.exp() + step.log()
+    value = height.logsumexp(-1)
+    share = (height - value.unsqueeze(-1)).exp().unsqueeze(-1)  # (N, T, 1)
+
+    def over_s(each: Tensor) -> Tensor:  # (N, K, T) to (N, K)
+        return (each @ share).squeeze(-1)
+
+    if not along:
+        return value, over_s(means[0]), over_s(means[1])
+    u, v = (x.unsqueeze(-1) for x in along)
+    by_beta, by_x, beta_2, beta_x, x_2 = means
+    own = u * by_beta + v * by_x  # (N, K, T)
+    rest = own.sum(1, keepdim=True)
+    rest = rest - rest @ share - own
+    return (
+        over_s(u * beta_2 + v * beta_x + rest * by_beta),
+        over_s(u * beta_x + v * x_2 + rest * by_x),
+    )
+
+
+def _inner_integrals(d: Tensor, a: Tensor, s: Tensor, size: int) -> Tensor:
+    """Returns ``(N, K, T, size)``: ``log h``, means of beta, log beta; of the products of two."""
+    x, beta, base = _inner_nodes(d, a, s)
+    if s.shape[1] > 1 and (x.shape[-1] > MOST_NODES or x.numel() * s.shape[1] > BLOCK):
+        halves = s.split((s.shape[1] + 1) // 2, 1)
+        return torch.cat([_inner_integrals(d, a, half, size) for half in halves], 2)
+    powers = (torch.ones_like(x), beta, x, beta.square(), beta * x, x.square())
+    at = (s.unsqueeze(1) + d.unsqueeze(-1)).unsqueeze(-1)  # (N, K, T, 1)
+    exponent = torch.addcmul(base.unsqueeze(2), beta.unsqueeze(2), at)  # (N, K, T, n)
+    largest = exponent.amax(-1, keepdim=True)
+    sums = exponent.sub_(largest).exp_() @ torch.stack(powers[:size], -1)
+    total = sums[..., :1]
+    return torch.cat([total.log() + largest, sums[..., 1:] / total], -1)
+
+
+def _inner_nodes(d: Tensor, a: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns nodes ``x (N, K, n)``, ``e^x`` and what the exponent has without ``(s + d) e^x``."""
+    order = a + 1
+    ends = torch.stack([s.amin(-1), s.amax(-1)]).unsqueeze(-1)  # (2, N, 1)
+    mode, precision = _inner_peak(a, -d - ends)
+    # Where the exponent has fallen by NEGLIGIBLE, at a distance from the peak. For e > 0 it falls
+    # at least by precision (e^e - 1 - e), for e < 0 at least by (a + 1/2) (e^-e - 1 + e) and at
+    # least by beta (e e^e - e^e + 1).
+    above = _distance(NEGLIGIBLE / precision[1], 1.0)
     below = _distance(NEGLIGIBLE / (a + 0.5), -1.0)
-    r = NEGLIGIBLE / mode
+    r = NEGLIGIBLE / mode[0]
     below = torch.where(r < 0.5, torch.minimum(below, (2 * r).sqrt() + 2 * r), below)
-    low, high = -torch.log1p(2 * below), torch.minimum(2 * above, above + above.square() / 2)
-    for _ in range(3):  # Newton's method for stretch(low) = -below and stretch(high) = above
-        low = low - (_stretch(low) + below) / _stretch_slope(low)
-        high = high - (_stretch(high) - above) / _stretch_slope(high)
-    step = (high - low) / (INNER_NODES - 1)
-    places = torch.arange(INNER_NODES, dtype=c.dtype, device=c.device)
-    z = low.unsqueeze(-1) + step.unsqueeze(-1) * places
-    decay = torch.exp(-z)
-    log_mode = mode.log()
-    peak = (a + 1) * log_mode - c * mode - torch.lgamma(1 + mode)
-    # In place, for most of the density's time goes here: exponent, relative to the peak, and mass.
-    x = (z + 1).sub_(decay).div_(2).add_(log_mode.unsqueeze(-1))
-    beta = x.exp()
-    mass = torch.lgamma(1 + beta).neg_().addcmul_((a + 1).unsqueeze(-1), x)
-    mass.addcmul_(c.unsqueeze(-1), beta, value=-1).sub_(peak.unsqueeze(-1)).exp_()
-    mass.mul_(decay.add_(1))  # times step / 2
-    total = mass.sum(-1)
-    log_integral = total.log() + peak + (step / 2).log()
-    dot = torch.linalg.vecdot
-    return log_integral, dot(mass, beta) / total, dot(mass, x) / total
+    lowest, first, last = mode[0] * (-below).exp(), mode[0], mode[1] * above.exp()
+    root = (torch.stack([lowest, first, last]) / order).sqrt()
+    y = 2 * torch.where(root > 30, root, root.clamp(max=30).expm1().log())
+    reach = torch.stack([y[0] - y[1], y[2] - y[1]])
+    z = torch.where(
+        reach < 0, -torch.log1p(-2 * reach), torch.minimum(2 * reach, reach + reach.square() / 2)
+    )
+    for _ in range(3):  # Newton's method for stretch(z) = reach
+        z = z - (_stretch(z) - reach) / _stretch_slope(z)
+    width = z[1] - z[0]
+    count = _count(width * (WIDE + NARROW * order.sqrt()))
+    dz = (width / (count - 1)).unsqueeze(-1)
+    z = z[0].unsqueeze(-1) + dz * torch.arange(count, dtype=a.dtype, device=a.device)
+    half = (y[1].unsqueeze(-1) + _stretch(z)) / 2
+    soft, order = softplus(half, threshold=40), order.unsqueeze(-1)
+    x, beta = order.log() + 2 * soft.log(), order * soft.square()
+    slope = torch.sigmoid(half) / soft * _stretch_slope(z) * dz  # dx
+    return x, beta, order * x - torch.lgamma(1 + beta) + slope.log()
 
 
 def _distance(fall: Tensor, sign: float) -> Tensor:
@@ -148,58 +235,54 @@ def _distance(fall: Tensor, sign: float) -> Tensor:
     return d
 
 
-def _outer_nodes(log_w: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _outer_nodes(d: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
     """Returns nodes ``s (N, T)`` and their weights ``(N, T)``.
 
     The window is placed by Laplace's approximation of the height.
     """
-    peak_s, scale = _saddle_point(log_w, a, b)
-
-    def height(y: Tensor) -> Tensor:
-        s = peak_s + _stretch(scale * y)
-        c = b - log_w - s.unsqueeze(-1)
-        beta, precision = _inner_peak(a, c)
-        log_h = (a + 1) * beta.log() - c * beta - torch.lgamma(1 + beta) - precision.log() / 2
-        return log_h.sum(-1) - s.exp() + _stretch_slope(scale * y).log()
-
-    peak = height(torch.zeros_like(peak_s))
-    ends = []
-    for direction in (-1.0, 1.0):
-        y, stride = torch.zeros_like(peak_s), 0.5
-        inside = torch.ones_like(peak_s, dtype=torch.bool)
-        for _ in range(MOST_STRIDES):
-            if not inside.any():
-                break
-            y = torch.where(inside, y + direction * stride, y)
-            inside &= height(y) > peak - NEGLIGIBLE
-            stride *= 1.1
-        ends.append(y)
-    low, high = ends
-    needed = (high - low) * (scale / OUTER_SPACING_WIDE).clamp(min=1 / OUTER_SPACING)
-    needed = needed.nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)  # NaN in, NaN out
-    count = math.ceil(float(needed.max())) + 1
-    step = ((high - low) / (count - 1)).unsqueeze(-1)
-    y = low.unsqueeze(-1) + step * torch.arange(count, dtype=a.dtype, device=a.device)
-    z = scale.unsqueeze(-1) * y
-    s = peak_s.unsqueeze(-1) + _stretch(z)
-    return s, step * scale.unsqueeze(-1) * _stretch_slope(z)
+    peak_s, scale = (x.unsqueeze(-1) for x in _saddle_point(d, a))  # (N, 1)
+    places = torch.arange(STRIDES + 1, dtype=a.dtype, device=a.device)
+    strides = 0.5 * (GROWTH**places - 1) / (GROWTH - 1)
+    y = torch.cat([-strides, strides])  # (2 S,)
+    z = scale * y
+    s = peak_s + _stretch(z)
+    c = -d.unsqueeze(1) - s.unsqueeze(-1)  # (N, 2 S, K)
+    a = a.unsqueeze(1)
+    beta, precision = _inner_peak(a, c)
+    log_h = (a + 1) * beta.log() - c * beta - torch.lgamma(1 + beta) - precision.log() / 2
+    height = log_h.sum(-1) - s.exp() + _stretch_slope(z).log()
+    outside = (height <= height[:, :1] - NEGLIGIBLE).unflatten(-1, (2, -1))
+    outside[..., -1] = True
+    end = strides[outside.int().argmax(-1)]  # (N, 2)
+    needed = end.sum(-1, keepdim=True) * (scale / OUTER_SPACING_WIDE).clamp(min=1 / OUTER_SPACING)
+    count = _count(needed)
+    dy = end.sum(-1, keepdim=True) / (count - 1)
+    y = dy * torch.arange(count, dtype=a.dtype, device=a.device) - end[:, :1]
+    z = scale * y
+    return peak_s + _stretch(z), dy * scale * _stretch_slope(z)
 
 
-def _saddle_point(log_w: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _count(needed: Tensor) -> int:
+    """Returns the number of nodes that the row that needs most steps has; NaN in, NaN out."""
+    needed = needed.nan_to_num(nan=1.0, posinf=1.0, neginf=1.0)
+    return math.ceil(min(float(needed.max()), MOST_STEPS)) + 1
+
+
+def _saddle_point(d: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
     """Returns where ``e^s = sum_k E[beta_k | s]``, the outer peak, and a width there, ``(N,)``.
 
-    ``s - log sum_k E[beta_k | s]`` rises with a slope in (0, 1), which Newton's method takes from
-    a difference.
+    ``s - log sum_k E[beta_k | s]`` rises with a slope in (0, 1), for which that of the peaks stands
+    in Newton's method.
     """
     s = torch.zeros_like(a[..., 0])
-    ahead = torch.tensor([0.0, 1e-3], dtype=a.dtype, device=a.device).unsqueeze(-1)  # (2, 1)
     for _ in range(SADDLE_STEPS):
-        beta, precision = _inner_peak(a, b - log_w - (s + ahead).unsqueeze(-1))  # (2, N, K)
+        beta, precision = _inner_peak(a, -d - s.unsqueeze(-1))
+        ratio = beta.square() / precision
         # The derivative of Laplace's log h by s; the second term is that of -log(precision) / 2.
         bend = beta * (beta + 1) / (beta + 0.5).square()
-        log_total = (beta - (beta / precision).square() * bend / 2).sum(-1).log()
-        slope = (log_total[1] - log_total[0]) / 1e-3
-        change = (s - log_total[0]) / (1 - slope).clamp(min=1e-6)
+        log_total = (beta - ratio / precision * bend / 2).sum(-1).log()
+        slope = ratio.sum(-1) / beta.sum(-1)
+        change = (s - log_total) / (1 - slope).clamp(min=1e-6)
         s = s - change
         if change.abs().max() < 1e-3:
             break
@@ -220,8 +303,8 @@ def _inner_peak(a: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return beta, a + 1 + beta.square() / (beta + 0.5)
 
 
-def _stretch(y: Tensor) -> Tensor:
-    return (y + 1 - torch.exp(-y)) / 2
+def _stretch(z: Tensor) -> Tensor:
+    return (z + 1 - torch.exp(-z)) / 2
 
 
 def _stretch_slope(z: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from pyro.distributions import Categorical, Dirichlet, MixtureSameFamily
 from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
+from torch.distributions.kl import register_kl
 from torch.distributions.utils import broadcast_all
 
 from bydore_pyro.core.density import log_density
@@ -21,6 +22,8 @@ UNCOVERED = CONCENTRATIONS[2:]  # of a target that is not made of the domains
 
 NO_SHAPE = torch.Size()
 
+KL_DRAWS = 16  # of `kl_divergence`
+MODE_STEPS = 1000  # at most
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
 RANGES = {
     "shapes": (1e-100, 1e12),
@@ -133,7 +136,8 @@ class GammaDirichlet(TorchDistribution):
                 f"Expected parameters of shape (..., K) with K >= 2, actual {tuple(shape)}"
             )
         # torch's constraints cannot look at an empty batch, in which there is nothing to check.
-        checks = validate_args if self.concentration.numel() else False
+        # Nor can anything look at values inside of a transform of torch.func.
+        checks = validate_args if self.concentration.numel() and not _in_transform() else False
         super().__init__(shape[:-1], shape[-1:], validate_args=checks)
         if self._validate_args:
             checked = (self.concentration, self.rate, self.concentration / self.rate)
@@ -187,7 +191,8 @@ class GammaDirichlet(TorchDistribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density with respect to the first ``K - 1`` weights, nats.
 
-        Differentiable once in the value and in both parameters.
+        Differentiable twice in the value and in both parameters, also by `torch.func`, inside of
+        which the value is not validated.
 
         Args:
             value: Weights in the simplex's interior, broadcastable to
@@ -197,7 +202,7 @@ class GammaDirichlet(TorchDistribution):
         Raises:
             ValueError: When arguments are validated and the value is not on the simplex.
         """
-        if self._validate_args:
+        if self._validate_args and not _in_transform():
             self._validate_sample(value)
         dtype = torch.promote_types(value.dtype, self.concentration.dtype)
         log_w = value.double().clamp(min=torch.finfo(dtype).tiny).log()
@@ -208,6 +213,36 @@ class GammaDirichlet(TorchDistribution):
         """Exact ``E[w]``, shape ``batch_shape + (K,)``."""
         a, b, t, weight = _nodes(self.concentration, self.rate)
         return (weight * a / (b + t)).sum(-2).to(self.concentration.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        """The weights of largest density over the log-ratios ``log w_k / w_K``, ``(..., K)``.
+
+        Over the weights themselves the density has no mode: it is infinite at every face. It is
+        that of the mean concentrations where these are known: ``beta / sum beta`` of a Dirichlet.
+        Found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``, to 1e-6, without
+        gradients.
+        """
+        a, b = self.concentration.detach().double(), self.rate.detach().double()
+        w = (a / b) / (a / b).sum(-1, keepdim=True)
+        for _ in range(MODE_STEPS):
+            log_w = w.log().requires_grad_()
+            with torch.enable_grad():
+                value = log_density(log_w, a, b).sum()
+            beta = torch.autograd.grad(value, log_w)[0] + 1
+            before, w = w, beta / beta.sum(-1, keepdim=True)
+            if bool(((w - before).abs() < 1e-8).all()):
+                break
+        return w.to(self.concentration.dtype)
+
+    def entropy(self, num_samples: int = 1000) -> Tensor:
+        """Estimates ``-E[log q(w)]``, nats, ``batch_shape``; minus infinity unless all ``a_k > 1``.
+
+        There is no closed form. Its standard error is about ``(K / (2 num_samples)) ** 0.5``: 0.05
+        nats by default where K = 4, 0.2 where K = 100. Its gradient is that of `kl_to`.
+        """
+        flat = torch.distributions.Dirichlet(torch.ones_like(self.concentration))
+        return -self.kl_to(flat, num_samples) - math.lgamma(self.event_shape[0])
 
     @property
     def variance(self) -> Tensor:
@@ -274,6 +309,18 @@ class GammaDirichlet(TorchDistribution):
             log_p = log_p + ((alpha - 1) * log_w).sum(-1)
         log_q = log_density(log_w, self.concentration.detach(), self.rate.detach())
         return (log_q - log_p).mean(0).to(self.concentration.dtype)
+
+
+@register_kl(GammaDirichlet, torch.distributions.Dirichlet)
+@register_kl(GammaDirichlet, SparseDirichlet)
+def _kl_estimate(q: GammaDirichlet, p: torch.distributions.Dirichlet | SparseDirichlet) -> Tensor:
+    """Makes `kl_divergence`, and so `TraceMeanField_ELBO`, take `GammaDirichlet.kl_to`."""
+    return q.kl_to(p, KL_DRAWS)
+
+
+def _in_transform() -> bool:
+    """Whether this runs inside of a transform of `torch.func`, where values cannot be looked at."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _log_gamma_sample(log_shape: Tensor) -> Tensor:

@@ -29,7 +29,13 @@ from torch import Tensor
 from torch.distributions import Dirichlet, Distribution, kl_divergence
 
 from bydore_pyro.core.distribution import GammaDirichlet, SparseDirichlet
-from bydore_pyro.core.model import Pair, Program, expected_evidence, paired_sites
+from bydore_pyro.core.model import (
+    Pair,
+    Program,
+    expected_evidence,
+    paired_sites,
+    require_precision,
+)
 
 __all__ = ["HypergradientELBO"]
 
@@ -71,8 +77,8 @@ class HypergradientELBO(ELBO):
         self,
         model: Program,
         guide: Program,
-        signals: Tensor,
-        linear: Tensor,
+        signals: Tensor | None = None,
+        linear: Tensor | None = None,
         kl_weight: float = 1.0,
         precision: Tensor | None = None,
         *more: object,
@@ -80,16 +86,28 @@ class HypergradientELBO(ELBO):
         """Returns the loss, a scalar in the unit of `linear`, minimised; evidence is a constant.
 
         Raises:
-            ValueError: When `kl_weight` is not positive; of a guide without one simplex, or without
-                a covariance in closed form though there is a precision; of a model whose prior of
-                the weights is no `SparseDirichlet` and no Dirichlet, with a `GammaDirichlet` guide;
-                of a model with other latent sites, observed data or factors; of a guide and a model
-                of which one alone has a scale.
+            ValueError: When `linear` is missing or not of the weights' shape; when `kl_weight` is
+                not positive; of a precision that `mixture_model` refuses; of a guide without one
+                simplex, or without a covariance in closed form though there is a precision; of a
+                model whose prior of the weights is no `SparseDirichlet` and no Dirichlet, with a
+                `GammaDirichlet` guide; of a model with other latent sites, observed data or
+                factors; of a guide and a model of which one alone has a scale.
         """
+        if not isinstance(linear, Tensor):
+            raise ValueError(
+                "Expected svi.step(signals, linear, ...) with the log-evidence of the weights, "
+                "linear (K,), > 0 where a weight lowers the outer loss, actual "
+                f"linear {linear!r}"
+            )
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
         arguments = (signals, linear, kl_weight, *(() if precision is None else (precision, *more)))
         weights, scale = self._get_trace(model, guide, arguments, {})
+        if linear.shape[-1:] != weights[0].event_shape:
+            expected = tuple(weights[0].event_shape)
+            raise ValueError(f"Expected linear {expected}, actual {tuple(linear.shape)}")
+        if precision is not None:
+            require_precision(precision, linear)
         evidence = expected_evidence(weights[0], linear.detach(), precision, scale and scale[0])
         divergence = self._divergence(*weights)
         if scale is not None:

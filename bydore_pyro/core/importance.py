@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bydore_pyro.core.inference import isolated
 
-__all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit", "smooth_log_weights"]
+__all__ = ["CorrectedDraws", "GuideFit", "corrected_draws", "guide_fit"]
 
 RELIABLE = 0.7  # k-hat above which importance weights are not to be believed
 # Draws that are weighed. With many domains fewer, because the density costs time for every domain
@@ -69,7 +69,8 @@ def guide_fit(
 
     Raises:
         ValueError: When `num_samples` is below 100 (the tail's shape could not be told), or there
-            is a plate.
+            is a plate, or a latent site that the other lacks.
+        ImportError: When ArviZ is not installed.
 
     References:
         Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
@@ -102,7 +103,8 @@ def corrected_draws(
         seed: Of all draws.
 
     Raises:
-        ValueError: When `num_samples` or `num_draws` is out of range, or there is a plate.
+        ValueError: When `num_samples` or `num_draws` is out of range; what `guide_fit` refuses.
+        ImportError: When ArviZ is not installed.
 
     References:
         Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
@@ -133,10 +135,16 @@ def _weighed(
     if count is not None and count < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {count}")
     with torch.random.fork_rng(range(torch.cuda.device_count())):
-        nodes = poutine.trace(guide).get_trace(*args).nodes
-        nodes = nodes | poutine.trace(model).get_trace(*args).nodes
+        traces = [poutine.trace(program).get_trace(*args) for program in (guide, model)]
+    nodes = traces[0].nodes | traces[1].nodes
+    latent = [[n for n in t.stochastic_nodes if not site_is_subsample(t.nodes[n])] for t in traces]
     if plates := [n for n, node in nodes.items() if site_is_subsample(node)]:
-        raise ValueError(f"Expected a model and a guide without plates, actual plates {plates}")
+        raise ValueError(
+            f"Expected a model and a guide without plates, actual plates {plates}: give the model "
+            "of one member, or weigh all with pyro.infer.importance.vectorized_importance_weights"
+        )
+    if sorted(latent[0]) != sorted(latent[1]):
+        raise ValueError(f"Expected a model with the guide's sites {latent[0]}, actual {latent[1]}")
     if count is None:
         trace = poutine.trace(guide).get_trace(*args)
         size = sum(trace.nodes[name]["value"].numel() for name in trace.stochastic_nodes)
@@ -149,55 +157,17 @@ def _weighed(
     values = log_weights.double().cpu().numpy()
     if np.ptp(values) < 1e-9:  # no tail to smooth
         return drawn, np.full(count, -math.log(count)), GuideFit(0.0, float(count), count)
-    smoothed, khat = smooth_log_weights(values)
-    return drawn, smoothed, GuideFit(khat, float(1 / np.exp(2 * smoothed).sum()), count)
+    with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
+        smoothed, khat = _psis()(values)
+    return drawn, smoothed, GuideFit(float(khat), float(1 / np.exp(2 * smoothed).sum()), count)
 
 
-def smooth_log_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Smooths the largest importance weights by a generalised Pareto distribution.
-
-    Args:
-        log_weights: ``(D,)``, up to a constant.
-
-    Returns:
-        Logs of smoothed weights that sum to 1 ``(D,)``, and the tail's shape k-hat: infinite where
-        at most four weights are in the tail.
-
-    References:
-        Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
-    """
-    found = log_weights - log_weights.max()
-    count = math.ceil(min(len(found) / 5, 3 * math.sqrt(len(found))))
-    cutoff = max(np.sort(found)[-count - 1], math.log(np.finfo(float).tiny))
-    tail = np.flatnonzero(found > cutoff)
-    tail = tail[np.argsort(found[tail])]
-    size, khat = len(tail), math.inf
-    if size > 4:
-        khat, sigma = _pareto_fit(np.exp(found[tail]) - math.exp(cutoff))
-        # At even quantiles of the fit, and not above the largest weight.
-        logs = -np.log1p(-np.arange(0.5, size) / size)
-        with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
-            quantiles = sigma * (np.expm1(khat * logs) / khat if khat else logs)
-        found[tail] = np.minimum(np.log(quantiles + math.exp(cutoff)), 0)
-    return found - np.log(np.exp(found).sum()), khat
-
-
-def _pareto_fit(excess: np.ndarray) -> tuple[float, float]:
-    """Returns shape and scale of the generalised Pareto distribution of sorted numbers > 0.
-
-    The shape is drawn towards 0.5 as by ten more of them.
-
-    References:
-        Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
-        distribution, Technometrics 51; Vehtari et al., appendix C.
-    """
-    size = len(excess)
-    grid = 30 + math.isqrt(size)
-    b = 1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))
-    b = b / (3 * excess[int(size / 4 + 0.5) - 1]) + 1 / excess[-1]
-    k = np.log1p(-b[:, None] * excess).mean(1)
-    height = size * (np.log(-b / k) - k - 1)
-    likely = np.exp(height - height.max())
-    at = float(b @ likely / likely.sum())
-    shape = float(np.log1p(-at * excess).mean())
-    return (size * shape + 5) / (size + 10), -shape / at
+def _psis() -> Callable[..., Any]:
+    """Returns ArviZ's Pareto-smoothed importance sampling; only who weighs draws needs ArviZ."""
+    try:
+        from arviz import psislw
+    except ImportError as error:
+        told = "Expected ArviZ, which tells whether a guide is to be believed, found none"
+        raise ImportError(f"{told}: pip install arviz") from error
+    weigh: Callable[..., Any] = psislw
+    return weigh

@@ -1,4 +1,9 @@
-"""Inference at one evidence, until it has settled: a good start, then SVI with smaller steps."""
+"""Two ways to fit a guide: by SVI until it has settled, or to draws of the posterior.
+
+SVI minimises ``KL(q || p)``, so that the guide is too narrow where weights are tied or sparse, and
+importance weights have heavy tails. Maximum likelihood on draws of the posterior minimises
+``KL(p || q)`` instead.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +19,25 @@ from pyro.infer import SVI
 from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
+from bydore_pyro.core.density import log_density
 from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.model import expected_evidence, mixture_model
+from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
 from bydore_pyro.utils import option, require_fields
 
-__all__ = ["Inference", "InferenceConfig", "has_settled", "infer", "isolated"]
+__all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
 
 FREE = ("domain_bias", "log_mean", "log_rate", "scale_loc", "scale_log_deviation")
 FREE_RATE, NETWORK_RATE = 0.1, 3e-3  # step sizes of the parameters of each domain, and of others
 DECAYS, DECAY = 2, 0.3  # how often step sizes are made smaller, and by which factor
 DIRICHLET_STEPS, DIRICHLET_RATES = 200, (0.15, 0.01)  # of the start, and its step sizes
 START_DRAWS = 64  # of the KL, where two starts are compared
-ROUNDING = 1e-6  # of a precision, as a share of its largest eigenvalue
 DRAWS_TIMES_DOMAINS = 512
+FIT_STEPS, FIT_BATCH = 200, 64  # of a guide, to draws
+FIT_RATE, LAST_RATE = 0.05, 0.1  # the first step size, and the last as a share of it
+FIT_SHAPE = 2.0  # of the Gammas, before the first step
+SMALLEST_WEIGHT, SMALLEST_CONCENTRATION = 1e-300, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +75,6 @@ def infer(
     *,
     concentrations: tuple[float, ...] = CONCENTRATIONS,
     config: InferenceConfig | None = None,
-    decays: int = DECAYS,
 ) -> Inference:
     """Fits a guide to `mixture_model` by SVI with `HypergradientELBO`, until the loss has settled.
 
@@ -86,7 +94,6 @@ def infer(
         precision: Second order ``(K, K)``; see `mixture_model`.
         concentrations: Of the prior; see `mixture_model`.
         config: Steps, and when to stop.
-        decays: How often the step size is made smaller before it stops.
 
     Raises:
         ValueError: When the guide has no scale, or its network no `start_at`; when the evidence is
@@ -113,7 +120,7 @@ def infer(
             svi = SVI(mixture_model, guide, optimizer, HypergradientELBO(num_samples=draws))
             losses: list[float] = []
             settled = False
-            for _ in range(decays + 1):
+            for _ in range(DECAYS + 1):
                 settled = _step_until_settled(svi, arguments, config, losses)
                 if not settled:
                     break
@@ -124,6 +131,51 @@ def infer(
         if not all(value.isfinite().all() for value in guide.parameters()):
             guide.load_state_dict(before)
     return Inference(settled, len(losses), tuple(losses))
+
+
+def fit_to_draws(guide: MixtureGuide, weights: Tensor, scale: Tensor, *, seed: int = 0) -> None:
+    """Fits a guide to draws of a posterior by maximum likelihood.
+
+    It begins at the Dirichlet that has the mean of the draws and, in sum, their variance. The
+    caller's random numbers and Pyro parameter store are left alone.
+
+    Args:
+        guide: With a scale; its network has a method `start_at` and ignores the signals, as
+            `FreeConcentrations` does.
+        weights: ``(D, K)``, each draw on the simplex.
+        scale: ``(D,)``, > 0.
+        seed: Of the order of the draws.
+
+    Raises:
+        ValueError: When the guide has no scale.
+
+    References:
+        Naesseth, Lindsten, Blei (2020), Markovian Score Climbing: Variational Inference with
+        KL(p||q), arXiv 2003.10374.
+    """
+    guide.scale_posterior()  # refuses a guide without a scale
+    start_at: Any = guide.network.start_at
+    log_w, mean = weights.clamp(min=SMALLEST_WEIGHT).log(), weights.mean(0)
+    total = (mean * (1 - mean)).sum() / weights.var(0).sum().clamp(min=1e-12) - 1
+    alpha = (mean * total).clamp(min=SMALLEST_CONCENTRATION)
+    shape = torch.full_like(alpha, FIT_SHAPE)
+    start_at(None, shape, shape / alpha)
+    logs = scale.log()
+    with torch.no_grad():
+        guide.scale_loc.copy_(logs.mean())
+        guide.scale_log_deviation.copy_(logs.std().clamp(min=1e-6).log())
+    with isolated(seed):
+        adam = torch.optim.Adam(guide.parameters(), FIT_RATE, betas=(0.9, 0.99))
+        fall = torch.optim.lr_scheduler.LinearLR(adam, 1.0, LAST_RATE, FIT_STEPS)
+        for _ in range(FIT_STEPS):
+            chosen = torch.randint(len(log_w), (FIT_BATCH,))
+            q = guide.posterior()
+            loss = -log_density(log_w[chosen], q.concentration, q.rate).mean()
+            loss = loss - guide.scale_posterior().log_prob(scale[chosen]).mean()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            fall.step()
 
 
 def has_settled(losses: list[float], window: int, tolerance: float) -> bool:
@@ -166,16 +218,9 @@ def _check_evidence(linear: Tensor, precision: Tensor) -> None:
     """Raises what `infer` does."""
     if not all(x.isfinite().all() for x in (linear, precision)):
         raise ValueError("Expected finite evidence, found NaN or infinity")
-    expected = 2 * tuple(linear.shape[-1:])
-    if precision.shape != expected:
-        raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
-    values = torch.linalg.eigvalsh(precision.double())
-    asymmetry = float((precision - precision.T).abs().max())
-    if not -values[0] <= ROUNDING * values[-1] > 0 or asymmetry > ROUNDING * values[-1]:
-        raise ValueError(
-            "Expected a precision that is symmetric, positive semi-definite and not 0, actual "
-            f"eigenvalues from {values[0]:g} to {values[-1]:g}, asymmetry {asymmetry:g}"
-        )
+    require_precision(precision, linear)
+    if not precision.any():
+        raise ValueError("Expected a precision that is not 0")
 
 
 def _start(guide: MixtureGuide, arguments: tuple[Any, ...], before: Mapping[str, Tensor]) -> None:

@@ -8,59 +8,53 @@ Each sweep moves every weight in its logarithm (near 0 the prior changes with th
 domain to another (domains that resemble each other share their weight), and moves all of them
 together. Steps have many sizes, each drawn anew, so that nothing is tuned.
 
-A guide is fitted to such draws. SVI minimises ``KL(q || p)``, so that the guide is too narrow where
-weights are tied or sparse, and importance weights have heavy tails. Maximum likelihood on draws of
-the posterior minimises ``KL(p || q)`` instead. The chains begin where SVI has led the guide.
+The chains are four groups of a hundred. Those of a group begin at one place near the optimum. So
+the groups agree only after each has forgotten where it began, and chains go on until they do.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.density import log_density
 from bydore_pyro.core.distribution import CONCENTRATIONS
-from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.inference import DECAYS, FREE, Inference, InferenceConfig, infer, isolated
+from bydore_pyro.core.matching import least, square_root
 
-__all__ = [
-    "MOST_EXACT",
-    "ExactDraws",
-    "exact_draws",
-    "fit_to_draws",
-    "guide_draws",
-    "infer_and_refine",
-]
+__all__ = ["CHAINS", "MOST_EXACT", "ExactDraws", "exact_draws"]
 
-CHAINS, WARMUP, THIN = 400, 150, 10  # sweeps before the first kept draw, and between two
+GROUPS, CHAINS, THIN = 4, 400, 10  # chains in all; sweeps from one kept draw to the next
+MOST_WINDOWS = 20  # of draws, one after the other; the last is kept
+SETTLED = 1.02  # nested R-hat below which the groups agree
 SMALLEST, LARGEST = -600.0, 600.0  # of log u
-MOST_EXACT = 128  # domains; of 256 the chains did not stand still from a rough start
-LEAST_LOG = -500.0  # of a weight where a chain begins
-FIT_STEPS, FIT_BATCH = 150, 64  # of a guide, to draws
-RATE, LAST_RATE = 0.05, 0.1  # the first step size, and the last as a share of it
-SMALLEST_WEIGHT = 1e-300  # of a draw
-DRIFTED = 5.0  # standard errors by which the chains' mean may change between first and last draw
+START = 1e-6  # of a weight that the optimum gives nothing, as a share of the scale
+ALIKE = 3  # domains that a domain resembles most
+MOST_EXACT = 128  # domains; of more the chains were not shown to settle
 
 
 class ExactDraws(NamedTuple):
-    """Draws of N posteriors, ``D = C * draws`` of each, chain after chain."""
+    """Draws of N posteriors, ``D`` of each: group after group, chain after chain."""
 
     weights: Tensor  # (N, D, K), float64
     scale: Tensor  # (N, D)
-    settled: bool  # whether the mean of the chains stands still
+    rhat: float  # nested R-hat of the weights, the largest of all
+
+    @property
+    def settled(self) -> bool:
+        """Whether the groups of chains agree."""
+        return self.rhat < SETTLED
 
 
 def exact_draws(
     linear: Tensor,
     precision: Tensor,
-    start: Tensor,
     *,
     concentrations: tuple[float, ...] = CONCENTRATIONS,
     draws: int = 10,
+    chains: int = CHAINS,
     seed: int = 0,
 ) -> ExactDraws:
     """Draws from the posteriors of `bydore_pyro.core.mixture_model`.
@@ -68,110 +62,77 @@ def exact_draws(
     Args:
         linear: ``h (N, K)`` of N posteriors.
         precision: ``Lambda (N, K, K)``.
-        start: ``u > 0`` where the chains begin, ``(N, C, K)``.
         concentrations: Of the prior of the weights; see `bydore_pyro.core.SparseDirichlet`.
         draws: Of each chain.
+        chains: A multiple of 4.
         seed: Of all draws.
 
     Raises:
-        ValueError: When the shapes do not fit, or a start is not positive.
+        ValueError: When the shapes do not fit, or the chains do not make four groups.
 
     References:
         Metropolis et al. (1953), J. Chem. Phys. 21; Andrieu et al. (2003), An introduction to MCMC
-        for machine learning, Machine Learning 50, on mixtures of kernels.
+        for machine learning, Machine Learning 50, on mixtures of kernels; Margossian et al. (2024),
+        Nested R-hat, Bayesian Analysis, arXiv 2110.13017.
     """
     count, size = linear.shape
-    if precision.shape != (count, size, size) or start.shape[::2] != (count, size):
+    if precision.shape != (count, size, size):
         raise ValueError(
-            f"Expected precision ({count}, {size}, {size}) and starts ({count}, C, {size}), actual "
-            f"{tuple(precision.shape)} and {tuple(start.shape)}"
+            f"Expected precision ({count}, {size}, {size}), actual {tuple(precision.shape)}"
         )
-    if not bool((start > 0).all()):
-        raise ValueError("Expected starts > 0, found others")
-    h, bend = (x.detach().double().cpu().numpy() for x in (linear, precision))
-    chains = _Chains(h, bend, start.detach().double().cpu().numpy(), concentrations, seed)
-    kept = []
-    for sweep in range(WARMUP + draws * THIN):
-        chains.sweep()
-        if sweep >= WARMUP and (sweep - WARMUP) % THIN == THIN - 1:
-            kept.append(chains.log_u.copy())
-    log_u = np.stack(kept, 2)  # (N, C, draws, K)
-    u = np.exp(log_u - log_u.max(-1, keepdims=True))
-    weights = u / u.sum(-1, keepdims=True)
-    change = weights[:, :, -1] - weights[:, :, 0]
-    error = np.maximum(change.std(1), 1e-12) / math.sqrt(change.shape[1])
+    if chains < 2 * GROUPS or chains % GROUPS:
+        raise ValueError(f"Expected chains that are a multiple of {GROUPS}, actual {chains}")
+    linear, precision = linear.detach().double().cpu(), precision.detach().double().cpu()
+    start = torch.stack(
+        [_starts(h, bend, chains, seed) for h, bend in zip(linear, precision, strict=True)]
+    )
+    state = _Chains(linear.numpy(), precision.numpy(), start.numpy(), concentrations, seed)
+    # The first window only leads away from the start.
+    for number in range(MOST_WINDOWS):
+        kept = []
+        for _ in range(draws):
+            for _ in range(THIN):
+                state.sweep()
+            kept.append(state.log_u.copy())
+        log_u = np.stack(kept, 2)  # (N, C, draws, K)
+        u = np.exp(log_u - log_u.max(-1, keepdims=True))
+        weights = u / u.sum(-1, keepdims=True)
+        rhat = nested_rhat(weights.reshape(count, GROUPS, -1, size))
+        if number and rhat < SETTLED:
+            break
     return ExactDraws(
         weights=torch.from_numpy(weights.reshape(count, -1, size)),
         scale=torch.from_numpy(np.exp(log_u).sum(-1).reshape(count, -1)),
-        settled=draws == 1 or bool((np.abs(change.mean(1)) < DRIFTED * error).all()),
+        rhat=rhat,
     )
 
 
-def guide_draws(guide: MixtureGuide, signals: Tensor, seed: int) -> Tensor:
-    """Returns a draw of ``u = s w > 0`` of a guide with a scale for each chain ``(C, K)``."""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        log_w, _ = guide.posterior(signals).rsample_log(torch.Size((CHAINS,)))
-        log_w = log_w + guide.scale_posterior().sample((CHAINS, 1)).log()
-    return log_w.double().clamp(min=LEAST_LOG).exp()
+def nested_rhat(values: np.ndarray) -> float:
+    """Returns ``sqrt(1 + B / W)``, the largest over N posteriors and K weights; 1 where all agree.
+
+    ``B`` is the variance of the groups' means, ``W`` the mean variance within a group.
+
+    Args:
+        values: Draws ``(N, G, D, K)`` of G groups.
+    """
+    between = values.mean(2).var(1, ddof=1)
+    within = values.var(2, ddof=1).mean(1)
+    return float(np.sqrt(1 + between / np.maximum(within, 1e-300)).max())
 
 
-def infer_and_refine(
-    guide: MixtureGuide,
-    signals: Tensor,
-    linear: Tensor,
-    precision: Tensor,
-    *,
-    concentrations: tuple[float, ...] = CONCENTRATIONS,
-    config: InferenceConfig,
-) -> Inference:
-    """Fits a guide as `infer` does, then to exact draws; with many domains by SVI alone."""
-    exactly = len(linear) <= MOST_EXACT
-    evidence = (signals, linear, precision)
-    prior: Any = {"concentrations": concentrations}
-    found = infer(guide, *evidence, **prior, config=config, decays=0 if exactly else DECAYS)
-    if exactly:
-        fit_to_draws(guide, *evidence, **prior, seed=config.seed)
-    return found
-
-
-def fit_to_draws(
-    guide: MixtureGuide,
-    signals: Tensor,
-    linear: Tensor,
-    precision: Tensor,
-    *,
-    concentrations: tuple[float, ...] = CONCENTRATIONS,
-    seed: int = 0,
-) -> None:
-    """Fits a guide to draws of `bydore_pyro.core.mixture_model`, by maximum likelihood.
-
-    The guide has a scale and is near the posterior, as `bydore_pyro.core.infer` leaves it; the
-    other arguments are those of `infer`. The network's parameters that all signals share stay as
-    they are. The caller's random numbers and Pyro parameter store are left alone.
+def _starts(linear: Tensor, precision: Tensor, chains: int, seed: int) -> Tensor:
+    """Returns where the chains begin, ``u > 0`` ``(C, K)``: each group at the optimum of evidence
+    that is perturbed by its own error, ``h + N(0, Lambda)``.
 
     References:
-        Naesseth, Lindsten, Blei (2020), Markovian Score Climbing: Variational Inference with
-        KL(p||q), arXiv 2003.10374.
+        Papandreou and Yuille (2010), Gaussian sampling by local perturbations, NeurIPS 23.
     """
-    start = guide_draws(guide, signals, seed)
-    found = exact_draws(
-        linear[None], precision[None], start[None], concentrations=concentrations, seed=seed
-    )
-    log_w, scale = found.weights[0].clamp(min=SMALLEST_WEIGHT).log(), found.scale[0]
-    free = [p for name, p in guide.named_parameters() if name.rpartition(".")[2] in FREE]
-    with isolated(seed):
-        adam = torch.optim.Adam(free, RATE, betas=(0.9, 0.99))
-        fall = torch.optim.lr_scheduler.LinearLR(adam, 1.0, LAST_RATE, FIT_STEPS)
-        for _ in range(FIT_STEPS):
-            chosen = torch.randint(len(log_w), (FIT_BATCH,))
-            q = guide.posterior(signals)
-            loss = -log_density(log_w[chosen], q.concentration, q.rate).mean()
-            loss = loss - guide.scale_posterior().log_prob(scale[chosen]).mean()
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
-            fall.step()
+    roots = square_root(precision)
+    shape = (GROUPS, len(linear))
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=linear.dtype)
+    u = torch.stack([least(roots, linear + row @ roots[0]) for row in noise])
+    u = u + START * u.sum(1, keepdim=True) + 1e-9
+    return u.repeat_interleave(chains // GROUPS, 0)
 
 
 class _Chains:
@@ -194,6 +155,9 @@ class _Chains:
         jitter = 1e-9 * np.trace(precision, axis1=1, axis2=2)[:, None, None] / size
         root = np.linalg.cholesky(precision + (jitter + 1e-300) * np.eye(size))
         self.spread = np.linalg.inv(root)  # z @ spread has the covariance of the Gaussian
+        cosine = _cosines(precision).mean(0)
+        np.fill_diagonal(cosine, -np.inf)
+        self.alike = np.argsort(-cosine, 1)[:, : min(ALIKE, size - 1)]  # (K, 3)
         self.log_u = np.log(start)
         self.height = self.density(self.log_u)
 
@@ -220,7 +184,9 @@ class _Chains:
         for k in range(size):
             logs = self.log_u[..., [k]] + self._sizes(-1.5, 1)[..., None]
             self._take_some(np.array([k]), logs, 0.0)
-            self._hand_over(self.random.choice(size, 2, replace=False))
+            others = self.alike[k] if self.random.random() < 0.5 else np.arange(size)
+            other = self.random.choice(others[others != k])
+            self._hand_over(np.array([k, other]))
         self._take(self.log_u + self._sizes(-2, 0)[..., None], 0.0)
         # Along the Gaussian of the evidence.
         z, u = self.random.standard_normal(self.log_u.shape), np.exp(self.log_u)
@@ -283,3 +249,9 @@ def _moved(u: np.ndarray, moved: np.ndarray, before: np.ndarray) -> tuple[np.nda
     allowed = np.all(moved > 0, axis=-1)
     logs = np.log(np.where(allowed[..., None], moved, u))
     return logs, np.where(allowed, -(logs - before).sum(-1), -np.inf)
+
+
+def _cosines(precision: np.ndarray) -> np.ndarray:
+    """Returns how alike domains are to the evidence ``(N, K, K)``, in [-1, 1]."""
+    length = np.sqrt(np.diagonal(precision, axis1=1, axis2=2)).clip(min=1e-300)
+    return precision / length[:, :, None] / length[:, None, :]

@@ -20,13 +20,17 @@ from pyro.distributions import Dirichlet, LogNormal, Unit
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import Distribution, constraints
+from torch.utils.weak import WeakIdKeyDictionary
 
 from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
 
-__all__ = ["expected_evidence", "mixture_model", "paired_sites"]
+__all__ = ["expected_evidence", "mixture_model", "paired_sites", "require_precision"]
 
 WEIGHTS, SCALE = "weights", "scale"  # names of the sample sites that model and guide share
 EVIDENCE = "validation"  # name of the factor, for which the ELBO has the exact expectation
+
+ROUNDING = 1e-6  # of a precision, as a share of its largest eigenvalue
+_CHECKED: Any = WeakIdKeyDictionary()  # precisions that were looked at: their versions
 
 Program = Callable[..., Any]  # a model or a guide
 Pair = tuple[Distribution, Distribution]  # the guide's distribution of a site, and the model's
@@ -70,8 +74,11 @@ def mixture_model(
         site "scale".
 
     Raises:
-        ValueError: When `precision` is not ``(K, K)``.
+        ValueError: When `linear` has fewer than two domains; when `precision` is not ``(K, K)``,
+            symmetric and positive semi-definite.
     """
+    if linear.shape[-1:] < (2,):
+        raise ValueError(f"Expected linear (K,) with K >= 2, actual {tuple(linear.shape)}")
     prior = Dirichlet(torch.ones_like(linear))
     if precision is not None:
         prior = SparseDirichlet.like(linear, concentrations)
@@ -79,14 +86,39 @@ def mixture_model(
     if precision is None:
         pyro.factor(EVIDENCE, (linear * weights).sum(-1) / kl_weight)
         return weights
-    if precision.shape != 2 * linear.shape[-1:]:
-        expected = 2 * tuple(linear.shape[-1:])
-        raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
+    require_precision(precision, linear)
     scale = pyro.sample(SCALE, LogNormal(linear.new_zeros(()), linear.new_ones(())))
     u = scale.unsqueeze(-1) * weights  # (..., K)
     evidence = (linear * u).sum(-1) - ((u @ precision) * u).sum(-1) / 2
     pyro.factor(EVIDENCE, evidence / kl_weight)
     return weights
+
+
+def require_precision(precision: Tensor, linear: Tensor) -> None:
+    """Refuses a precision that is none; one tensor is looked at once.
+
+    Args:
+        precision: Expected ``(K, K)``.
+        linear: ``(..., K)``.
+
+    Raises:
+        ValueError: When it is not ``(K, K)``, symmetric and positive semi-definite, up to rounding.
+    """
+    expected = 2 * tuple(linear.shape[-1:])
+    if precision.shape != expected:
+        raise ValueError(f"Expected precision {expected}, actual {tuple(precision.shape)}")
+    # A version counts changes in place. What torch.jit traces has no value to look at.
+    if _CHECKED.get(precision) == precision._version or torch.jit.is_tracing():
+        return
+    with torch.no_grad():
+        values = torch.linalg.eigvalsh(precision.double())
+        asymmetry = (precision - precision.mT).abs().max()
+    if not (max(-values[0], asymmetry) <= ROUNDING * values[-1].abs()):
+        raise ValueError(
+            "Expected a precision that is symmetric and positive semi-definite, actual "
+            f"eigenvalues from {values[0]:g} to {values[-1]:g}, asymmetry {asymmetry:g}"
+        )
+    _CHECKED[precision] = precision._version
 
 
 def expected_evidence(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsspec.utils import seek_delimiter
+
 from bydore_pyro.data.kinds import kind_of
-from bydore_pyro.data.remote import opened
+from bydore_pyro.data.remote import opened, readable_place
 
-__all__ = ["LinesOf", "Part", "Sips", "row_groups"]
+__all__ = ["Part", "Sips", "lines_of", "row_groups"]
 
-BLOCK = 2**22  # bytes that are read at a time, at most
-LINE = 2**12  # bytes that are read beyond a part at once, where a line of it may end
-REST = 2**17  # bytes of a longer line that are read at a time
+BLOCK = 2**22  # bytes that are read at a time
+LINE = 2**16  # bytes that are read at a time where the next line is looked for
 
 
 class Part(NamedTuple):
@@ -44,10 +43,8 @@ def row_groups(path: Path) -> list[tuple[int, int, int]]:
     if kind_of(path).form != "parquet":
         return []
     try:
-        with opened(path) as raw, parquet.ParquetFile(raw) as file:
+        with readable_place(str(path)), opened(path) as raw, parquet.ParquetFile(raw) as file:
             groups = [file.metadata.row_group(g).to_dict() for g in range(file.num_row_groups)]
-    except ConnectionError:
-        raise
     except (OSError, ArrowException):
         return []  # whoever reads it says why
     return [
@@ -56,51 +53,29 @@ def row_groups(path: Path) -> list[tuple[int, int, int]]:
     ]
 
 
-class LinesOf(io.RawIOBase):
-    """The lines of a file that begin in a part of it, as a file.
+def lines_of(file: io.RawIOBase, part: Part) -> tuple[int, io.BufferedReader[Any]]:
+    """Returns where the lines of a file begin that begin in a part of it, and these as a stream.
 
     Args:
         file: Not buffered.
-        part: Of its bytes.
+        part: Of its bytes; without an end all that is left.
     """
+    import pyarrow
 
-    def __init__(self, file: io.RawIOBase, part: Part) -> None:
-        self._at, self._rest = part.start, b""
-        self._blocks = _blocks(file, part.start, math.inf if part.end is None else part.end)
+    def next_line(place: int) -> int:
+        # A line begins there where another ends before it. No part ends at byte 1, where fsspec
+        # would take the file's start for a line's end.
+        if place > 0:
+            file.seek(place - 1)
+            seek_delimiter(file, b"\n", LINE)
+        return file.tell()
 
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def tell(self) -> int:
-        """Returns where in the file it stands, in bytes."""
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Reads at most as many bytes as the buffer holds; returns how many."""
-        if not self._rest:
-            self._at, self._rest = next(self._blocks, (self._at, b""))
-        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(taken)] = taken
-        self._at += len(taken)
-        return len(taken)
-
-
-def _blocks(file: io.RawIOBase, start: int, end: float) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines that begin in [start, end) block by block, with the place of each block."""
-    at = file.seek(max(0, start - 1))  # a line begins at the start where another ends before it
-    inside = start == 0
-    while block := file.read(int(min(BLOCK, end - at + LINE)) if at < end else REST):
-        first = 0 if inside else block.find(b"\n") + 1
-        begun, inside = inside, inside or first > 0
-        if not begun and at + (first if inside else len(block)) >= end:
-            return
-        last = -1 if at + len(block) < end else block.find(b"\n", max(0, int(end) - 1 - at))
-        if inside and (lines := block[first : last + 1 or None]):
-            yield at + first, lines
-        if last >= 0:
-            return
-        at += len(block)
+    size = file.seek(0, io.SEEK_END)
+    end = size if part.end is None or part.end >= size else next_line(part.end)
+    file.seek(0)
+    start = min(next_line(part.start), end)
+    lines = pyarrow.PythonFile(file, "r").get_stream(start, end - start)
+    return start, io.BufferedReader(Sips(lines, BLOCK), BLOCK)
 
 
 class Sips(io.RawIOBase):

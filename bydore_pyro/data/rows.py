@@ -17,8 +17,8 @@ from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
 from bydore_pyro.data.kinds import Compression, Form, head, kind_of, no_text
 from bydore_pyro.data.names import check_name
 from bydore_pyro.data.packed import unpacked
-from bydore_pyro.data.parts import LinesOf, Part, Sips
-from bydore_pyro.data.remote import is_remote, opened
+from bydore_pyro.data.parts import Part, Sips, lines_of
+from bydore_pyro.data.remote import is_remote, opened, readable_place
 from bydore_pyro.utils import DataError, one_line, option, plain_json, require_fields
 
 __all__ = [
@@ -96,11 +96,11 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
         return
     start = part.start if part else 0
     if part is not None and not compression and form == "json" and not _is_array(path):
-        with opened(path) as file, io.BufferedReader(LinesOf(file, part), BLOCK) as lines:
+        with readable_place(str(path)), opened(path) as file, lines_of(file, part)[1] as lines:
             place = f"{path} from byte {start}" if start else str(path)
             yield from _usable(numbered_lines(lines, LONGEST), place, "line", config)
         return
-    with opened(path, AHEAD if part else WHOLE) as file:
+    with readable_place(str(path)), opened(path, AHEAD if part else WHOLE) as file:
         if part is not None:
             yield from _unpacked(file, form, compression, part, str(path), config)
             return
@@ -151,10 +151,11 @@ def _usable(
                     raise DataError(f"{bad}, {place}, {unit} {number}") from None
                 usable = Row(number, None, domain)
             yield usable
-    except (DataError, GeneratorExit, ConnectionError):  # a broken connection is no broken row
+    except (DataError, GeneratorExit):
         raise
     except Exception as error:  # pyarrow and datasets raise nothing narrower
-        if config.on_error == "stop":
+        # Of a remote file it may be the connection, which is no row to be skipped.
+        if config.on_error == "stop" or is_remote(place):
             where = f"after {unit} {number}" if number else "at its beginning"
             told = one_line(error) or type(error).__name__
             raise DataError(
@@ -267,36 +268,35 @@ def read_text(
     """
     number, config = 0, config or RowConfig()
     on_error, looked_at = config.on_error, part is None or not part.start or not is_remote(path)
-    try:
-        if looked_at and (found := no_text(path, config.text_column)):
-            raise DataError(
-                f"Expected plain text, found {found}: {path}: rows are read by their endings "
-                "(.jsonl, .json, .csv, .tsv, .parquet)"
-            )
-        for number, piece in enumerate(_pieces(path, part), start=1):
-            yield Row(number, piece)
-    except (DataError, OSError) as error:
-        if on_error == "stop" or isinstance(error, ConnectionError):
-            raise
-        yield Row(number + 1, None)
+    with readable_place(str(path)):
+        try:
+            if looked_at and (found := no_text(path, config.text_column)):
+                raise DataError(
+                    f"Expected plain text, found {found}: {path}: rows are read by their endings "
+                    "(.jsonl, .json, .csv, .tsv, .parquet)"
+                )
+            for number, piece in enumerate(_pieces(path, part), start=1):
+                yield Row(number, piece)
+        except (DataError, OSError) as error:
+            if on_error == "stop" or (is_remote(path) and isinstance(error, OSError)):
+                raise
+            yield Row(number + 1, None)
 
 
 def _pieces(path: Path, part: Part | None) -> Iterator[str]:
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")(), ""
     length = PIECE if part or path.stat().st_size > LARGE_TEXT else LARGE_TEXT
-    with (
-        opened(path, 0 if part else WHOLE) as raw,
-        io.BufferedReader(LinesOf(raw, part) if part else raw) as file,
-    ):
+    with opened(path, 0 if part else WHOLE) as raw:
+        start, file = lines_of(raw, part) if part else (0, io.BufferedReader(raw))
         while block := file.read(length):
-            rest += _decoded(decoder, block, path, file.tell())
+            rest += _decoded(decoder, block, path, start + file.tell())
             end = rest.rfind("\n") + 1 if length == PIECE else 0
             if len(rest) - end >= LONGEST_PIECE:
                 end = len(rest)
             if end:
                 yield rest[:end]
                 rest = rest[end:]
-        rest += _decoded(decoder, b"", path, file.tell())
+        rest += _decoded(decoder, b"", path, start + file.tell())
     if rest:
         yield rest
 

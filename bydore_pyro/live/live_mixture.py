@@ -25,9 +25,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bydore_pyro.core import MeasuredRound, central_weights, given_away, importance_of, match
+from bydore_pyro.answer import CHAINS, interval_of_draws
+from bydore_pyro.core import (
+    MeasuredRound,
+    central_weights,
+    draw_posterior,
+    given_away,
+    importance_of,
+    match,
+)
 from bydore_pyro.data import Domains, check_needed
-from bydore_pyro.mixture import HDI_PROBABILITY, within_caps
+from bydore_pyro.measure import measure, read_target
+from bydore_pyro.mixture import within_caps
 from bydore_pyro.proxy import (
     Cost,
     GradientSketch,
@@ -36,7 +45,6 @@ from bydore_pyro.proxy import (
     ShardedSketch,
     is_sharded,
 )
-from bydore_pyro.search import evidence_of, exact_posterior, measure, sample_of
 from bydore_pyro.training import MixtureState, begin, next_batch
 
 if TYPE_CHECKING:
@@ -44,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveMixture", "LiveRound"]
 
-CHAINS, DRAWS = 4, 1000  # of each round's posterior
 LEVEL = 0.5  # probability from which on weights move
 KEPT = 5  # every so many draws are kept
 NOTHING = 0.95  # unexplained share of a target from which on no mixture is like it
@@ -190,21 +197,14 @@ class LiveMixture:
             with self.cost.part("gradients"):
                 sketch = self._sketch_of(model)
                 measured = measure(sketch, domains, self.sequences, step)
-                documents = domains.validation_documents
-                target, validation_loss = sample_of(
-                    sketch, domains.validation, documents, step, "validation"
-                )
+                target = read_target(sketch, measured, domains)
         finally:
             model.train(training)
         with self.cost.part("matching"):
-            self._measured.append(evidence_of(measured.samples, target))
+            self._measured.append(target.evidence)
             found = match(self._measured, importance=importance_of(self._measured))
-            drawn = exact_posterior(
-                found, domains.names, chains=CHAINS, draws=DRAWS, seed=self._seed
-            )
-            draws = drawn["posterior"]["w"].values  # (4, D, K)
-            w = torch.from_numpy(draws.reshape(-1, domains.num_domains)).double()
-            new = central_weights(w)
+            drawn = draw_posterior(found, seed=self._seed)
+            w, new = drawn.weights, central_weights(drawn.weights)
             if most is not None:
                 new = torch.from_numpy(within_caps(new.numpy()[None], most)[0])
             present = torch.from_numpy(self.present)
@@ -212,8 +212,8 @@ class LiveMixture:
             better = float(gained.double().mean())
         explains = found.unexplained < NOTHING
         moved = explains and self._level < 1 and better >= self._level
-        beyond = (1 - HDI_PROBABILITY) / 2
-        low, high = np.quantile(w.numpy(), [beyond, 1 - beyond], axis=0)
+        low, high = interval_of_draws(w.numpy()).T
+        draws = w.unflatten(0, (CHAINS, -1)).numpy()
         self.rounds.append(
             LiveRound(
                 step=step,
@@ -224,7 +224,7 @@ class LiveMixture:
                 better=better,
                 moved=moved,
                 unexplained=found.unexplained,
-                validation_loss=validation_loss,
+                validation_loss=target.loss,
                 losses=measured.losses.numpy(),
                 draws=draws[:, ::KEPT].astype(np.float32),
             )

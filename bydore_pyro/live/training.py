@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from bydore_pyro.analysis import plot_rounds
+from bydore_pyro.answer import plot_rounds
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.live.live_mixture import LEVEL, LiveMixture
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Parallel
+from bydore_pyro.runs import MatchingRecord, Metrics, RoundRecord, plain, spent
 from bydore_pyro.training import MEASURING, TargetConfig
 from bydore_pyro.utils import (
     DataError,
@@ -145,33 +147,33 @@ class LiveTraining:
         """The largest weights ``(K,)`` with which the rest reads no text too often."""
         batch, steps = self._config.target_batch_sequences, self._config.steps
         begins = step + self.lag  # what is read until then is known
-        read = batch * np.sum([self.weights_of(n) for n in range(begins)], axis=0)
+        changes = [0, *(one.step + self.lag for one in self.mixture.rounds), begins]
+        read = batch * sum(
+            (end - begin) * self.weights_of(begin) for begin, end in itertools.pairwise(changes)
+        )
         room = self._config.max_epochs * self.mixture.domains.trained() - read
         return np.maximum(room, 0) / (batch * (steps - begins))
 
     def told(self) -> dict[str, Any]:
-        """Returns what the rounds cost and found, as plain values: `live`, and what a search tells
-        too (`bydore_pyro.runs.Metrics`)."""
-        cost, rounds = self.mixture.cost.report(), self.mixture.rounds
+        """Returns what the rounds cost and found, as plain values: `live`, and of a search's record
+        (`bydore_pyro.runs.Metrics`) what it has too."""
+        cost, rounds = self.mixture.cost, self.mixture.rounds
         found = [
-            {
-                "step": one.step,
-                "sequences": len(self.names) * self.mixture.sequences,
-                "weights": dict(zip(self.names, one.weights.tolist(), strict=True)),
-                "alone": dict(zip(self.names, one.found.tolist(), strict=True)),
-                "better": one.better,
-                "moved": one.moved,
-                "unexplained": one.unexplained,
-                "validation_loss": one.validation_loss,
-            }
+            RoundRecord(
+                step=one.step,
+                sequences=len(self.names) * self.mixture.sequences,
+                weights=dict(zip(self.names, one.weights.tolist(), strict=True)),
+                alone=dict(zip(self.names, one.found.tolist(), strict=True)),
+                better=one.better,
+                moved=one.moved,
+                unexplained=one.unexplained,
+                validation_loss=one.validation_loss,
+            )
             for one in rounds
         ]
-        return {
-            "method": "live",
-            "live": {**cost, "share_of_sequences": self.share},
-            "search": cost,
-            "matching": {"rounds": found, "unexplained": rounds[-1].unexplained},
-        }
+        matching = MatchingRecord(rounds=tuple(found), unexplained=rounds[-1].unexplained)
+        record = Metrics(method="live", search=spent(cost), matching=matching)
+        return {**plain(record), "live": {**cost.report(), "share_of_sequences": self.share}}
 
     def leave(self, folder: RunFolder) -> None:
         """Writes `mixture.json`, the weights at the end with the last round's intervals; `live.nc`,

@@ -15,13 +15,23 @@ import numpy as np
 
 from bydore_pyro.utils import DataError, content_hash, listed, unique_keys
 
-__all__ = ["Mixture", "below", "total_variation", "within_caps"]
+__all__ = ["Mixture", "below", "jitter", "total_variation", "within_caps"]
 
 FORMAT = "bydore_pyro.mixture/1"
 HDI_PROBABILITY = 0.94  # ArviZ's
 TOLERANCE = 1e-6  # how far the weights of a file may be from summing to 1
 MOST_SHOWN = 20  # domains that are shown one by one
 COLUMNS = ("free_weights", "standard_deviation", "hdi", "prior")  # beside the weights, or None
+
+
+def jitter(means: np.ndarray) -> float:
+    """Mean over steps of ``sum_k |w_{t+1,k} - w_{t,k}|``, in [0, 2], for weights ``(steps, K)``.
+
+    0 for one step.
+    """
+    if len(means) < 2:
+        return 0.0
+    return float(np.abs(np.diff(means, axis=0)).sum(1).mean())
 
 
 def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> float:
@@ -179,6 +189,9 @@ class Mixture:
         """Returns the weights of the domains that were measured together, each alone: their shares
         of what was found for all of them.
 
+        What one of them deserves was not measured: its interval begins with 0 and ends where that
+        of all together does.
+
         Args:
             pools: The domains of each pool, with shares that sum to 1; others' pools have no
                 effect.
@@ -191,9 +204,12 @@ class Mixture:
         columns: dict[str, Any] = {}
         for column in ("weights", *COLUMNS):
             values = getattr(self, column)
-            if values is not None:
-                found = [np.array(values[k]) * share for k, _, share in rows]
-                columns[column] = tuple(tuple(v.tolist()) if v.ndim else float(v) for v in found)
+            if values is not None and column != "hdi":
+                columns[column] = tuple(values[k] * share for k, _, share in rows)
+        if self.hdi is not None:
+            columns["hdi"] = tuple(
+                self.hdi[k] if share == 1 else (0.0, self.hdi[k][1]) for k, _, share in rows
+            )
         told = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
         note = (
             f"Measured together, because each has too little text: {told}. They share the "

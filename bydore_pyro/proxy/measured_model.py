@@ -16,8 +16,9 @@ from torch.func import functional_call
 from bydore_pyro.core import Parameters
 from bydore_pyro.proxy.language_model import TokenLosses
 from bydore_pyro.proxy.parallel import Parallel
+from bydore_pyro.utils import NonFiniteError
 
-__all__ = ["Cost", "MeasuredModel"]
+__all__ = ["Cost", "MeasuredModel", "check_finite"]
 
 
 @dataclass
@@ -243,3 +244,25 @@ def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:
     config = getattr(model, "config", None)
     attention = 4 * getattr(config, "num_hidden_layers", 0) * getattr(config, "hidden_size", 0)
     return lambda length: 2 * linear + attention * length
+
+
+def check_finite(what: str, values: Tensor, step: int, names: Any) -> None:
+    """Refuses NaN and infinity.
+
+    Args:
+        what: The values are.
+        values: ``(n,)``.
+        step: Of the search.
+        names: The domain of each.
+
+    Raises:
+        NonFiniteError: Names the step, the first such domain and the value.
+    """
+    bad = ~torch.isfinite(values)
+    if bad.any():
+        index = int(bad.nonzero()[0])
+        option = "guide_learning_rate" if what.startswith("posterior") else "learning_rate"
+        raise NonFiniteError(
+            f"Step {step}: the {what} of domain '{names[index]}' is {values[index].item()}; "
+            f"a smaller --{option} may help"
+        )

@@ -1,68 +1,29 @@
-"""The figures of a run, by plotly: a record in, a figure out; nothing is saved here."""
+"""The pictures of how a run learned its weights, and any picture as SVG for a page."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import io
+import re
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 
-from bydore_pyro.analysis import PALETTE, domain_colours
-from bydore_pyro.mixture import MOST_SHOWN, interval_of, shown_rows
+from bydore_pyro.answer import PALETTE, domain_colours, picture_label
+from bydore_pyro.mixture import MOST_SHOWN
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.utils import visible
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+    from matplotlib.figure import Figure
 
-__all__ = ["rounds_figure", "trajectory_figure", "weights_figure"]
+__all__ = ["as_svg", "rounds_figure", "trajectory_figure"]
 
 FEW_LINES = 8  # of rounds, and of the steps of many domains; the tables hold all
-MOST_POINTS = 500  # of a line
-ROW = 26  # pixels
-SHORT = 40  # characters of a name
-INK, FAINT, GRID = "#1f2328", "#6b7280", "#e6e8eb"
-AXIS = {"gridcolor": GRID, "zeroline": False, "linecolor": FAINT, "automargin": True}
-LAYOUT = {
-    "template": "none",
-    "margin": {"l": 12, "r": 14, "t": 26, "b": 56},
-    "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
-}
-WEIGHTS = {"title": {"text": "weight"}, "rangemode": "tozero"}
-
-
-def weights_figure(record: RunRecord) -> Figure | None:
-    """Draws every weight with its interval, largest on top; None without weights. Of many domains
-    the largest, and the sums of branches and of the rest."""
-    mixture = record.mixture
-    if mixture is None:
-        return None
-    colours, rows = domain_colours(mixture.names), shown_rows(mixture.names, mixture.weights)
-    labels = [_label(row.name) for row in rows]
-    traces = []
-    for height, row in enumerate(rows):
-        own = {"name": labels[height], "showlegend": False}
-        single, ends = row.kind == "domain", interval_of(mixture, row)
-        if ends is not None:
-            line = {"color": colours[row.name] if single else FAINT, "width": 2}
-            traces.append(_trace(ends, [height, height], mode="lines", line=line, **own))
-        shape = "diamond" if single else "square"
-        points = {shape: mixture.weights, f"{shape}-open": mixture.free_weights}
-        for symbol, values in points.items():
-            if values is not None:
-                marker = {"color": INK if single else FAINT, "symbol": symbol, "size": 9}
-                total = sum(values[k] for k in row.places)
-                traces.append(_trace([total], [height], mode="markers", marker=marker, **own))
-    ticks = [
-        label if row.kind == "domain" else f"<b>{label}</b>"
-        for label, row in zip(labels, rows, strict=True)
-    ]
-    axis = {"tickvals": list(range(len(rows))), "ticktext": ticks, "showgrid": False}
-    axis["range"] = [len(rows) - 0.4, -0.6]
-    figure = _figure(traces, ROW * len(rows) + 102, WEIGHTS, axis)
-    _mark(figure, 1 / len(mixture.names), "uniform")
-    return figure
+MOST_POINTS, MOST_TICKS = 300, 10
+NEEDLESS = re.compile(r"font-family: [^;]*;? ?|(\d+\.\d\d)\d+")  # less than hundredths of a point
 
 
 def trajectory_figure(record: RunRecord) -> Figure | None:
@@ -76,11 +37,19 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
         return None
     start, steps = record.average_start, trajectory["step"].values
     names = [str(name) for name in trajectory["domain"].values]
-    means = dict(zip(names, trajectory["mean"].values.T, strict=True))
-    order = sorted(names, key=lambda name: -float(means[name][start:].mean()))
+    means = dict(zip(names, trajectory["mean"].values.T.astype(float), strict=True))
+    averages = {name: float(values[start:].mean()) for name, values in means.items()}
+    order = sorted(names, key=lambda name: -averages[name])
     order = order if len(order) <= MOST_SHOWN else order[:FEW_LINES]
-    figure = _figure(_lines(steps, means, order), 420, {"title": {"text": "step"}}, WEIGHTS)
-    _mark(figure, float(steps[min(start, len(steps) - 1)]), "averaged from here")
+    kept = np.arange(len(steps) - 1, -1, -max(1, -(-len(steps) // MOST_POINTS)))[::-1]
+    told = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
+    figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, told, names)
+    (axes,) = figure.axes
+    axes.set_ylim(bottom=0)
+    place = steps[min(start, len(steps) - 1)]
+    axes.axvline(place, color="0.6", linestyle=":", zorder=0)
+    axes.annotate("averaged from here", (place, 1), (0, 3), xycoords=("data", "axes fraction"),
+                  textcoords="offset points", fontsize=9)  # fmt: skip
     return figure
 
 
@@ -94,59 +63,81 @@ def rounds_figure(record: RunRecord) -> Figure | None:
     if len(rounds) < 2:
         return None
     last, places = rounds[-1].weights, np.arange(1, len(rounds) + 1)
-    xaxis: dict[str, Any] = {"title": {"text": "round"}, "dtick": max(1, len(rounds) // 10)}
+    x, by_all, alone = "round", "by all rounds", "by round"
     if record.live:
         places = np.array([one.step for one in rounds])
-        xaxis = {"title": {"text": "step of the model"}, "type": "log"}
+        x, by_all, alone = "step of the model", "trained on at the end", "found at step"
     order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
-    together, alone = (
-        {name: [getattr(one, key).get(name, np.nan) for one in rounds] for name in order}
-        for key in ("weights", "alone")
-    )
-    lines = _lines(places, together, order)
-    dots = [{**one, "mode": "markers", "showlegend": False} for one in _lines(places, alone, order)]
-    return _figure([*lines, *dots], 360, xaxis, WEIGHTS)
+    together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
+    told = {name: f"{last[name]:.4f} {by_all}" for name in order}
+    figure = _lines(x, places, together, told, list(last))
+    (axes,) = figure.axes
+    for name, line in zip(order, axes.get_lines(), strict=True):
+        for place, one in zip(places, rounds, strict=True):
+            weight = one.alone.get(name, np.nan)
+            gid = f"{visible(name)}: {weight:.4f} {alone} {place:g}"
+            axes.plot(place, weight, "o", color=line.get_color(), gid=gid)
+    axes.set_ylim(bottom=0)
+    if record.live:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    ticks = places[:: -(-len(places) // MOST_TICKS)]
+    axes.set_xticks(ticks, [f"{place:g}" for place in ticks])
+    return figure
 
 
-def _lines(x: np.ndarray, y: Mapping[str, Any], order: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns a line a name, at most `MOST_POINTS` points of each."""
-    kept = np.arange(len(x) - 1, -1, -max(1, -(-len(x) // MOST_POINTS)))[::-1]
-    colours = domain_colours(list(y) if len(y) <= len(PALETTE) else order)
-    return [
-        _trace(
-            x[kept],
-            np.array(y[name], dtype=float)[kept],
-            mode="lines",
-            name=_label(name),
-            line={"color": colours[name], "width": 1.8},
-            marker={"color": colours[name], "size": 7},
-        )
-        for name in order
-    ]
+def as_svg(figure: Figure, salt: str) -> str:
+    """Returns a picture as the SVG element of a page, in the page's own font; the same picture is
+    the same text.
+
+    What has a gid is titled by it: a browser shows it under the mouse.
+
+    Args:
+        figure: The picture; gids are words, with spaces, and can be printed.
+        salt: Differs among the pictures of a page, so that their ids do.
+    """
+    import matplotlib
+
+    file = io.BytesIO()
+    told = {gid for artist in figure.findobj() if (gid := artist.get_gid()) is not None}
+    settings = {"svg.fonttype": "none", "svg.hashsalt": salt}
+    with warnings.catch_warnings(), matplotlib.rc_context(settings):
+        # The browser has them.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(file, format="svg", transparent=True, metadata=unsaid)
+    picture = ElementTree.fromstring(file.getvalue())
+    for element in [*picture.iter()]:
+        gid = element.attrib.pop("id", "") if element.tag.endswith("}g") else ""
+        # Within HTML, SVG needs no namespaces.
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {key.rpartition("}")[2]: NEEDLESS.sub(r"\1", value)
+                          for key, value in element.attrib.items()}  # fmt: skip
+        element.text, element.tail = ((text or "").strip() for text in (element.text, element.tail))
+        if gid in told:
+            title = ElementTree.Element("title")
+            title.text = gid
+            element.insert(0, title)
+    return ElementTree.tostring(picture, encoding="unicode")
 
 
-def _trace(x: Sequence[float] | np.ndarray, y: Any, **more: Any) -> dict[str, Any]:
-    plain = [[float(f"{v:.5g}") for v in values] for values in (x, y)]
-    return {"type": "scatter", "x": plain[0], "y": plain[1], **more}
-
-
-def _label(name: str) -> str:
-    """Returns a name for a label, in which plotly would read some HTML, and mathematics in $."""
-    text = visible(name)
-    text = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
-    return html.escape(text, quote=False).replace("$", "&#36;")
-
-
-def _mark(figure: Figure, x: float, text: str) -> None:
-    """Draws a line at a place of the x axis, with a word beside it."""
-    figure.add_vline(x, line={"color": FAINT, "width": 1, "dash": "dot"}, annotation_text=text)
-
-
-def _figure(
-    traces: Sequence[Mapping[str, Any]], height: int, x: Mapping[str, Any], y: Mapping[str, Any]
+def _lines(
+    name: str, x: np.ndarray, y: Mapping[str, np.ndarray], told: Mapping[str, str], names: list[str]
 ) -> Figure:
-    """Returns a figure in the report's style, of a height in pixels."""
-    from plotly.graph_objects import Figure
+    """Draws weights over what `name` is the name of, each with what is told of it; colours are
+    those of all names."""
+    from matplotlib.figure import Figure
 
-    axes = {"xaxis": {**AXIS, **x}, "yaxis": {**AXIS, **y}}
-    return Figure(data=list(traces), layout={**LAYOUT, "height": height, **axes})
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes, gids = figure.subplots(), [f"{visible(one)}: {told[one]}" for one in y]
+    colours = domain_colours(names if len(names) <= len(PALETTE) else list(y))
+    for one, gid in zip(y, gids, strict=True):
+        axes.plot(x, y[one], color=colours[one], gid=gid)
+    legend = figure.legend(axes.get_lines(), map(picture_label, y), loc="outside right upper",
+                           fontsize=9, frameon=False)  # fmt: skip
+    for text, gid in zip(legend.get_texts(), gids, strict=True):
+        text.set_gid(gid)
+    axes.set(xlabel=name, ylabel="weight")
+    axes.grid(color="0.92")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from bydore_pyro.answer import plot_weights
 from bydore_pyro.mixture import require_finished
-from bydore_pyro.report.figures import rounds_figure, trajectory_figure, weights_figure
+from bydore_pyro.report.figures import as_svg, rounds_figure, trajectory_figure
 from bydore_pyro.report.regressions import regression_tables
 from bydore_pyro.report.run import RunRecord, read_run
 from bydore_pyro.report.tables import (
@@ -26,10 +28,10 @@ from bydore_pyro.report.tables import (
 )
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.report.words import Table, Verdict
-from bydore_pyro.utils import DataError, RunFolder, require, visible
+from bydore_pyro.utils import RunFolder, visible
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+    from matplotlib.figure import Figure
 
 __all__ = ["Section", "add_html_report", "comparison_sections", "html_report", "report_text",
            "run_sections"]  # fmt: skip
@@ -38,9 +40,9 @@ logger = logging.getLogger(__name__)
 WIDTH = 100  # characters, of what is not a table
 EXPERT = ("How it was learned", "What finding the weights cost", "How to use it")
 WEIGHTS = (
-    "Diamonds: weights, as shares of the training tokens; hollow: free of the cap. Thin lines: "
-    "intervals. Epochs: how often the run reads the domain's text. Squares, where there are any: "
-    "sums of all domains below a path, and of the rest."
+    "Weights are shares of the training tokens; sums are those of all domains below a path, and of "
+    "the rest. Epochs: how often the run reads the domain's text. In pictures the mouse over a "
+    "point, bar, line or name shows its numbers."
 )
 ROUNDS = (
     "Lines: the weights by the evidence of all rounds so far; dots: by each round alone. If rounds "
@@ -76,22 +78,23 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
 
     Args:
         record: The run.
-        drawn: Whether figures are wanted; they need plotly.
+        drawn: Whether figures are wanted.
     """
-    draw = (weights_figure, rounds_figure, trajectory_figure) if drawn else ()
-    weights, *learned = [one(record) for one in draw] or [None]
+    mixture = record.mixture
+    weights = [plot_weights(mixture), WEIGHTS] if drawn and mixture is not None else []
+    learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
     told = LIVE if record.live else ROUNDS
-    found, fresh = record.mixture is not None, loss_table(record)
-    sections = (
+    fresh = loss_table(record)
+    sections: tuple[tuple[str, Sequence[Any]], ...] = (
         ("The mixture", (
             *(f"Could not be read: {line}" for line in record.damaged),
-            *(record.mixture.notes if record.mixture is not None else ()),
-            weights, WEIGHTS if drawn and found else None, weights_table(record),
-            weights_table(record, whole=True), agreement_table(record), *regression_tables(record),
+            *(mixture.notes if mixture is not None else ()), *weights,
+            weights_table(record), weights_table(record, whole=True), agreement_table(record),
+            *regression_tables(record),
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),
-        ("", (cost_told(record) if found else None,)),
+        ("", (cost_told(record) if mixture is not None else None,)),
         (EXPERT[0], (
             *learned, told if record.metrics.matching.rounds else None, round_table(record),
         )),
@@ -167,27 +170,22 @@ def html_report(folders: Sequence[Path]) -> str:
     Raises:
         ValueError: When there are none.
         RunFolderError: When a folder holds no weights.
-        DataError: When plotly or jinja2 is not installed.
     """
     if not folders:
         raise ValueError("Expected the folders of runs, found none")
     records = [read_run(one, str(one) if len(folders) > 1 else None) for one in folders]
-    for package in ("jinja2", "plotly"):
-        require(package, "report")
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
-    from plotly.graph_objects import Figure
+    from matplotlib.figure import Figure
 
     sections = run_sections(records[0]) if len(records) == 1 else []
     if len(records) > 1 or records[0].seeds:
         sections += comparison_sections(records)
-    scripts = iter([True])  # the first figure brings plotly's
+    places = count()  # of figures
 
     def block_of(block: Any) -> dict[str, Any]:
         if isinstance(block, Figure):
-            options = {"include_plotlyjs": next(scripts, False), "config": {"displaylogo": False}}
-            # plotly escapes what it is given
-            return {"kind": "Figure", "it": Markup(block.to_html(full_html=False, **options))}
+            return {"kind": "Figure", "it": Markup(as_svg(block, f"figure {next(places)}"))}
         return {"kind": type(block).__name__, "it": block}
 
     def shown(value: Any) -> Any:
@@ -219,8 +217,6 @@ def add_html_report(folder: RunFolder) -> str:
     try:
         if folder.writes:
             folder.write_text("report.html", html_report([folder.path]))
-    except DataError as error:
-        return f"No report.html: {error}"
     except Exception as error:
         logger.warning("No report.html", exc_info=True)
         return f"No report.html: {type(error).__name__}: {error}"

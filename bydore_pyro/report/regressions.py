@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from bydore_pyro.baselines import Regressed
+from bydore_pyro.mixture import HDI_PROBABILITY
 from bydore_pyro.report.run import RunRecord
 from bydore_pyro.report.words import Level, Table, Verdict, number, percent
+from bydore_pyro.tables import Regressed
 
 __all__ = ["regression_tables", "regression_verdicts"]
 
 RANKS = 80.0  # rank correlation of left-out runs, x 100, from which a regression is believed
+HELD = percent(HDI_PROBABILITY)  # by an interval
 MOST_GIVEN = 20  # given mixtures in a table; the file holds all
 
 
@@ -39,7 +41,7 @@ def _regression(record: RunRecord) -> Verdict | None:
     told = (
         f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
         f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}, "
-        f"{percent(one.coverage)} in their 94 % intervals."
+        f"{percent(one.coverage)} in their {HELD} intervals."
     )
     ranks = one.spearman_x100 >= RANKS
     return Verdict("good" if ranks else "careful", "Does it predict runs that it has not seen?",
@@ -94,7 +96,7 @@ def regression_tables(record: RunRecord) -> list[Table]:
     """Returns the tables that a fit on tables of runs left, as far as it did."""
     details = record.metrics.details
     left_out = Table(
-        header=("regression", "Spearman x 100", "RMSE", "in 94 % intervals", "seconds a fit"),
+        header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),
         rows=[
             (kind, *_left_out(one), number(one.seconds, ".1f"))
             for kind, one in details.regressions.items()
@@ -102,7 +104,7 @@ def regression_tables(record: RunRecord) -> list[Table]:
         caption="Runs that were left out, a fifth at a time",
     )
     each = Table(
-        header=("metric", "regression", "Spearman x 100", "RMSE", "in 94 %", "these weights",
+        header=("metric", "regression", "Spearman x 100", "RMSE", f"in {HELD}", "these weights",
                 "prior", "better than prior"),
         rows=[
             (name, one.regression, *_left_out(one), number(one.weights, ".4f"),
@@ -112,7 +114,7 @@ def regression_tables(record: RunRecord) -> list[Table]:
         caption="Every metric on its own",
     )  # fmt: skip
     given = Table(
-        header=("mixture", "rank", "predicted", "94 % from", "to", "better than prior",
+        header=("mixture", "rank", "predicted", f"{HELD} from", "to", "better than prior",
                 "tokens off the nearest run"),
         rows=[
             (one.mixture, number(one.rank, ".0f"),

@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bydore_pyro.analysis import agreement
+from bydore_pyro.algorithm1 import AVERAGE_FROM
+from bydore_pyro.answer import agreement
 from bydore_pyro.mixture import Mixture, require_finished
-from bydore_pyro.runs import Metrics, as_number, read_as
+from bydore_pyro.runs import Metrics, read_as
 from bydore_pyro.utils import DataError, RunFolderError
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class RunRecord:
         mixture: The weights.
         trajectory: What was noted at every step: `mean` and other columns ``(step, domain)``, and
             columns ``(step,)``.
-        agreement: Of several seeds, see `bydore_pyro.analysis.agreement`.
+        agreement: Of several seeds, see `bydore_pyro.answer.agreement`.
         seeds: The runs of several seeds.
         damaged: Files that are there and could not be read, with the reason.
     """
@@ -64,7 +66,7 @@ class RunRecord:
     @property
     def by_matching(self) -> bool:
         """Whether a search found it by gradient matching, not by linear evidence."""
-        by_options = self.searched and self.asked("search", "evidence") == "matching"
+        by_options = self.searched and self.asked("run", "evidence") == "matching"
         return by_options or bool(self.metrics.matching.rounds)
 
     @property
@@ -80,8 +82,7 @@ class RunRecord:
             return max(0, steps - 1)
         if self.method == "doremi":  # its result averages all steps
             return 0
-        share = as_number(self.asked("search", "average_from"))
-        return int(steps * min(max(0.5 if share is None else share, 0.0), 1.0))
+        return int(steps * AVERAGE_FROM)
 
     def asked(self, part: str, option: str) -> Any:
         """Returns an option's value, None where it is not known."""
@@ -114,7 +115,7 @@ def read_run(folder: Path, label: str | None = None) -> RunRecord:
 
     mixture = attempt("mixture.json", Mixture.from_json)
     config = attempt("config.json", _read_object) or {}
-    metrics = read_as(Metrics, attempt("metrics.json", _read_object))
+    metrics = attempt("metrics.json", partial(read_as, Metrics)) or Metrics()
     seeds = _read_seeds(folder) if mixture is None else ()
     if mixture is None and len(seeds) < 2:
         require_finished(folder)

@@ -188,13 +188,19 @@ def _fits(record: RunRecord) -> Verdict | None:
         meaning = "The intervals show how far this search decided, not how sharp its evidence is."
         if fit.khat < limits.good:
             meaning = "The intervals stand in for the posterior with g at its mean."
-    elif not fit.corrected:
-        level, meaning = "bad", "The draws could not be corrected: the intervals are the guide's."
-    elif fit.khat < limits.good:
-        meaning = "The draws were corrected by the model: they are the posterior's."
+    elif not (draws := record.metrics.matching.draws).settled:
+        level, answer = "bad", "No, the draws have not settled"
+        meaning = "The intervals are the guide's, which importance weights could not correct."
+        if draws.exact:
+            meaning = f"The chains disagree: nested R-hat is {number(draws.rhat, '.3f')}."
+    elif draws.exact:
+        level, answer = "good", "Yes"
+        meaning = (
+            "The intervals do not rest on the guide: chains drew from the model itself, and they "
+            f"agree (nested R-hat {number(draws.rhat, '.3f')})."
+        )
     else:
-        level, answer = "good", "Yes, after its correction"
-        meaning = "Markov chains of the model made the draws the posterior's."
+        meaning = "The draws were corrected by the model: they are the posterior's."
     told = (
         f"The guide was compared with its model: PSIS k-hat {number(fit.khat, '.2f')} (good is "
         f"below {limits.good:g}), {number(fit.effective_draws, '.0f')} effective of "
@@ -215,7 +221,7 @@ def _covered(record: RunRecord) -> Verdict | None:
 
 
 def _rounds(record: RunRecord) -> Verdict | None:
-    rounds, inference = record.metrics.matching.rounds, record.metrics.matching.inference
+    rounds = record.metrics.matching.rounds
     if not rounds or record.live:
         return None
     limits, apart = LIMITS["rounds"], total_variation(rounds[-1].alone, rounds[-1].weights)
@@ -229,10 +235,6 @@ def _rounds(record: RunRecord) -> Verdict | None:
     if len(rounds) == 1:
         told, level = "There was only one round: nothing to compare.", "unknown"
         answer = "One round cannot tell"
-    if not inference.settled:
-        level, answer = "bad", "No, inference ran out of steps"
-    how = "settled after" if inference.settled else "ran out of"
-    told += f" Inference {how} {number(inference.steps, '.0f')} steps."
     return limits.judge(apart, told, level=level, answer=answer)
 
 
@@ -252,7 +254,7 @@ def _checked(record: RunRecord) -> Verdict | None:
 def _agrees(record: RunRecord) -> Verdict | None:
     limits, frame = LIMITS["seeds"], record.agreement
     if frame is None:
-        if record.trajectory is None or not record.searched:
+        if not record.searched:
             return None
         told = "One search cannot say; bydore search --seeds 5 measures it."
         return Verdict("unknown", limits.question, "Not measured", told)

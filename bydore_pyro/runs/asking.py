@@ -11,32 +11,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_type_hints
+from typing import get_type_hints
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from bydore_pyro.core import (
-    Matching,
-    MeasuredRound,
-    Metric,
-    best_for_mean,
-    central_weights,
-    given_away,
-    match,
-)
+from bydore_pyro.answer import Answer, answer_of
+from bydore_pyro.core import Metric, draw_posterior, match
 from bydore_pyro.data import Domains, selected
-from bydore_pyro.mixture import Mixture, require_finished
-from bydore_pyro.proxy import Cost, GradientSketch, Proxy
-from bydore_pyro.runs.answers import (
-    Trials,
-    composition_of,
-    for_run,
-    mixture_for_run,
-    run_of,
-    trial_plan,
+from bydore_pyro.measure import (
+    Measurement,
+    TargetRound,
+    measure,
+    read_measurements,
+    read_target,
+    set_parameters,
 )
+from bydore_pyro.mixture import require_finished
+from bydore_pyro.proxy import Cost, GradientSketch, Proxy
 from bydore_pyro.runs.domains import (
     belongs_of,
     domains_of,
@@ -46,20 +35,11 @@ from bydore_pyro.runs.domains import (
     tell_of_few_documents,
 )
 from bydore_pyro.runs.options import Options
-from bydore_pyro.search import (
-    Measurement,
-    evidence_of,
-    exact_posterior,
-    measure,
-    read_measurements,
-    sample_of,
-)
+from bydore_pyro.runs.run import question_of
+from bydore_pyro.runs.trials import trial_plan
 from bydore_pyro.utils import DataError, Tokens, option, options_of, require_fields
 
-if TYPE_CHECKING:
-    import arviz
-
-__all__ = ["AskConfig", "Asked", "TargetAnswer", "ask", "compromise", "shortfall"]
+__all__ = ["AskConfig", "Asked", "ask"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,40 +101,17 @@ class AskConfig:
 
 
 @dataclass(frozen=True)
-class TargetAnswer:
-    """What one target is made of.
-
-    Attributes:
-        name: Of the target.
-        matching: The evidence of all rounds.
-        composition: Draws of ``u = s w`` ``(D, K)``.
-        posterior: Draws of the weights to train on.
-        mixture: The weights, with intervals, within the caps that were asked for.
-        settled: Whether the chains stood still.
-        trials: None where none were made.
-    """
-
-    name: str
-    matching: Matching
-    composition: Tensor
-    posterior: arviz.InferenceData
-    mixture: Mixture
-    settled: bool
-    trials: Trials | None = None
-
-
-@dataclass(frozen=True)
 class Asked:
     """The answers of a question.
 
     Attributes:
         domains: The text.
-        targets: One answer each.
+        targets: One answer each, by name.
         anew: The domains that were measured for this question.
     """
 
     domains: Domains
-    targets: tuple[TargetAnswer, ...]
+    targets: Mapping[str, Answer]
     anew: tuple[str, ...]
 
 
@@ -175,6 +132,10 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
     require_finished(run)
     whole = load_domains(options, config.add)
     kept = read_measurements(run, belongs_of(options, whole))
+    if not kept:
+        raise DataError(
+            f"Expected a finished search by matching with its measured-1, found none in {run}"
+        )
     names = _remaining(whole.names, config.drop)
     entries = options.run.validation
     targets = [[entry] for entry in entries] if config.each else [list(entries)]
@@ -184,7 +145,7 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
         ", ".join(entry.partition("=")[0] for entry in target): domains_of(
             dataclasses.replace(options, run=dataclasses.replace(run_options, validation=target)),
             *(whole.corpus, options.run.seed),
-            measured=options.search.measured_sequences(len(names)),
+            measured=options.measured_sequences(len(names)),
         )
         for target in targets
     }
@@ -193,9 +154,9 @@ def ask(run: Path, config: AskConfig, out: Path) -> Asked:
     domains = next(iter(asked.values()))
     texts = hashes_of(domains)
     anew = tuple(name for name, text in texts.items() if kept[0].hashes.get(name) != text)
-    evidence = _evidence(options, asked, kept, anew)
-    answers = [_answer(options, n, asked[n], match(evidence[n]), out) for n in asked]
-    return Asked(domains, tuple(answers), anew)
+    rounds = _rounds(options, asked, kept, anew)
+    answers = {n: _answer(options, asked[n], rounds[n], out) for n in asked}
+    return Asked(domains, answers, anew)
 
 
 def _options_of_run(run: Path, config: AskConfig) -> Options:
@@ -225,80 +186,37 @@ def _remaining(names: Sequence[str], dropped: Sequence[str]) -> list[str]:
     return left
 
 
-def _evidence(
+def _rounds(
     options: Options,
     asked: Mapping[str, Domains],
     kept: Sequence[Measurement],
     anew: Sequence[str],
-) -> dict[str, list[MeasuredRound]]:
-    """Measures every target, and domains that are not known, at every round's proxy."""
+) -> dict[str, list[TargetRound]]:
+    """Reads every target, and measures domains that are not known, where the search measured."""
     from tqdm import tqdm
 
     search, domains = options.search, next(iter(asked.values()))
     model = language_model(options, domains.corpus.vocabulary, options.run.seed)
     proxy = Proxy(model, options.proxy)
     sketch = GradientSketch(proxy, search.sketch_size, options.run.seed)
-    rounds: dict[str, list[MeasuredRound]] = {name: [] for name in asked}
+    rounds: dict[str, list[TargetRound]] = {name: [] for name in asked}
     each = search.sequences_of_round(domains.num_domains)
     with tqdm(total=len(kept) * len(asked), unit="target", desc="targets") as bar:
         for one in kept:
-            _set(proxy, one)
-            samples = dict(zip(one.hashes, one.samples, strict=True))
-            known = {name: sample for name, sample in samples.items() if name not in anew}
-            own = measure(sketch, domains, each, one.step, known).samples
-            metric = Metric(own)
+            set_parameters(proxy, one)
+            known = {name: sample for name, sample in one.samples.items() if name not in anew}
+            own = measure(sketch, domains, each, one.step, known)
+            metric = Metric(list(own.samples.values()))
             for name, target in asked.items():
-                documents = target.validation_documents
-                held_out, _ = sample_of(sketch, target.validation, documents, one.step, name)
-                rounds[name].append(evidence_of(own, held_out, metric))
+                rounds[name].append(read_target(sketch, own, target, name=name, metric=metric))
                 bar.update()
     return rounds
 
 
-def _set(proxy: Proxy, measured: Measurement) -> None:
-    """Gives a proxy the parameters that it had at a round."""
-    for name, value in proxy.parameters.items():
-        kept = measured.parameters.get(name)
-        if kept is None or kept.shape != value.shape:
-            raise DataError(
-                f"Expected the proxy that was measured, found another: its {name} is "
-                f"{tuple(value.shape)}"
-            )
-        value.copy_(kept)
-
-
-def _answer(
-    options: Options, name: str, domains: Domains, found: Matching, out: Path
-) -> TargetAnswer:
-    """Draws from the posterior, decides, and makes the trials that were asked for."""
-    posterior = exact_posterior(found, domains.names)
-    settled = bool(posterior["posterior"].attrs["corrected"])
-    w, s = composition_of(posterior)
-    run, trials = run_of(options, domains), None
-    plan = trial_plan(options, domains, out / "trials")
-    if plan is not None:
-        trials = plan.tried(found, posterior, run, Cost())
-    posterior = for_run(posterior, found, run, trials)
-    mixture = mixture_for_run(posterior, options, domains, trials)
-    return TargetAnswer(name, found, w * s[:, None], posterior, mixture, settled, trials)
-
-
-def compromise(asked: Asked) -> Tensor:
-    """Returns the one mixture ``(K,)`` that is nearest to several targets in the mean."""
-    shares = [one.composition / one.composition.sum(1, keepdim=True) for one in asked.targets]
-    u = torch.stack([central_weights(draws) for draws in shares])
-    return best_for_mean(asked.targets[0].matching.gram, u)
-
-
-def shortfall(target: TargetAnswer, weights: Tensor) -> np.ndarray:
-    """Returns which share in [0, 1] a mixture leaves of what the best one explains of a target.
-
-    Args:
-        target: The answer.
-        weights: Of the mixture ``(K,)``.
-
-    Returns:
-        The median, and the ends of a 94 % interval, ``(3,)``, of draws of the posterior.
-    """
-    lost = given_away(target.matching.gram, target.composition, weights.double())
-    return np.quantile(lost.numpy(), [0.5, 0.03, 0.97])
+def _answer(options: Options, domains: Domains, rounds: Sequence[TargetRound], out: Path) -> Answer:
+    """Draws from the posterior, makes the trials that were asked for, and answers."""
+    found = match([one.evidence for one in rounds])
+    drawn = draw_posterior(found, seed=options.run.seed)
+    question, plan = question_of(options, domains), trial_plan(options, domains, out / "trials")
+    tried = None if plan is None else plan.tried(found, drawn, question, Cost())
+    return answer_of(found, drawn, question, tried)

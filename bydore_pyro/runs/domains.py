@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bydore_pyro.answer import RunLength
 from bydore_pyro.data import (
     CorpusConfig,
     Domains,
@@ -47,6 +48,7 @@ __all__ = [
     "largest_weights",
     "load_domains",
     "processes",
+    "run_of",
     "search_domains",
     "tell_of_few_documents",
     "tell_of_sampled",
@@ -86,6 +88,8 @@ def load_domains(options: Options, added: Sequence[str] = ()) -> Domains:
         corpus = with_validation_file(corpus, path, options.rows)
     domains = search_domains(options, corpus, options.run.seed)
     consumed_tokens(options, domains)
+    if options.run.max_epochs is not None:
+        tell_of_sampled(domains)
     largest_weights(options, domains)
     return domains
 
@@ -147,7 +151,7 @@ def processes(options: Options) -> Parallel:
 def search_domains(options: Options, corpus: TokenStore, seed: int) -> Domains:
     """Returns the options' domains, with the sequences kept aside that their search measures."""
     count = len(pooled(corpus, options.run.domains, options.run.sequence_length).names)
-    measured = options.search.measured_sequences(max(1, count))
+    measured = options.measured_sequences(max(1, count))
     return domains_of(options, corpus, seed, measured=measured)
 
 
@@ -211,12 +215,27 @@ def largest_weights(options: Options, domains: Domains) -> dict[str, float] | No
     epochs = options.run.max_epochs
     if epochs is None:
         return None
-    tell_of_sampled(domains)
     tokens, read = options.run_tokens, consumed_tokens(options, domains)
     most = domains.most_weights(epochs, tokens)
     most = {name: max(0.0, most[name] - count / tokens) for name, count in read.items()}
     Mixture(names=domains.names, weights=tuple(uniform_weights(domains).values())).capped(most)
     return most
+
+
+def run_of(options: Options, domains: Domains) -> RunLength | None:
+    """Returns the run of these domains that `--target_tokens` asks for, None where it does not."""
+    tokens = options.run.target_tokens
+    if tokens is None:
+        return None
+    once = domains.most_weights(1.0, tokens)
+    rates = torch.tensor([1 / once[name] for name in domains.names], dtype=torch.float64)
+    read = [count / tokens for count in consumed_tokens(options, domains).values()]
+    return RunLength(
+        tokens=tokens,
+        repetition_constant=options.run.repetition_constant,
+        rates=rates,
+        before=torch.tensor(read, dtype=torch.float64),
+    )
 
 
 def tell_of_sampled(domains: Domains) -> None:

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from bydore_pyro.baselines import (
+from bydore_pyro.data import Domains
+from bydore_pyro.measure import Problem
+from bydore_pyro.methods import (
     FastMixConfig,
     Fit,
     FixedConfig,
     MDEConfig,
-    Problem,
     RegMixConfig,
     fit_autoscale,
     fit_doremi,
@@ -29,12 +28,10 @@ from bydore_pyro.baselines import (
     fit_uniform,
     fit_unimax,
 )
-from bydore_pyro.data import Domains
-from bydore_pyro.runs.answers import TrialPlan, plain_problem
-from bydore_pyro.runs.metrics import learning_of, matching_record
 from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.record import MethodDetails, TrialRecord
-from bydore_pyro.runs.run import search_in
+from bydore_pyro.runs.record import MethodDetails
+from bydore_pyro.runs.searching import search_in
+from bydore_pyro.runs.trials import TrialPlan, plain_problem
 from bydore_pyro.utils import option, require_fields
 
 __all__ = [
@@ -127,11 +124,11 @@ def bydore_steps(problem: Problem, options: Options) -> int:
     Raises:
         DataError: When it does not reach for one.
     """
-    search = options.search
-    if search.evidence == "matching":
-        return _matching_steps(problem, options, SEARCH_SHARE if search.has_trials else 1.0)
-    measured = search.signal_sequences * min(len(problem.names), search.signal_domains)
-    update = search.validation_batch + 2 / 3 * measured  # a finite difference: two forward passes
+    search, linear = options.search, options.linear
+    if options.run.evidence == "matching":
+        return _matching_steps(problem, options, SEARCH_SHARE if search.trials else 1.0)
+    measured = linear.signal_sequences * min(len(problem.names), linear.signal_domains)
+    update = linear.validation_batch + 2 / 3 * measured  # a finite difference: two forward passes
     step = 1 + update / search.batch_sequences  # in training steps
     return max(2, problem.steps_for("bydore", step, -step * problem.evaluation_steps()))
 
@@ -155,31 +152,27 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     Raises:
         DataError: When the budget does not reach, or see `Problem.text_for`.
     """
-    plan = None
-    if options.search.has_trials:
-        runs = options.search.trials / (1 - SEARCH_SHARE)
-        plan = TrialPlan(
-            problem, options.search.trials, min(problem.steps, problem.steps_for("bydore", runs))
-        )
+    plan, trials = None, options.search.trials
+    if options.run.evidence == "matching" and trials:
+        runs = trials / (1 - SEARCH_SHARE)
+        plan = TrialPlan(problem, trials, min(problem.steps, problem.steps_for("bydore", runs)))
         problem.text_for(plan.steps)  # refused before the search, not after it
     steps = bydore_steps(problem, options)
-    warmup = min(options.search.guide_warmup, steps - 1)
-    search = dataclasses.replace(options.search, steps=steps, guide_warmup=warmup)
-    run = dataclasses.replace(options.run, out=str(folder), tokens=None)
-    varied = dataclasses.replace(options, search=search, run=run)
-    found = search_in(varied, problem.corpus, folder, "bydore", plan)
-    problem.cost.add(found.state.proxy.cost.report()["parts"])
-    means = np.stack([record.mean for record in found.state.records])
-    details = MethodDetails(
-        steps=steps,
-        learning=learning_of(found.state),
-        matching=matching_record(found.state),
-        trials=TrialRecord() if found.trials is None else found.trials.record(),
+    warmup = min(options.linear.guide_warmup, steps - 1)
+    varied = dataclasses.replace(
+        options,
+        search=dataclasses.replace(options.search, steps=steps),
+        linear=dataclasses.replace(options.linear, guide_warmup=warmup),
+        run=dataclasses.replace(options.run, out=str(folder), tokens=None),
     )
-    draws = None
-    if found.posterior is not None:
-        draws = found.posterior["posterior"]["w"].values.reshape(-1, len(problem.names))
-    return Fit(mixture=found.mixture, trajectory=means, details=details, draws=draws)
+    found = search_in(varied, problem.corpus, folder, "bydore", plan)
+    problem.cost.add(found.proxy.cost.report()["parts"])
+    told = found.metrics
+    details = MethodDetails(
+        steps=steps, learning=told.learning, matching=told.matching, trials=told.trials
+    )
+    draws = found.answer.draws.numpy() if found.answer.sites else None
+    return Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)
 
 
 METHODS: dict[str, Callable[[Problem, MethodOptions, Path], Fit]] = {

@@ -10,61 +10,63 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
-from bydore_pyro.analysis import jitter, search_guide_fit
+from bydore_pyro.answer import Answer, TriedSteps
+from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
+from bydore_pyro.measure import ResidualCheck, TargetRound
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
-from bydore_pyro.runs.answers import Answer
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import (
     Check,
+    DrawsRecord,
     GuideRecord,
-    Inferred,
     Learning,
     MatchingRecord,
     Metrics,
     RoundRecord,
     Spent,
+    Trial,
     TrialRecord,
-    read_as,
 )
-from bydore_pyro.search import MatchingSearch, SearchState
 from bydore_pyro.utils import provenance
 
 __all__ = [
+    "common_metrics",
+    "guide_record",
     "learning_of",
     "matching_record",
     "peak_memory_megabytes",
     "results_of",
     "run_epochs",
-    "search_metrics",
     "spent",
+    "trial_record",
 ]
 
 # Nats per token by which a proxy's loss must lie below that of a uniform prediction, ln V. Proxies
 # that had hardly moved, or had diverged, ended at ln V or above; 20 steps came 0.4 below it.
 LEARNED_MARGIN = 0.1
 PLACES = ("out", "cache", "tables")  # options that only say where something lies
-LAST = 10  # losses of a search by linear evidence, each of a small batch, are averaged over as many
 
 
-def learning_of(state: SearchState, checkpoint: str | None = None) -> Learning:
-    """Returns whether the proxy, or the checkpoint that was measured, has learned anything by the
-    end of a search; nothing where no loss was measured.
+def learning_of(loss: float, vocabulary: int, *, checkpoint: bool = False) -> Learning:
+    """Returns whether a proxy, or a checkpoint that was measured, has learned anything.
 
     Gradients of a proxy that predicts no better than by chance, ``ln V`` nats per token, tell
     nothing of the text, and the weights found from them mean nothing.
+
+    Args:
+        loss: Of the validation set at the end, nats per token; NaN where it was not measured.
+        vocabulary: ``V``.
+        checkpoint: Whether it was trained elsewhere.
     """
-    last = 1 if isinstance(state, MatchingSearch) else LAST
-    losses = [record.validation_loss for record in state.records[-last:]]
-    if not losses or not all(map(math.isfinite, losses)):
+    if not math.isfinite(loss):
         return Learning()
-    loss, uniform = float(np.mean(losses)), math.log(state.domains.corpus.vocabulary)
+    uniform = math.log(vocabulary)
     whose, advice = "the proxy", "more --steps or another --learning_rate may help"
-    if checkpoint is not None:
+    if checkpoint:
         whose, advice = "the model", "measure a later checkpoint"
     warning = "" if loss < uniform - LEARNED_MARGIN else (
         f"The weights mean nothing: {whose} has not learned. Its validation loss ended at "
@@ -90,26 +92,19 @@ def results_of(
 
 def spent(cost: Cost) -> Spent:
     """Returns what a counter counted, as the record tells it."""
-    return read_as(Spent, cost.report())
+    report = cost.report()
+    parts = {name: Spent(**part) for name, part in report["parts"].items()}
+    return Spent(**{**report, "parts": parts})
 
 
-def search_metrics(options: Options, found: Answer) -> Metrics:
-    """Returns what a search cost and what it reached."""
-    state = found.state
-    means = np.stack([record.mean for record in state.records])
+def common_metrics(options: Options, domains: Domains, found: Answer, cost: Cost) -> Metrics:
+    """Returns what every search tells of its result and its cost."""
     return Metrics(
         seed=options.run.seed,
         mixture_sha256=found.mixture.sha256,
-        steps=len(state.records),
-        search=spent(state.proxy.cost),
-        jitter_second_half=jitter(means[len(means) // 2 :]),
-        last_weights=_by_name(state, state.records[-1].mean),
-        learning=learning_of(state, options.run.checkpoint),
-        matching=matching_record(state),
-        trials=TrialRecord() if found.trials is None else found.trials.record(),
-        guide_fit=_guide_record(found),
+        search=spent(cost),
         run_tokens=options.run_tokens,
-        run_epochs=run_epochs(options, state.domains, found.mixture),
+        run_epochs=run_epochs(options, domains, found.mixture),
         peak_memory_megabytes=peak_memory_megabytes(),
         device=str(options.device),
         threads=torch.get_num_threads(),
@@ -117,60 +112,67 @@ def search_metrics(options: Options, found: Answer) -> Metrics:
     )
 
 
-def _guide_record(found: Answer) -> GuideRecord:
-    """Returns how the draws of the guide fare; nothing of a point."""
-    if found.posterior is None:
-        return GuideRecord()
-    if not isinstance(found.state, MatchingSearch):
-        return GuideRecord(**dataclasses.asdict(search_guide_fit(found.state)))
-    noted = found.posterior["posterior"].attrs
-    return GuideRecord(
-        khat=float(noted["khat"]),
-        effective_draws=float(noted["effective_draws"]),
-        draws=int(noted["weighed_draws"]),
-        corrected=bool(noted["corrected"]),
-    )
+def guide_record(fit: GuideFit | None) -> GuideRecord:
+    """Returns how a guide fares; nothing where there is none."""
+    return GuideRecord() if fit is None else GuideRecord(**dataclasses.asdict(fit))
 
 
-def matching_record(state: SearchState) -> MatchingRecord:
-    """Returns what the rounds of a search found; nothing of one by linear evidence."""
-    if not isinstance(state, MatchingSearch):
-        return MatchingRecord()
-    found, inference, check = state.matching, Inferred(), Check()
-    if state.inference is not None:
-        inference = Inferred(steps=state.inference.steps, settled=state.inference.settled)
-    if state.check is not None:
-        names = state.domains.names
-        check = Check(
-            slopes=_by_name(state, state.check.slopes),
-            errors=_by_name(state, state.check.errors),
-            failing=tuple(itertools.compress(names, state.check.failing)),
-        )
+def matching_record(
+    names: Sequence[str],
+    rounds: Sequence[TargetRound],
+    found: Matching,
+    drawn: Posterior,
+    check: ResidualCheck | None = None,
+) -> MatchingRecord:
+    """Returns what a search by gradient matching found."""
     width = found.covariance.diagonal() / found.covariance_by_sequence.diagonal()
-    rounds = [
-        RoundRecord(
-            step=one.step,
-            sequences=int(one.sequences.sum()),
-            validation_loss=one.validation_loss,
-            unexplained=one.unexplained,
-            scale=one.scale,
-            weights=_by_name(state, one.weights),
-            alone=_by_name(state, one.alone),
+    checked = Check()
+    if check is not None:
+        checked = Check(
+            slopes=_by_name(names, check.slopes),
+            errors=_by_name(names, check.errors),
+            failing=tuple(itertools.compress(names, check.failing)),
         )
-        for one in state.rounds
-    ]
+    exact = math.isfinite(drawn.rhat)
     return MatchingRecord(
         unexplained=found.unexplained,
         scale=found.scale,
         by_document_over_by_sequence=float(width.sqrt().median()),
-        rounds=tuple(rounds),
-        inference=inference,
-        check=check,
+        rounds=tuple(_round_record(names, rounds[:number]) for number in range(1, len(rounds) + 1)),
+        draws=DrawsRecord(exact=exact, settled=drawn.settled, rhat=drawn.rhat if exact else None),
+        check=checked,
     )
 
 
-def _by_name(state: SearchState, values: Any) -> dict[str, float]:
-    return dict(zip(state.domains.names, (float(v) for v in values), strict=True))
+def _round_record(names: Sequence[str], rounds: Sequence[TargetRound]) -> RoundRecord:
+    """Returns what the last of some rounds found, alone and with those before it."""
+    last = rounds[-1]
+    found, alone = match([one.evidence for one in rounds]), match([last.evidence])
+    return RoundRecord(
+        step=last.step,
+        sequences=last.sequences,
+        validation_loss=last.loss,
+        unexplained=found.unexplained,
+        scale=found.scale,
+        weights=_by_name(names, found.weights),
+        alone=_by_name(names, alone.weights),
+    )
+
+
+def trial_record(tried: TriedSteps | None) -> TrialRecord:
+    """Returns what trial runs found; nothing where there were none."""
+    if tried is None:
+        return TrialRecord()
+    rows = zip(tried.lengths, tried.losses, tried.probabilities, tried.mixtures, strict=True)
+    found = [
+        Trial(length=rho, loss=loss, probability=p, weights=mixture.as_dict())
+        for rho, loss, p, mixture in rows
+    ]
+    return TrialRecord(steps=tried.steps, tried=tuple(found))
+
+
+def _by_name(names: Sequence[str], values: Any) -> dict[str, float]:
+    return dict(zip(names, (float(v) for v in values), strict=True))
 
 
 def run_epochs(options: Options, domains: Domains, mixture: Mixture) -> dict[str, float]:

@@ -7,14 +7,15 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 
+from bydore_pyro.algorithm1 import LinearConfig
 from bydore_pyro.data import TREE, CorpusConfig, RowConfig, TokenizerConfig, name_of_validation_file
+from bydore_pyro.measure import MatchingConfig
 from bydore_pyro.mixture import PROXY_CONSTANT
 from bydore_pyro.proxy import ProxyConfig
-from bydore_pyro.search import SearchConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
@@ -44,7 +45,6 @@ SMOKE = {
     "round_sequences": 8,
     "check_sequences": 2,
     "trials": 2,
-    "inference_steps": 15,
     "batch_sequences": 8,
     "validation_batch": 8,
     "validation_sequences": 32,
@@ -52,6 +52,9 @@ SMOKE = {
 
 
 ENVIRONMENT = "environment"
+# Options of one evidence, without those that --smoke sets; they have no effect with the other.
+OF_MATCHING = ("train_share", "sketch_size", "trial_share")
+OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_rate", "kl_weight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,14 @@ class RunConfig:
         "Domains whose held-out text is the validation set, as NAME or NAME=SHARE. A file of "
         "rows (.jsonl, .parquet) can be given instead of a domain; its text is never "
         "trained on. Default with --data environment: docstrings.",
+    )
+    evidence: Literal["matching", "linear"] = option(
+        "matching",
+        "Evidence from which the weights are learned. 'matching' trains the proxy on equal "
+        "weights, measures the gradients of all domains in a few rounds and finds the mixture "
+        "whose gradient matches that of the validation set. 'linear' is the paper's Algorithm 1: "
+        "one hypergradient per step. Options whose help begins with 'Matching' or 'Linear' apply "
+        "only to that evidence.",
     )
     proxy: str = option(
         "models/proxy-tiny", "Proxy model: a folder with config.json, or a hub name."
@@ -207,14 +218,35 @@ def _absolute(place: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """All options of a run, by the part that they configure."""
+    """All options of a run, by the part that they configure.
+
+    Raises:
+        ValueError: When a round has no step, or linear evidence is asked of a checkpoint.
+    """
 
     run: RunConfig
     corpus: CorpusConfig
     rows: RowConfig
     tokenizer: TokenizerConfig
     proxy: ProxyConfig
-    search: SearchConfig
+    search: MatchingConfig
+    linear: LinearConfig
+
+    def __post_init__(self) -> None:
+        steps, rounds = self.search.trained_steps, self.search.rounds
+        if self.run.evidence == "matching" and steps < rounds:
+            raise ValueError(
+                f"Expected at least one step per round, actual {steps} steps (train_share of "
+                f"steps) for {rounds} rounds"
+            )
+        if self.run.evidence == "linear" and self.run.checkpoint is not None:
+            raise ValueError("Expected --evidence matching with --checkpoint, found linear")
+
+    def measured_sequences(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain are kept for measuring."""
+        if self.run.evidence == "linear":
+            return 0
+        return self.search.measured_sequences(num_domains)
 
     @property
     def device(self) -> torch.device:
@@ -233,27 +265,19 @@ class Options:
 
     def resolved(self) -> Self:
         """Returns options in which `tokens` has decided the steps, and `checkpoint` what is done,
-        and paths are absolute.
-
-        Raises:
-            ValueError: When linear evidence is asked for, which trains, of a checkpoint.
-        """
-        run = self.run.anywhere()
+        and paths are absolute; warns of options that have no effect."""
+        run, search = self.run.anywhere(), self.search
+        if run.evidence == "linear":
+            warn_idle(search, OF_MATCHING, "evidence linear")
+        else:
+            warn_idle(self.linear, OF_LINEAR, "evidence matching")
         if run.checkpoint is not None:
-            if self.search.evidence != "matching":
-                raise ValueError("Expected --evidence matching with --checkpoint, found linear")
-            if not self.run.smoke:
+            if not run.smoke:
                 idle = ("steps", "rounds", "train_share", "trials", "trial_share")
-                warn_idle(self.search, idle, "a checkpoint")
-            one: Any = {"steps": 1, "rounds": 1, "train_share": 1.0, "trials": 0}
-            return dataclasses.replace(
-                self,
-                run=dataclasses.replace(run, checkpoint_every=0),  # it would hold the model again
-                proxy=dataclasses.replace(self.proxy, learning_rate=0.0),
-                search=dataclasses.replace(self.search, **one),
-            )
-        search = self.search
-        if run.tokens is not None:
+                warn_idle(search, idle, "a checkpoint")
+            run = dataclasses.replace(run, checkpoint_every=0)  # it would hold the model again
+            search = dataclasses.replace(search, rounds=1, trials=0)
+        elif run.tokens is not None:
             steps = math.ceil(number_of_tokens(run.tokens) / self.batch_tokens)
             search = dataclasses.replace(search, steps=steps)
         return dataclasses.replace(self, run=run, search=search)

@@ -1,6 +1,6 @@
 """The record of a run, `metrics.json`: written from these classes and read into them.
 
-A number that a file does not hold, or holds in another form, is None; everything else is empty.
+A number that a file does not hold is None; everything else is empty.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
 
-from bydore_pyro.baselines import Details
+from bydore_pyro.methods import Details
+from bydore_pyro.utils import Number, plain, read_as
 
 __all__ = [
     "Check",
+    "DrawsRecord",
     "GuideRecord",
-    "Inferred",
     "Learning",
     "MatchingRecord",
     "MethodDetails",
@@ -25,34 +25,30 @@ __all__ = [
     "Spent",
     "Trial",
     "TrialRecord",
-    "as_number",
     "plain",
     "read_as",
 ]
 
-T = TypeVar("T")
-Shares = Mapping[str, float]
+Shares = Mapping[str, Number]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
     """What a part of a run cost (`Cost.report` of `bydore_pyro.proxy`), and its own parts."""
 
-    tokens: float | None = None
-    flops: float | None = None
-    seconds: float | None = None
+    tokens: Number | None = None
+    flops: Number | None = None
+    seconds: Number | None = None
     parts: Mapping[str, Spent] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuideRecord:
-    """How the guide's draws fare against its model; `khat` has no unit and may be infinite.
-    `corrected` tells whether the draws are the model's now."""
+    """How well a guide's draws stand in for its model's; `khat` has no unit and may be infinite."""
 
-    khat: float | None = None
-    effective_draws: float | None = None
-    draws: float | None = None
-    corrected: bool = False
+    khat: Number | None = None
+    effective_draws: Number | None = None
+    draws: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,24 +56,32 @@ class RoundRecord:
     """A round of gradient matching after so many steps of the proxy.
 
     `weights` are by all evidence so far, `alone` by its own; of a training that moves its mixture,
-    those trained on, and those found. The loss is in nats per token.
+    those trained on, and those found: these moved it (`moved`) if they were probably better
+    (`better`). The loss is in nats per token.
     """
 
-    step: float = 0.0
-    sequences: float | None = None
-    validation_loss: float | None = None
-    unexplained: float | None = None
-    scale: float | None = None
+    step: Number = 0.0
+    sequences: Number | None = None
+    validation_loss: Number | None = None
+    unexplained: Number | None = None
+    scale: Number | None = None
     weights: Shares = dataclasses.field(default_factory=dict)
     alone: Shares = dataclasses.field(default_factory=dict)
+    better: Number | None = None
+    moved: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inferred:
-    """How inference by SVI ended."""
+class DrawsRecord:
+    """Whether draws are the posterior's.
 
-    steps: float | None = None
+    The chains of exact draws agree (`rhat` is nested R-hat), or importance weights have corrected
+    the draws of a guide that has settled.
+    """
+
+    exact: bool = False
     settled: bool = False
+    rhat: Number | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +101,11 @@ class MatchingRecord:
     were a witness of its own, in the median.
     """
 
-    unexplained: float | None = None
-    scale: float | None = None
-    by_document_over_by_sequence: float | None = None
+    unexplained: Number | None = None
+    scale: Number | None = None
+    by_document_over_by_sequence: Number | None = None
     rounds: tuple[RoundRecord, ...] = ()
-    inference: Inferred = Inferred()
+    draws: DrawsRecord = DrawsRecord()
     check: Check = Check()
 
 
@@ -110,9 +114,9 @@ class Trial:
     """A trial run: its step as a share of the match's, its loss in nats per token, the probability
     that its step is the best."""
 
-    length: float = math.nan
-    loss: float = math.nan
-    probability: float = math.nan
+    length: Number = math.nan
+    loss: Number = math.nan
+    probability: Number = math.nan
     weights: Shares = dataclasses.field(default_factory=dict)
 
 
@@ -120,7 +124,7 @@ class Trial:
 class TrialRecord:
     """The trial runs of a search, of so many steps each."""
 
-    steps: float | None = None
+    steps: Number | None = None
     tried: tuple[Trial, ...] = ()
 
 
@@ -129,8 +133,8 @@ class Learning:
     """Whether a proxy has learned: its last loss and that of a uniform prediction, nats per token;
     the warning is "" where it has."""
 
-    validation_loss: float | None = None
-    uniform_loss: float | None = None
+    validation_loss: Number | None = None
+    uniform_loss: Number | None = None
     warning: str = ""
 
 
@@ -169,86 +173,28 @@ class Metrics:
         device: Of the proxy.
         threads: Of torch.
         versions: Of packages.
-        commit: Of the code; "" where it is not known.
+        commit: Of the code; None where it is not known.
     """
 
     method: str = ""
-    seed: float | None = None
-    steps: float | None = None
+    seed: Number | None = None
+    steps: Number | None = None
     mixture_sha256: str = ""
     stopped: str = ""
     search: Spent = Spent()
     verification: Spent = Spent()
     validation_loss_nats_per_token: Shares = dataclasses.field(default_factory=dict)
-    jitter_second_half: float | None = None
+    jitter_second_half: Number | None = None
     last_weights: Shares = dataclasses.field(default_factory=dict)
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()
     trials: TrialRecord = TrialRecord()
     guide_fit: GuideRecord = GuideRecord()
     details: MethodDetails = MethodDetails()
-    run_tokens: float | None = None
+    run_tokens: Number | None = None
     run_epochs: Shares = dataclasses.field(default_factory=dict)
-    peak_memory_megabytes: float | None = None
+    peak_memory_megabytes: Number | None = None
     device: str = ""
-    threads: float | None = None
+    threads: Number | None = None
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    commit: str = ""
-
-
-def plain(record: Any) -> dict[str, Any]:
-    """Returns a record as plain JSON values, without what is as in an empty one; infinity is a
-    word."""
-    empty = type(record)()
-    return {
-        field.name: _plain(value)
-        for field in dataclasses.fields(record)
-        if (value := getattr(record, field.name)) != getattr(empty, field.name)
-    }
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return plain(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    return "infinite" if isinstance(value, float) and math.isinf(value) else value
-
-
-def read_as(kind: type[T], content: Any) -> T:
-    """Returns plain values as a dataclass. Keys that it does not have are passed over, and a value
-    of another form counts as none."""
-    known = content if isinstance(content, dict) else {}
-    found = {name: _value(hint, known.get(name)) for name, hint in get_type_hints(kind).items()}
-    return kind(**{name: value for name, value in found.items() if value is not None})
-
-
-def _value(hint: Any, given: Any) -> Any:
-    """Returns a value of the hinted kind, None where another is given."""
-    inner = get_args(hint)
-    if hint is Any:
-        return given
-    if is_dataclass(hint) and isinstance(hint, type):
-        return read_as(hint, given) if isinstance(given, dict) else None
-    if get_origin(hint) is tuple:
-        found = [_value(inner[0], one) for one in given] if isinstance(given, list) else []
-        return tuple(one for one in found if one is not None)
-    if get_origin(hint) is Mapping:
-        items = given.items() if isinstance(given, dict) else ()
-        named = {name: _value(inner[1], one) for name, one in items}
-        return {name: one for name, one in named.items() if one is not None}
-    if hint is str or bool in (hint, *inner):
-        return given if isinstance(given, str if hint is str else bool) else None
-    return as_number(given)
-
-
-def as_number(value: Any) -> float | None:
-    """Returns a number in the unit of the file, infinity for its word, None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.inf if value == "infinite" else None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
+    commit: str | None = None

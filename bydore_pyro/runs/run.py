@@ -1,40 +1,25 @@
-"""A search in its run folder: data, checkpoints, progress, results."""
+"""A run in its folder: begun, driven behind a progress bar, saved, broken off, gone on with."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bydore_pyro.analysis import plot_weights, trajectory_of
+import numpy as np
+
+from bydore_pyro.answer import Answer, Question, inference_data, plot_weights
 from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.proxy import Proxy
-from bydore_pyro.runs.answers import Answer, TrialPlan, answer_of, trial_plan
-from bydore_pyro.runs.domains import (
-    belongs_of,
-    language_model,
-    processes,
-    search_domains,
-    tell_of_few_documents,
-)
-from bydore_pyro.runs.metrics import learning_of, search_metrics, spent
+from bydore_pyro.proxy import Cost, Parallel, Proxy
+from bydore_pyro.runs.domains import largest_weights, processes, run_of
+from bydore_pyro.runs.metrics import spent
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import Metrics, plain, read_as
-from bydore_pyro.search import (
-    MatchingSearch,
-    SearchState,
-    StepRecord,
-    init_search,
-    keep_measurement,
-    load_checkpoint,
-    run_search,
-    save_checkpoint,
-)
 from bydore_pyro.utils import (
     DataError,
     Interrupted,
@@ -43,20 +28,69 @@ from bydore_pyro.utils import (
     check_belongs,
     deferred,
     join_cluster,
+    load_checkpoint,
     remove_half_written,
     resume_command,
     return_freed_memory,
+    save_checkpoint,
     tell,
     versions,
 )
 
-__all__ = ["begin_run", "is_finished", "search", "search_in", "write_inputs"]
+__all__ = [
+    "CHECKPOINTS",
+    "Drive",
+    "Found",
+    "begin_run",
+    "broken_off",
+    "is_finished",
+    "question_of",
+    "write_found",
+    "write_inputs",
+]
 
-# Of a progress bar that does not tell how long the rest takes.
+# Of a progress bar that does not tell how long the rest takes: nobody knows it of rounds.
 WITHOUT_REST = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-CHECKPOINTS, TRIALS = "checkpoints", "trials"
+CHECKPOINTS = "checkpoints"
+TRIM_EVERY = 20  # steps
 # Of the options of a run: where things lie (the data's hash decides) and how they are told.
 FREE = ("data", "cache", "out", "device", "cluster", "checkpoint_every")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        answer: The weights, and what they rest on.
+        metrics: The run's record.
+        proxy: At the end of the search; its counter tells what finding the weights cost.
+        path: The weights over the search ``(R, K)``: by round, or by step by linear evidence.
+        validation_losses: Of the same rounds or steps, nats per token.
+    """
+
+    answer: Answer
+    metrics: Metrics
+    proxy: Proxy
+    path: np.ndarray
+    validation_losses: tuple[float, ...]
+
+    @property
+    def mixture(self) -> Mixture:
+        """The weights to train on."""
+        return self.answer.mixture
+
+
+def question_of(options: Options, domains: Domains) -> Question:
+    """Returns what the options of a run ask of the evidence."""
+    return Question(
+        names=domains.names,
+        tokenizer=domains.corpus.tokenizer_sha256,
+        data_sha256=domains.corpus.sha256,
+        pools=domains.pools,
+        run=run_of(options, domains),
+        most=largest_weights(options, domains),
+    )
 
 
 def begin_run(options: Options, name: str, resume: Path | None) -> RunFolder:
@@ -100,193 +134,153 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
     folder.write_config(name, options.as_dict(), tell)
 
 
-def search(
-    options: Options,
-    domains: Domains,
-    folder: RunFolder,
-    name: str,
-    plan: TrialPlan | None = None,
-    *,
-    keep: bool = True,
-) -> Answer:
-    """Runs the search behind a progress bar, with checkpoints, and writes what it found.
-
-    Where it breaks off, the steps until then are written, no mixture, and the run can be continued.
-    The trials after it are those of the plan; without one, those that the options ask for. With
-    `keep` the folder keeps what the rounds measured, for `bydore ask`.
-
-    Raises:
-        DataError: When the tokens change while they are read.
-        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
-        OSError: When the disk is full; the last checkpoint stays.
-        RunFolderError: When the run that is continued has other options than it was begun with, or
-            the folder is deleted, moved or replaced meanwhile.
-    """
-    seed = options.run.seed
-    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
-    write_inputs(folder, options, domains.corpus, name)
-    tell_of_few_documents(domains)
-    run = {**_deciding(options.as_dict()), "versions": versions()}
-    if plan is None:
-        plan = trial_plan(options, domains, folder.path / TRIALS)
-    proxy = Proxy(model, options.proxy, parallel=processes(options))
-    state = init_search(domains, proxy, options.search, seed=seed)
-    if isinstance(state, MatchingSearch):
-        state.cluster = options.run.cluster
-        if keep and folder.writes:
-            belongs = belongs_of(options, domains)
-            state.keep = partial(keep_measurement, folder.path, belongs=belongs)
-    checkpoints = folder.path / CHECKPOINTS
-    if folder.resumed:
-        saved = load_checkpoint(state, checkpoints, tell, run, writes=folder.writes)
-        if folder.writes:
-            remove_half_written(folder.path)
-        if saved:
-            tell(f"going on from {saved}")
-        elif checkpoints.is_dir():
-            tell("no sound checkpoint: beginning anew")
-    try:
-        with deferred() as asked:
-            _train(state, options, folder, run, asked)
-        trials = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
-        tell(
-            f"the last step is done; next: the posterior (it may take minutes){trials}, the answer"
-        )
-        found = answer_of(state, options, plan)
-        folder.write_text("mixture.json", found.mixture.to_json() + "\n")
-        if found.posterior is not None:
-            folder.write_posterior("posterior.nc", found.posterior)
-            folder.write_figure("posterior.png", plot_weights(found.mixture))
-        folder.write_dataset("trajectory.nc", trajectory_of(state))
-        return_freed_memory()
-    except (Exception, KeyboardInterrupt) as error:
-        try:
-            _write_broken_off(state, folder, error)
-        finally:
-            if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
-                proxy.parallel.wait()
-        raise
-    if warning := learning_of(state, options.run.checkpoint).warning:
-        tell(f"warning: {warning}")
-    return found
-
-
 def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options that decide what a run finds, by part."""
     kept = {name: value for name, value in parts["run"].items() if name not in FREE}
     return {**parts, "name": None, "run": kept}
 
 
-def _train(
-    state: SearchState,
-    options: Options,
-    folder: RunFolder,
-    run: Mapping[str, Any],
-    asked: Callable[[], int],
-) -> None:
-    """Takes all steps, and saves: every so often, before a round, at the end and when asked to."""
-    from tqdm import tqdm
+@dataclass(kw_only=True)
+class Drive:
+    """A search that takes its steps in a folder.
 
-    checkpoints = folder.path / CHECKPOINTS
-    matching = isinstance(state, MatchingSearch)  # whose rounds take as long as many steps
-    every, parallel = options.run.checkpoint_every, state.proxy.parallel
+    Attributes:
+        folder: Where checkpoints are written.
+        options: Of the run; they tell how often to save, and what a checkpoint belongs to.
+        domains: Where batches come from.
+        parallel: The processes that share the steps.
+        total: Steps of the search.
+        content: Returns what the next step depends on.
+        done: Steps that were taken.
+    """
 
-    def save() -> None:
-        if every and folder.writes:
-            save_checkpoint(state, checkpoints, run)
+    folder: RunFolder
+    options: Options
+    domains: Domains
+    parallel: Parallel
+    total: int
+    content: Callable[[], Mapping[str, Any]]
+    done: int = 0
 
+    @property
+    def belongs(self) -> dict[str, Any]:
+        """What a checkpoint and the search that goes on from it must share."""
+        data = {"data_sha256": self.domains.corpus.sha256, "names": list(self.domains.names)}
+        return {**_deciding(self.options.as_dict()), **data, "versions": versions()}
+
+    def restored(self) -> dict[str, Any] | None:
+        """Returns what the newest sound checkpoint holds, None when there is none.
+
+        Raises:
+            RunFolderError: When it belongs to another search.
+        """
+        if not self.folder.resumed:
+            return None
+        place, writes = self.folder.path / CHECKPOINTS, self.folder.writes
+        found = load_checkpoint(place, self.belongs, writes=writes)
+        if writes:
+            remove_half_written(self.folder.path)
+        return found
+
+    def take(self, steps: Iterator[str], round_is_next: Callable[[int], str]) -> None:
+        """Takes the steps that are left, and saves: every so often, before a round, at the end and
+        when asked to.
+
+        Args:
+            steps: One a step; each tells what to show beside the bar.
+            round_is_next: Returns what to show where the step behind so many ends with a round,
+                which takes as long as many steps; "" elsewhere.
+
+        Raises:
+            DataError: When the files of the domains' tokens change while they are read.
+            Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+            RunFolderError: When the folder is no more the run's.
+        """
+        from tqdm import tqdm
+
+        every = self.options.run.checkpoint_every
+        matching = self.options.run.evidence == "matching"
+
+        def save() -> None:
+            if every and self.folder.writes:
+                save_checkpoint(
+                    self.folder.path / CHECKPOINTS, self.done, self.content(), self.belongs
+                )
+
+        with deferred() as asked:
+            try:
+                about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
+                about |= {"bar_format": WITHOUT_REST} if matching else {}
+                with tqdm(total=self.total, initial=self.done, **about) as bar:
+                    bar.set_postfix_str(round_is_next(self.done))
+                    for shown in steps:
+                        self.done += 1
+                        last = self.done == self.total
+                        # What a step reads is looked at before; this also finds what changed since.
+                        if last or self.done % TRIM_EVERY == 0:
+                            self.domains.corpus.require_unchanged()
+                            return_freed_memory()
+                        self.folder.require()
+                        bar.set_postfix_str(shown, refresh=False)
+                        bar.update()
+                        if number := self.parallel.largest(asked()):
+                            raise Interrupted(number)
+                        # Who is killed in a round does not lose the steps before it.
+                        soon = "" if last else round_is_next(self.done)
+                        if every and (self.done % every == 0 or soon):
+                            save()
+                        if soon:
+                            bar.set_postfix_str(soon)
+            except Interrupted:
+                save()
+                raise
+            save()
+
+
+@contextmanager
+def broken_off(drive: Drive, cost: Cost) -> Iterator[None]:
+    """Tells, where the block breaks off, how the run can be gone on with."""
     try:
-        total, done = state.config.trained_steps, len(state.records)
-        about: Any = {"desc": "search", "unit": "step", "mininterval": 0.5}
-        about |= {"bar_format": WITHOUT_REST} if matching else {}
-        with tqdm(total=total, initial=done, **about) as bar:
-            _announce(bar, state)
-            for record in run_search(state):
-                _show(bar, record, state, folder)
-                done = len(state.records)
-                if number := parallel.largest(asked()):
-                    raise Interrupted(number)
-                # A round is the longest step; who is killed in one does not lose those before.
-                if every and (done % every == 0 or _round_is_next(state)):
-                    save()
-                _announce(bar, state)
-    except Interrupted:
-        save()
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            _tell_of_the_end(drive, cost, error)
+        finally:
+            if isinstance(error, Interrupted):  # all of them were: none ends before it is saved
+                drive.parallel.wait()
         raise
-    save()
 
 
-def _announce(bar: Any, state: SearchState) -> None:
-    """Shows that a round is next: the bar stands still in it."""
-    if isinstance(state, MatchingSearch) and _round_is_next(state):
-        number, of = len(state.rounds) + 1, state.config.rounds
-        count = state.domains.num_domains
-        told = f"round {number} of {of}: measuring the gradients of {count} domains"
-        bar.set_postfix_str(told)
-
-
-def _round_is_next(state: SearchState) -> bool:
-    rounds = state.config.measured_steps if isinstance(state, MatchingSearch) else ()
-    return len(state.records) + 1 in rounds
-
-
-def _write_broken_off(state: SearchState, folder: RunFolder, error: BaseException) -> None:
-    """Tells where the run can be gone on from, and writes the steps until then, but no mixture."""
+def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
+    folder = drive.folder
     if not folder.writes:
         return
-    done = len(state.records)
-    stopped = str(error) or type(error).__name__
-    told = Metrics(stopped=stopped, steps=done, search=spent(state.proxy.cost))
+    told = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
     folder.write_json("metrics.json", plain(told))
-    path = folder.path / CHECKPOINTS / f"step-{done:06d}"
-    if isinstance(error, Interrupted):
-        saved = path.is_dir()
-        if saved:
-            tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")
-        # A kill may follow soon, and the steps so far are in the checkpoint.
-        if state.is_done or (saved and not error.asked_by_hand):
-            return
-    if state.records:
-        folder.write_dataset("trajectory.nc", trajectory_of(state))
-        tell(f"The {done} steps before it are in {folder.path / 'trajectory.nc'}")
+    path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
+    if isinstance(error, Interrupted) and path.is_dir():
+        tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")
 
 
-def _show(bar: Any, record: StepRecord, state: SearchState, folder: RunFolder) -> None:
-    """Shows a step; where the folder is no more the run's, tells what was found and raises."""
-    names = state.domains.names
-    if folder.is_lost:
-        found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
-        tell(f"The weights after {len(state.records)} steps were: {found}")
-    folder.require()
-    leading = sorted(zip(-record.mean, names, strict=True))[:3]
-    shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
-    if record.mean.min() == record.mean.max():
-        shown = "no weights yet"
-    if math.isfinite(record.validation_loss):
-        shown = f"validation {record.validation_loss:.3f}, {shown}"
-    bar.set_postfix_str(shown, refresh=False)
-    bar.update()
-
-
-def search_in(
-    options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
-) -> Answer:
-    """Runs a search in a folder below another run's, or goes on with the one that is there."""
-    parallel = processes(options)
-    folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
-    parallel.wait()  # nobody writes before everybody has seen what is there
-    domains = search_domains(options, corpus, options.run.seed)
-    found = search(options, domains, folder, name, plan, keep=False)
-    folder.write_json("metrics.json", plain(search_metrics(options, found)))
-    parallel.wait()  # until everybody can read it
-    return found
+def write_found(folder: RunFolder, found: Found) -> None:
+    """Writes mixture, draws, guide, picture and record; where the proxy has not learned, warns."""
+    answer = found.answer
+    folder.write_text("mixture.json", answer.mixture.to_json() + "\n")
+    if answer.sites:
+        folder.write_posterior("posterior.nc", inference_data(answer))
+        folder.write_figure("posterior.png", plot_weights(answer.mixture))
+    if answer.posterior is not None and answer.posterior.guide is not None:
+        folder.write_tensors("guide.safetensors", answer.posterior.guide.state_dict())
+    folder.write_json("metrics.json", plain(found.metrics))
+    if warning := found.metrics.learning.warning:
+        tell(f"warning: {warning}")
 
 
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a search that has run to its end, with the mixture that it wrote."""
     try:
-        told = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        mixture, metrics = Mixture.from_json(folder / "mixture.json"), read_as(Metrics, told)
+        metrics = read_as(Metrics, folder / "metrics.json")
+        mixture = Mixture.from_json(folder / "mixture.json")
         return not metrics.stopped and metrics.mixture_sha256 == mixture.sha256
     except (OSError, ValueError):
         return False

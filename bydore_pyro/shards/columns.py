@@ -185,18 +185,13 @@ def _of_parquet(file: Any, path: Path) -> tuple[Tokens, np.ndarray]:
     if COLUMN not in file.schema_arrow.names:
         raise KeyError(f"a table without a column {COLUMN}")
     lengths = [group(number)[1] for number in range(file.num_row_groups)]
-    ends = np.cumsum([int(each.sum()) for each in lengths], dtype=np.int64)
-    dtype = group(0)[0].dtype if len(ends) else np.dtype("<u4")
+    dtype = group(0)[0].dtype if lengths else np.dtype("<u4")
 
-    def take(positions: np.ndarray) -> np.ndarray:
-        found, places = np.empty(positions.shape, dtype), np.searchsorted(ends, positions, "right")
-        for number in np.unique(places).tolist():
-            own, tokens = places == number, group(number)[0]
-            found[own] = tokens[positions[own] - (ends[number] - len(tokens))]
-        return found
+    def part(number: int) -> LazyTokens:
+        size = int(lengths[number].sum())
+        return LazyTokens(lambda at: group(number)[0][at], dtype, (0, size))
 
-    joined_lengths = np.concatenate([np.empty(0, np.int64), *lengths])
-    return LazyTokens(take, dtype, (0, int(ends[-1]) if len(ends) else 0)), joined_lengths
+    return joined([*map(part, range(len(lengths)))]), np.concatenate([np.empty(0, int), *lengths])
 
 
 def _real(batch: Any, path: Path) -> tuple[np.ndarray, np.ndarray]:

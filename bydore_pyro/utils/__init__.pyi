@@ -1,3 +1,5 @@
+from .checkpoints import load_checkpoint as load_checkpoint
+from .checkpoints import save_checkpoint as save_checkpoint
 from .command_line import asks_for_help as asks_for_help
 from .command_line import fail as fail
 from .command_line import one_line_errors as one_line_errors
@@ -26,7 +28,6 @@ from .files import with_hash as with_hash
 from .files import write_tree as write_tree
 from .files import yaml_or_json as yaml_or_json
 from .folders import FolderLock as FolderLock
-from .folders import RunFolder as RunFolder
 from .folders import appearing_file as appearing_file
 from .folders import appearing_folder as appearing_folder
 from .folders import remove_half_written as remove_half_written
@@ -44,6 +45,10 @@ from .pieces import Tasks as Tasks
 from .pieces import cluster_cpus as cluster_cpus
 from .pieces import join_cluster as join_cluster
 from .pieces import run_pieces as run_pieces
+from .records import Number as Number
+from .records import plain as plain
+from .records import read_as as read_as
+from .run_folder import RunFolder as RunFolder
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named

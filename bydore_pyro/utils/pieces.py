@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import logging
-import mmap
 import os
 import pickle
 import signal
@@ -241,19 +240,16 @@ def _packed(function: Any) -> bytes:
 
 def _in_file(array: np.ndarray) -> tuple[str, str, int, tuple[int, ...]] | None:
     """Where an array lies that is mapped from a file, read-only; None of another."""
-    base: Any = array
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    if not isinstance(base, np.memmap) or base.mode != "r" or not array.flags.c_contiguous:
+    root: Any = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    if not isinstance(root, np.memmap) or root.mode != "r" or root.filename is None:
         return None
-    file: Any = base
-    while isinstance(file, np.ndarray):
-        file = file.base
-    if base.filename is None or not isinstance(file, mmap.mmap):
+    if not array.flags.c_contiguous:
         return None
-    begin = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # of the map, in the file
-    start = np.frombuffer(file, np.uint8).ctypes.data
-    return str(base.filename), array.dtype.str, begin + array.ctypes.data - start, array.shape
+    # A slice of a map has the map's own `offset`, so that it is the addresses that tell.
+    offset = root.offset + array.ctypes.data - root.ctypes.data
+    return str(root.filename), array.dtype.str, offset, array.shape
 
 
 def _mapped(path: str, dtype: str, offset: int, shape: tuple[int, ...]) -> np.ndarray:

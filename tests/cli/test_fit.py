@@ -21,6 +21,8 @@ from bydore_pyro.cli.fit import FitOptions, fit_command
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
+from bydore_pyro.runs.options import SMOKE
+from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.options import resumed_options
 
 DOMAINS = ("web", "law", "code")
@@ -47,6 +49,12 @@ def test_a_method_leaves_a_run_and_reports_it(
     assert {"versions", "commit", "peak_memory_megabytes"} <= set(metrics)
     assert (out / "trajectory.nc").is_file()
     assert resumed_options(out, "fit", FitOptions).fit.method == "doremi"
+
+
+def test_a_trial_share_has_no_effect(text: Path, tmp_path: Path) -> None:
+    given = arguments(text, tmp_path / "run", "bydore", "--trial_share", "0.3")
+    with pytest.warns(UserWarning, match="trial_share has no effect with bydore fit"):
+        parse_options(given, "bydore fit", "", FitOptions, smoke=SMOKE)
 
 
 def test_trials_leave_draws_of_their_weights(text: Path, tmp_path: Path) -> None:

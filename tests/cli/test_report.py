@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,17 +40,3 @@ def test_several_runs_are_compared_in_a_page_here(
     report_command([*runs, "--out=deep/page.html"])
     assert (tmp_path / "deep" / "page.html").is_file()
     assert not (tmp_path / "a" / "report.html").exists()
-
-
-def test_without_plotly_the_text_is_printed_and_the_way_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("plotly", "plotly.graph_objects"):
-        monkeypatch.setitem(sys.modules, name, None)
-    folder = write_search(tmp_path / "run")
-    report_command([str(folder)])
-    printed = capsys.readouterr()
-    assert "more than an equal share" in printed.out
-    assert printed.err.count("\n") == 1
-    assert "pip install 'bydore-pyro[report]'" in printed.err
-    assert not (folder / "report.html").exists()

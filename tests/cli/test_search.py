@@ -153,7 +153,6 @@ def test_a_tree_of_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert float(weight) == pytest.approx(weights[name], abs=1e-6)
 
 
-@pytest.mark.slow
 def test_sixty_domains_are_told_as_a_tree_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
+import signal
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
+from processes import forked
 from training_runs import mixture_for, same_bits, weights_in
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -115,30 +116,21 @@ def test_mistakes_end_as_one_line(
     assert printed.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_killed_it_goes_on_with_the_same_bits(given: list[str], tmp_path: Path) -> None:
     """SIGKILL, which leaves nobody time for anything; also what a live mixture has measured."""
     live = ["--live", "--validation", "greek", "--mixture", "natural"]
     options = [*given, *live, "--tokens", "10K", "--save_every", "4"]
-    quick = Path(__file__).parents[1] / "quick.py"
-    (tmp_path / "script.py").write_text(
-        "import sys\nfrom bydore_pyro.cli.train import train_command\ntrain_command(sys.argv[1:])\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, str(quick), "script.py", *options],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    train_command([*options, "--out", str(tmp_path / "whole")])
+    process = forked(partial(train_command, options), tmp_path / "told")
     checkpoints = tmp_path / "run/checkpoints"
     deadline = time.monotonic() + 120
     while not list(checkpoints.glob("checkpoint-[1-9][0-9]")) and time.monotonic() < deadline:
         time.sleep(0.005)
     process.kill()
-    assert process.wait() == -9, "it had not come to its end"
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "it had not come to its end"
     assert not (tmp_path / "run/model").exists()
     train_command(["--resume", str(tmp_path / "run")])
-    train_command([*options, "--out", str(tmp_path / "whole")])
     killed, whole = (weights_in(tmp_path / out / "model") for out in ("run", "whole"))
     assert same_bits(killed, whole)
     told = [json.loads((tmp_path / out / "metrics.json").read_text()) for out in ("run", "whole")]

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
 
 G = torch.tensor([0.03, -0.01, 0.0, 0.02])
 SIGNALS = torch.tensor([2.0, 3.0, 2.5, 2.2])

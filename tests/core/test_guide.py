@@ -26,8 +26,9 @@ from pyro.optim import ClippedAdam
 from tiny import counts_model
 from torch import Tensor
 
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import arviz
-import numpy as np
+import math
+import sys
+from collections.abc import Iterator
+
 import pyro
 import pytest
 import torch
@@ -12,8 +14,10 @@ from tiny import counts_model
 from torch import Tensor
 
 from bydore_pyro import corrected_draws
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
-from bydore_pyro.core.importance import CorrectedDraws, GuideFit, guide_fit, smooth_log_weights
+from bydore_pyro.core import importance
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.importance import CorrectedDraws, GuideFit, guide_fit
+from bydore_pyro.core.network import FreeConcentrations
 
 COUNTS = torch.tensor([12.0, 5.0, 3.0], dtype=torch.float64)
 EXACT = Dirichlet(1 + COUNTS)
@@ -21,8 +25,10 @@ SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 
 
 @pytest.fixture(autouse=True)
-def _quick_searches() -> None:
-    """As many draws as a search takes: they are judged here."""
+def _quick_searches() -> Iterator[None]:
+    """As many draws as a search takes: they are judged here; a parameter store for each test."""
+    with pyro.get_param_store().scope():
+        yield
 
 
 def guide_of(concentration: Tensor) -> MixtureGuide:
@@ -114,20 +120,33 @@ def test_a_plate_is_refused() -> None:
             weigh(in_a_plate, guide_of(1 + COUNTS), COUNTS)
 
 
-@pytest.mark.parametrize("shape", [0.0, 0.4, 0.9, 3.0])
-def test_smoothed_weights_and_the_shape_of_their_tail_are_arviz_s(shape: float) -> None:
-    random = np.random.default_rng(0)
-    log_weights = -shape * np.log(random.uniform(size=4000)) + 7.0
-    log_weights = log_weights if shape else random.normal(size=60)
-    smoothed, khat = smooth_log_weights(log_weights)
-    expected, their_khat = arviz.psislw(log_weights)
-    np.testing.assert_allclose(smoothed, expected, rtol=1e-9, atol=1e-9)
-    assert khat == pytest.approx(float(their_khat), rel=1e-9)
-    assert np.exp(smoothed).sum() == pytest.approx(1)
-    assert not shape or khat == pytest.approx(shape, abs=0.15)
+@pytest.mark.parametrize(
+    ("log_weights", "khat"),
+    [
+        (torch.zeros(200), 0.0),  # the guide is the posterior
+        (torch.cat([torch.zeros(150), 600 * torch.linspace(0, 1, 50) ** 2]), None),  # hundreds
+        (torch.cat([torch.zeros(3), torch.full((197,), -800.0)]), math.inf),  # no tail
+        (-0.4 * torch.linspace(0, 1, 4002)[1:-1].log(), 0.4),  # Pareto, by its quantiles
+    ],
+)
+def test_the_tail_tells_whether_draws_are_to_be_believed(
+    log_weights: Tensor, khat: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weigh = importance.vectorized_importance_weights
+    monkeypatch.setattr(
+        importance,
+        "vectorized_importance_weights",
+        lambda *a, **k: (log_weights, *weigh(*a, **k)[1:]),
+    )
+    fit = guide_fit(counts_model, guide_of(1 + COUNTS), COUNTS, num_samples=len(log_weights))
+    if khat is None:
+        assert 100 < fit.khat < math.inf
+    else:
+        assert fit.khat == pytest.approx(khat, abs=0.05)
+    assert 1 <= fit.effective_draws <= len(log_weights) * (1 + 1e-9)
 
 
-def test_so_few_weights_that_there_is_no_tail() -> None:
-    smoothed, khat = smooth_log_weights(np.r_[np.zeros(3), np.full(997, -800.0)])
-    assert khat == np.inf
-    np.testing.assert_allclose(np.exp(smoothed[:3]), 1 / 3)
+def test_without_arviz_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match="pip install arviz"):
+        guide_fit(counts_model, guide_of(torch.ones(3)), COUNTS, num_samples=100)

@@ -1,58 +1,39 @@
-"""Draws from the exact posterior, and a guide that is fitted to them, against quadrature."""
+"""Draws from the exact posterior, against closed forms and quadrature."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyro
 import pytest
 import torch
-from gaussian_evidence import exact_moments, gaussian_evidence
-from torch import Tensor
+from gaussian_evidence import gaussian_evidence
 from torch.distributions import Categorical, Dirichlet, MixtureSameFamily
 
 from bydore_pyro.core import metropolis
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide, PriorNetwork
-from bydore_pyro.core.importance import guide_fit
-from bydore_pyro.core.inference import InferenceConfig, infer
-from bydore_pyro.core.metropolis import (
-    ExactDraws,
-    exact_draws,
-    fit_to_draws,
-    guide_draws,
-    infer_and_refine,
-)
-from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, ExactDraws, exact_draws, nested_rhat
 
 SPARSE = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @pytest.fixture(autouse=True)
 def _quick_searches() -> None:
-    """All draws, sweeps and steps are taken."""
-
-
-def starts(count: int, size: int, chains: int = 400) -> Tensor:
-    generator = torch.Generator().manual_seed(9)
-    return torch.rand(count, chains, size, generator=generator, dtype=torch.float64) + 0.01
+    """All draws and sweeps are taken."""
 
 
 def test_without_evidence_it_is_the_prior() -> None:
-    """Moments in closed form, of each concentration and of all; the scale's logs are normal."""
-    size, nothing = 4, torch.zeros(1, 4, dtype=torch.float64)
-    for concentrations in ((1.0,), (0.1,), SPARSE):
-        found = exact_draws(
-            nothing, nothing[..., None] * nothing, starts(1, size), concentrations=concentrations,
-            draws=40,
-        )  # fmt: skip
+    """Moments in closed form, of one concentration and of all; the scale's logs are normal."""
+    size = 4
+    nothing, almost = torch.zeros(1, size).double(), 1e-6 * torch.eye(size).double()[None]
+    for concentrations in ((0.1,), SPARSE):
+        found = exact_draws(nothing, almost, concentrations=concentrations, draws=20)
         assert isinstance(found, ExactDraws)
         assert found.settled
         mean = 1 / size
         of_each = [mean * (1 - mean) / (size * a + 1) for a in concentrations]
         weights = found.weights[0]
-        assert weights.shape == (16_000, size)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(16_000).double())
+        assert weights.shape == (20 * CHAINS, size)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(20 * CHAINS).double())
         np.testing.assert_allclose(weights.mean(0), mean, atol=0.02)
-        np.testing.assert_allclose(weights.var(0), np.mean(of_each), rtol=0.1)
+        np.testing.assert_allclose(weights.var(0), np.mean(of_each), rtol=0.12)
         log_scale = found.scale[0].log()
         np.testing.assert_allclose([log_scale.mean(), log_scale.std()], [0, 1], atol=0.06)
 
@@ -60,7 +41,7 @@ def test_without_evidence_it_is_the_prior() -> None:
 def test_heights_that_are_updated_are_those_of_the_density() -> None:
     """Single moves, each in time of K, leave every chain where the density says."""
     linear, precision = gaussian_evidence(6, 0.05, seed=3)
-    start = starts(2, 6, chains=5).numpy() ** 8  # weights far apart
+    start = np.random.default_rng(9).random((2, 5, 6)) ** 8 + 1e-9  # weights far apart
     evidence = (np.stack([linear.numpy()] * 2), np.stack([precision.numpy(), np.zeros((6, 6))]))
     chains = metropolis._Chains(*evidence, start, SPARSE, seed=0)
     begun = chains.log_u.copy()
@@ -79,7 +60,7 @@ def test_two_domains_against_quadrature(p: float) -> None:
     alpha = torch.tensor(SPARSE, dtype=torch.float64)
     parts = Dirichlet(alpha[:, None].expand(-1, 2))
     prior = MixtureSameFamily(Categorical(torch.ones_like(alpha)), parts)
-    found = exact_draws(linear[None], precision[None], starts(1, 2), draws=40)
+    found = exact_draws(linear[None], precision[None], concentrations=SPARSE, draws=40)
     logit = torch.linspace(-60, 60, 4001, dtype=torch.float64)
     w = torch.stack([logit.sigmoid(), (-logit).sigmoid()], -1).clamp(min=1e-30)  # (G, 2)
     log_scale = torch.linspace(-4, 3, 401, dtype=torch.float64)[:, None]
@@ -96,17 +77,17 @@ def test_two_domains_against_quadrature(p: float) -> None:
 
 
 def test_many_posteriors_at_once_are_those_one_at_a_time() -> None:
-    """And a start at another place changes nothing but the noise."""
+    """And other starts change nothing but the noise."""
     generator = torch.Generator().manual_seed(3)
-    size, many = 5, 3
+    size, many = 5, 2
     root = torch.randn(many, size, size + 2, generator=generator, dtype=torch.float64)
     precision = 50 * root @ root.mT
-    truth = Dirichlet(torch.ones(size).double()).sample((many,))
+    ones = torch.ones(many, size, dtype=torch.float64)
+    truth = torch._sample_dirichlet(ones, generator=generator)
     linear = (precision @ truth[..., None]).squeeze(-1)
-    together = exact_draws(linear, precision, starts(many, size), seed=1, draws=20)
+    together = exact_draws(linear, precision, seed=1)
     for n in range(many):
-        other = 0.02 + 5 * starts(1, size)[:, :, torch.randperm(size, generator=generator)]
-        alone = exact_draws(linear[n : n + 1], precision[n : n + 1], other, seed=2, draws=20)
+        alone = exact_draws(linear[n : n + 1], precision[n : n + 1], seed=2)
         spread = together.weights[n].std(0)
         apart = (together.weights[n].mean(0) - alone.weights[0].mean(0)).abs()
         assert bool((apart < 0.12 * spread).all())
@@ -114,80 +95,57 @@ def test_many_posteriors_at_once_are_those_one_at_a_time() -> None:
         np.testing.assert_allclose(ratio, 1, atol=0.12)
 
 
+def test_a_group_begins_at_one_place_and_the_places_are_spread_as_the_evidence() -> None:
+    """Where no weight is near 0: about the optimum, with the inverse of the precision."""
+    root = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).double()
+    precision, optimum = 4000 * root @ root.T, torch.tensor([0.5, 0.3, 0.2]).double()
+    starts = torch.stack(
+        [metropolis._starts(precision @ optimum, precision, 8, seed) for seed in range(500)]
+    )
+    assert torch.equal(starts[:, ::2], starts[:, 1::2])
+    places = starts[:, ::2].flatten(0, 1)
+    expected = torch.linalg.inv(precision)
+    error = (expected.diagonal() / len(places)).sqrt()
+    assert bool(((places.mean(0) - optimum).abs() < 4 * error).all())
+    torch.testing.assert_close(places.T.cov() / expected, torch.ones(3, 3).double(), rtol=0,
+                               atol=0.2)  # fmt: skip
+
+
+def test_nested_rhat_by_hand() -> None:
+    """Two groups of two draws: their means 1 and 5 have variance 8, each group has 2."""
+    values = np.array([[0.0, 2.0], [4.0, 6.0]])[None, :, :, None]
+    assert nested_rhat(values) == pytest.approx(5**0.5)
+    of_three = np.concatenate([values, 10 * values + 3, 0 * values], 3)
+    assert nested_rhat(of_three) == pytest.approx(5**0.5)
+    assert nested_rhat(0 * values) == 1
+
+
+def test_chains_that_have_not_forgotten_their_start_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    linear, precision = gaussian_evidence(8, 0.05, alike=2, seed=1)
+    assert len(linear) <= MOST_EXACT
+    settled = exact_draws(linear[None], precision[None])
+    assert settled.settled
+    assert 1 <= settled.rhat < 1.02
+    monkeypatch.setattr(metropolis, "MOST_WINDOWS", 1)
+    monkeypatch.setattr(metropolis, "THIN", 1)
+    begun = exact_draws(linear[None], precision[None], draws=2)
+    assert not begun.settled
+    assert begun.rhat > 1.1
+
+
 def test_the_same_seed_draws_the_same_bits_and_bad_shapes_are_refused() -> None:
     linear, precision = torch.ones(1, 3).double(), torch.eye(3).double()[None]
-    one, two = (exact_draws(linear, precision, starts(1, 3, 8), seed=5, draws=2) for _ in range(2))
+    before = torch.get_rng_state()
+    one, two, other = (
+        exact_draws(linear, precision, chains=8, seed=seed, draws=2) for seed in (5, 5, 6)
+    )
     assert torch.equal(one.weights, two.weights)
-    with pytest.raises(ValueError, match=r"Expected precision \(1, 3, 3\) and starts"):
-        exact_draws(linear, precision[:, :2], starts(1, 3, 8))
-    with pytest.raises(ValueError, match="Expected starts > 0"):
-        exact_draws(linear, precision, 0 * starts(1, 3, 8))
-
-
-def test_chains_begin_where_the_guide_draws() -> None:
-    """Shapes far below 1 give no draw of 0."""
-    network = FreeConcentrations(3, initial_shape=0.01).double()
-    guide, before = MixtureGuide(network, scale=True), torch.get_rng_state()
-    u = guide_draws(guide, torch.ones(3).double(), seed=1)
-    assert u.shape == (400, 3)
-    assert bool((u > 0).all())
-    assert float(u.sum(-1).log().std()) == pytest.approx(0.1, abs=0.02)
+    assert not torch.equal(one.weights, other.weights)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def network_guide(domains: int) -> MixtureGuide:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return MixtureGuide(PriorNetwork(domains, link="exp").double(), scale=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("domains", "alike", "seed"), [(8, 1, 4), (13, 1, 3)])
-def test_its_importance_weights_have_lighter_tails_than_after_svi(
-    domains: int, alike: int, seed: int
-) -> None:
-    linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=seed)
-    signals = torch.linspace(2, 4, domains, dtype=torch.float64)
-    guide = network_guide(domains)
-
-    def effective_draws() -> float:
-        fit = guide_fit(mixture_model, guide, signals, linear, 1.0, precision, num_samples=2000)
-        return fit.effective_draws
-
-    infer(guide, signals, linear, precision, decays=0)
-    before = effective_draws()
-    shared = guide.network.project.weight.clone()
-    random, stored = torch.get_rng_state(), set(pyro.get_param_store())
-    fit_to_draws(guide, signals, linear, precision)
-    assert effective_draws() > 1.3 * before
-    assert torch.equal(guide.network.project.weight, shared)
-    assert torch.equal(torch.get_rng_state(), random)
-    assert set(pyro.get_param_store()) == stored
-
-
-@pytest.mark.slow
-def test_three_domains_have_the_means_of_integration() -> None:
-    """Where one domain is sparse and the others are sure, normalised Gammas must be too wide."""
-    linear, precision = gaussian_evidence(3, 0.05, seed=2)
-    signals = torch.linspace(2, 4, 3, dtype=torch.float64)
-    guide = network_guide(3)
-    assert infer_and_refine(guide, signals, linear, precision, config=InferenceConfig()).settled
-    mean, deviation = exact_moments(linear, precision)
-    q, scale = guide.posterior(signals), guide.scale_posterior()
-    torch.testing.assert_close(q.mean, mean[:3], atol=0.01, rtol=0)
-    ratio = q.stddev / deviation[:3]
-    assert ((ratio > 0.7) & (ratio < 2.2)).all()
-    assert scale.mean.item() == pytest.approx(mean[3].item(), abs=0.01)
-    assert scale.stddev.item() == pytest.approx(deviation[3].item(), rel=0.15)
-
-
-def test_many_domains_are_left_to_svi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bydore_pyro.core.metropolis.MOST_EXACT", 3)
-    linear, precision = gaussian_evidence(4, 0.05)
-    signals = torch.linspace(2, 4, 4, dtype=torch.float64)
-    config = InferenceConfig(steps=25, window=10)
-    guides = [MixtureGuide(FreeConcentrations(4).double(), scale=True) for _ in range(2)]
-    infer_and_refine(guides[0], signals, linear, precision, config=config)
-    infer(guides[1], signals, linear, precision, config=config)
-    for left, right in zip(guides[0].parameters(), guides[1].parameters(), strict=True):
-        assert torch.equal(left, right)
+    with pytest.raises(ValueError, match=r"Expected precision \(1, 3, 3\), actual \(1, 2, 3\)"):
+        exact_draws(linear, precision[:, :2])
+    for chains in (4, 6):
+        with pytest.raises(ValueError, match=f"a multiple of 4, actual {chains}"):
+            exact_draws(linear, precision, chains=chains)

@@ -14,8 +14,9 @@ from pyro.infer import MCMC, NUTS
 from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import expected_evidence, mixture_model, paired_sites
+from bydore_pyro.core.network import FreeConcentrations
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 LEVEL, FIRST_ORDER = torch.full((4,), 2.0), torch.tensor([0.03, -0.01, 0.0, 0.02])

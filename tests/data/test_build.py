@@ -233,7 +233,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
 def test_killed_and_continued(tmp_path: Path) -> None:
     """`kill -9` at three moments of a build with two processes."""
     text = write_long(write_corpus(tmp_path / "text"), count=9)

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from bydore_pyro.data.kinds import can_be_entered
-from bydore_pyro.data.parts import LinesOf, Part, Sips, row_groups
+from bydore_pyro.data.parts import Part, Sips, lines_of, row_groups
 from bydore_pyro.data.rows import Row, RowConfig, read_rows, read_text
 
 RNG = random.Random(0)
@@ -36,7 +36,7 @@ def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
     for trial in range(40):
         cuts = {RNG.randrange(len(CONTENT)) for _ in range(RNG.choice([1, 5, 60]))}
         cuts |= {max(0, begin + RNG.choice([-1, 0, 1])) for begin in RNG.sample(begins, 5)}
-        ends = [*sorted(cuts - {0}), len(CONTENT)]
+        ends = [*sorted(cuts - {0, 1}), len(CONTENT)]
         parts = [Part(*ends_) for ends_ in zip([0, *ends], ends, strict=False)]
         for part in RNG.sample(parts, 3):
             inside = [i for i, begin in enumerate(begins) if part.start <= begin < (part.end or 0)]
@@ -50,12 +50,17 @@ def test_a_row_belongs_to_the_part_that_it_begins_in(tmp_path: Path) -> None:
     assert last == LINES[-1].decode()
 
 
-def test_lines_know_where_they_are() -> None:
-    lines = LinesOf(io.BytesIO(b"one\ntwo\nthree"), Part(2, 6))  # type: ignore[arg-type]
-    assert lines.readable()
-    assert lines.tell() == 2
-    assert (lines.read(2), lines.tell()) == (b"tw", 6)
-    assert (lines.read(), lines.tell()) == (b"o\n", 8)
+def test_lines_are_a_stream_that_ends_with_them() -> None:
+    content = io.BytesIO(b"one\ntwo\nthree")
+    for part, start, lines in (
+        (Part(2, 6), 4, b"two\n"),
+        (Part(4, 8), 4, b"two\n"),
+        (Part(0, 2), 0, b"one\n"),
+        (Part(5, None), 8, b"three"),
+        (Part(9, 11), 13, b""),
+    ):
+        begun, stream = lines_of(content, part)  # type: ignore[arg-type]
+        assert (begun, stream.read()) == (start, lines)
 
 
 def test_a_bad_row_of_a_part_is_found_by_its_byte(tmp_path: Path) -> None:

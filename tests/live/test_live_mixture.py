@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from processes import on_two_processes
 from tiny import Bigram, random_store
+from torch.distributed.fsdp import fully_shard
 
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.live.live_mixture import LiveMixture, LiveRound
+from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.utils.errors import DataError, NonFiniteError
 
 PLANTED = {"a": 0.6, "b": 0.4}
@@ -182,3 +186,15 @@ def test_a_model_that_diverged_is_told() -> None:
         live.measure(model, 5)
     assert model.training
     assert not live.rounds
+
+
+def test_two_processes_that_share_a_models_parameters_find_the_same(tmp_path: Path) -> None:
+    def work(rank: int) -> None:
+        live, model = live_of(parallel=Parallel()), fully_shard(Bigram(24, 0))
+        trained(live, model, range(1, 11))
+        np.save(f"found-{rank}.npy", live.rounds[-1].weights)
+
+    on_two_processes(work, tmp_path)
+    first, second = (np.load(tmp_path / f"found-{rank}.npy") for rank in (0, 1))
+    np.testing.assert_array_equal(first, second)
+    assert 0.5 * np.abs(first - [0.6, 0.4, 0, 0]).sum() < 0.1, "by rounds after 5 and 10 steps"

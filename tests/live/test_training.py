@@ -17,6 +17,7 @@ from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.live.training import LiveTraining, sequences_of_round
 from bydore_pyro.mixture.mixture import Mixture
+from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.report.figures import rounds_figure
 from bydore_pyro.report.page import LIVE, html_report, report_text
 from bydore_pyro.report.run import read_run
@@ -201,32 +202,15 @@ def test_a_run_too_short_for_a_round_is_refused(corpus: TokenStore, tmp_path: Pa
         train(corpus, tmp_path / "run", options={"tokens": "512"})
 
 
-SCRIPT = """
-import json, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import torch
-from quick import be_quick
-from test_training import train
-from bydore_pyro.data.store import open_store
-from bydore_pyro.proxy.parallel import Parallel
-
-be_quick()
-torch.set_num_threads(1)
-out = Path(sys.argv[3])
-metrics, live = train(open_store(Path(sys.argv[2])), out, given={"parallel": Parallel()})
-weights = [one.weights.tolist() for one in live.mixture.rounds]
-Path(f"weights-{live.mixture._parallel.index}").write_text(json.dumps(weights))
-"""
-
-
-@pytest.mark.slow
 def test_two_processes_measure_what_one_measures(
     corpus: TokenStore, whole: tuple[Any, ...], tmp_path: Path
 ) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    places = (Path(__file__).parent, corpus.folder, tmp_path / "run")
-    on_two_processes("script.py", *places, cwd=tmp_path)
+    def work(rank: int) -> None:
+        _, live = train(corpus, tmp_path / "run", given={"parallel": Parallel()})
+        weights = [one.weights.tolist() for one in live.mixture.rounds]
+        Path(f"weights-{rank}").write_text(json.dumps(weights))
+
+    on_two_processes(work, tmp_path)
     first, second = (json.loads((tmp_path / f"weights-{rank}").read_text()) for rank in (0, 1))
     assert first == second, "the same bits"
     _, metrics, _ = whole

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import xarray
+from bydore_pyro.search.matching import MatchingSearch
+from bydore_pyro.search.state import StepRecord
 from processes import Run, on_two_processes
+from quick import be_quick
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.proxy.parallel import Parallel, number_of_processes
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.run import begin_run
+from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError
 
 
@@ -48,6 +57,21 @@ def test_experiments_run_in_one_process(monkeypatch: pytest.MonkeyPatch, run_her
     assert "Expected one process, found several" in done.stderr
 
 
+@pytest.mark.slow
+def test_processes_that_torchrun_starts_find_each_other(tmp_path: Path) -> None:
+    """By the variables that `on_two_processes` sets as well."""
+    (tmp_path / "script.py").write_text(
+        "from bydore_pyro.proxy.parallel import Parallel\n"
+        "one = Parallel()\n"
+        "print(one.count, one.index, one.agree(str(one.index)))\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    words = [*torchrun, "--nproc_per_node", "2", str(tmp_path / "script.py")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["2 0 0", "2 1 0"]
+
+
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("rows", [2, 5, 6])
 def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
@@ -62,49 +86,6 @@ def test_shares_cover_the_rows_once(count: int, rows: int) -> None:
     torch.testing.assert_close(total, values.sum())
     assert len({len(own) for own in gathered}) == 1
     assert torch.equal(torch.cat(gathered)[:rows], values)
-
-
-# What two processes do, one after the other, so that they are started once.
-TOGETHER = """
-import json, os, signal, sys, time
-from pathlib import Path
-from bydore_pyro.cli.main import main
-from bydore_pyro.runs.options import Options
-from bydore_pyro.runs.run import begin_run
-from bydore_pyro.search import MatchingSearch
-from bydore_pyro.utils.command_line import parse_options
-from quick import be_quick
-
-be_quick()  # in seconds, as all tests
-rank, fitted, arguments = os.environ["RANK"], json.loads(sys.argv[1]), sys.argv[2:]
-
-# The clock of each process says something else.
-clock, time.strftime = time.strftime, lambda format: "now-" + rank
-folder = begin_run(parse_options(["--device", "cpu"], "x", "", Options), "search", None)
-Path("found-" + rank).write_text(f"{folder.path} {folder.writes}")
-time.strftime = clock
-
-for evidence in ("matching", "linear"):
-    main([*arguments, "--evidence", evidence, "--out", evidence])
-
-for method in ("regmix", "doremi"):
-    main([*fitted, "--method", method, "--out", method])
-
-# The signal reaches the second process alone.
-taken = MatchingSearch.step
-
-def take(state):
-    if rank == "1" and len(state.records) == 2:
-        os.kill(os.getpid(), signal.SIGTERM)
-    return taken(state)
-
-MatchingSearch.step = take
-signal.signal(signal.SIGTERM, signal.SIG_DFL)
-try:
-    main([*arguments, "--checkpoint_every", "50", "--out", "stopped"])
-except SystemExit as error:
-    Path("code-" + rank).write_text(str(error.code))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -124,35 +105,62 @@ def fitted(store: Path) -> list[str]:
     return [*given, "--budget", "24"]
 
 
+Together = tuple[Path, str]
+
+
 @pytest.fixture(scope="module")
 def together(
     arguments: list[str], fitted: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The folder in which two processes did all of that, and what they printed."""
+) -> Together:
+    """The folder in which two processes did, one after the other, what follows; what they said."""
     folder = tmp_path_factory.mktemp("together")
-    (folder / "program.py").write_text(TOGETHER)
-    return folder, on_two_processes("program.py", json.dumps(fitted), *arguments, cwd=folder)
+
+    def work(rank: int) -> None:
+        be_quick()
+        # The clock of each process says something else.
+        clock, time.strftime = time.strftime, lambda *_: f"now-{rank}"
+        found = begin_run(parse_options(["--device", "cpu"], "x", "", Options), "search", None)
+        Path(f"found-{rank}").write_text(f"{found.path} {found.writes}")
+        time.strftime = clock
+
+        for evidence in ("matching", "linear"):
+            main([*arguments, "--evidence", evidence, "--out", evidence])
+        for method in ("regmix", "doremi"):
+            main([*fitted, "--method", method, "--out", method])
+
+        taken = MatchingSearch.step
+
+        def take(state: MatchingSearch) -> StepRecord:
+            if rank == 1 and len(state.records) == 2:  # the signal reaches it alone
+                os.kill(os.getpid(), signal.SIGTERM)
+            return taken(state)
+
+        MatchingSearch.step = take  # type: ignore[method-assign]
+        try:
+            main([*arguments, "--checkpoint_every", "50", "--out", "stopped"])
+        except SystemExit as error:
+            Path(f"code-{rank}").write_text(str(error.code))
+
+    return folder, on_two_processes(work, folder)
 
 
-@pytest.mark.slow
 def test_all_processes_have_one_run_folder(
-    together: tuple[Path, subprocess.CompletedProcess[str]],
+    together: Together,
 ) -> None:
     found = [(together[0] / f"found-{rank}").read_text() for rank in (0, 1)]
     assert found == ["runs/search-now-0 True", "runs/search-now-0 False"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["matching", "linear"])
 def test_two_processes_find_what_one_finds(
     arguments: list[str],
-    together: tuple[Path, subprocess.CompletedProcess[str]],
+    together: Together,
     tmp_path: Path,
     evidence: str,
 ) -> None:
     main([*arguments, "--evidence", evidence, "--out", str(tmp_path / "one")])
     folders = (tmp_path / "one", together[0] / evidence)
-    assert together[1].stdout.count("domain  weight") == 4, "one process prints"
+    assert together[1].count("domain  weight") == 4, "one process prints"
     weights = [Mixture.from_json(folder / "mixture.json").weights for folder in folders]
     np.testing.assert_allclose(*weights, atol=1e-4 if evidence == "linear" else 2e-3)
     runs = [xarray.load_dataset(f / "trajectory.nc", engine="h5netcdf") for f in folders]
@@ -168,11 +176,10 @@ def test_two_processes_find_what_one_finds(
             assert left["unexplained"] == pytest.approx(right["unexplained"], rel=5e-3, abs=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["regmix", "doremi"])
 def test_two_processes_fit_what_one_fits(
     fitted: list[str],
-    together: tuple[Path, subprocess.CompletedProcess[str]],
+    together: Together,
     tmp_path: Path,
     method: str,
 ) -> None:
@@ -182,18 +189,17 @@ def test_two_processes_fit_what_one_fits(
     np.testing.assert_allclose(*weights, atol=1e-3)
 
 
-@pytest.mark.slow
 def test_processes_save_together(
-    together: tuple[Path, subprocess.CompletedProcess[str]],
+    together: Together,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
-    folder, done = together
+    folder, told = together
     assert [(folder / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
     saved = Path("stopped/checkpoints/step-000003")
     assert (folder / saved).is_dir()
-    assert done.stderr.count(f"Saved {saved}. Go on with: bydore search --resume stopped") == 1
+    assert told.count(f"Saved {saved}. Go on with: bydore search --resume stopped") == 1
     monkeypatch.chdir(folder)
     main(["search", "--resume", "stopped"])
     assert f"going on from {saved}" in capfd.readouterr().err

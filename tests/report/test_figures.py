@@ -2,92 +2,117 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
-from report_runs import (
-    HOSTILE,
-    NAMES,
-    mixture_with_intervals,
-    record_of,
-    write_fit,
-    write_matching,
-    write_search,
-)
+from bydore_pyro.analysis.plots import picture_label
+from matplotlib.figure import Figure
+from report_runs import HOSTILE, NAMES, write_fit, write_json, write_matching, write_search
 
 from bydore_pyro.report.figures import (
     FEW_LINES,
     MOST_POINTS,
+    as_svg,
     rounds_figure,
     trajectory_figure,
-    weights_figure,
 )
-from bydore_pyro.report.run import RunRecord, read_run
+from bydore_pyro.report.run import read_run
 
 
-def test_weights_stand_in_falling_order_with_their_intervals(tmp_path: Path) -> None:
+def legend_of(figure: Figure) -> list[str]:
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_a_search_is_drawn_by_its_steps(tmp_path: Path) -> None:
     record = read_run(write_search(tmp_path / "run"))
-    figure = weights_figure(record)
+    figure = trajectory_figure(record)
     assert figure is not None
-    assert list(figure.layout.yaxis.ticktext) == list(NAMES)
-    assert record.mixture is not None
-    points = [trace for trace in figure.data if trace.mode == "markers"]
-    assert [p.x[0] for p in points] == pytest.approx(list(record.mixture.weights), rel=1e-4)
-    interval = next(t for t in figure.data if t.mode == "lines" and t.line.width == 2)
-    assert list(interval.x) == pytest.approx(record.mixture.hdi[0], rel=1e-4)
-    assert figure.layout.shapes[0].x0 == 0.25
-    capped = mixture_with_intervals().capped(dict.fromkeys(NAMES, 0.4))
-    figure = weights_figure(dataclasses.replace(record, mixture=capped))
-    assert figure is not None
-    assert "diamond-open" in {trace.marker.symbol for trace in figure.data}
+    assert legend_of(figure) == list(NAMES)
+    (axes,) = figure.axes
+    *lines, start = axes.lines
+    means = record.trajectory["mean"].values
+    for line, values, name in zip(lines, means.T, NAMES, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), values)
+        assert line.get_gid().startswith(f"{name}: {values[30:].mean():.4f} ")
+    assert list(start.get_xdata()) == [30, 30]
+    assert rounds_figure(record) is None
 
 
-def test_many_domains_are_drawn_as_their_tree() -> None:
-    names = [f"{a}/{b}" for a in "xyz" for b in range(20)]
-    record = record_of(mixture_with_intervals(names))
-    figure = weights_figure(record)
+@pytest.mark.parametrize("live", [False, True])
+def test_a_search_by_matching_is_drawn_by_its_rounds(live: bool, tmp_path: Path) -> None:
+    folder = write_matching(tmp_path / "matching")
+    if live:
+        write_json(folder / "config.json", {})
+        text = (folder / "metrics.json").read_text()
+        (folder / "metrics.json").write_text(text.replace("{", '{"method": "live", ', 1))
+    record = read_run(folder)
+    figure = rounds_figure(record)
+    assert trajectory_figure(record) is None
     assert figure is not None
-    ticks = list(figure.layout.yaxis.ticktext)
-    assert ticks[:2] == ["<b>x</b>", "x/0"]
-    assert ticks[-1] == "<b>the rest (40 domains)</b>"
-    squares = [trace for trace in figure.data if trace.mode == "markers"
-               and trace.marker.symbol == "square"]  # fmt: skip
-    assert squares[0].x[0] == pytest.approx(sum(record.mixture.weights[:20]), rel=1e-4)
-
-
-def test_a_search_is_drawn_by_its_steps_or_rounds(tmp_path: Path) -> None:
-    linear = read_run(write_search(tmp_path / "linear"))
-    figure = trajectory_figure(linear)
-    assert figure is not None
-    assert [line.name for line in figure.data] == list(NAMES)
-    assert figure.layout.shapes[0].x0 == 30
-    assert rounds_figure(linear) is None
-    matching = read_run(write_matching(tmp_path / "matching"))
-    assert trajectory_figure(matching) is None
-    figure = rounds_figure(matching)
-    assert figure is not None
-    lines, dots = ([t for t in figure.data if t.mode == mode] for mode in ("lines", "markers"))
-    assert [line.name for line in lines] == list(NAMES)
-    alone = matching.metrics.matching.rounds[2].alone["code"]
-    assert dots[0].y[-1] == pytest.approx(alone, rel=1e-4)
+    assert legend_of(figure) == list(NAMES)
+    (axes,) = figure.axes
+    lines, dots = ([one for one in axes.lines if one.get_marker() == m] for m in ("None", "o"))
+    rounds = record.metrics.matching.rounds
+    np.testing.assert_allclose(lines[0].get_ydata(), [one.weights["code"] for one in rounds])
+    np.testing.assert_allclose([dot.get_ydata()[0] for dot in dots[:3]],
+                               [one.alone["code"] for one in rounds])  # fmt: skip
+    place = "found at step 30" if live else "by round 3"
+    assert dots[2].get_gid() == f"code: {rounds[2].alone['code']:.4f} {place}"
+    assert [label.get_text() for label in axes.get_xticklabels()] == (
+        ["10", "20", "30"] if live else ["1", "2", "3"]
+    )
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > max(dot.get_ydata()[0] for dot in dots)
 
 
 def test_what_is_missing_is_not_drawn(tmp_path: Path) -> None:
     fit = read_run(write_fit(tmp_path / "fit"))
     assert trajectory_figure(fit) is rounds_figure(fit) is None
-    figure = weights_figure(fit)
-    assert figure is not None
-    assert {trace.mode for trace in figure.data} == {"markers"}
-    assert weights_figure(RunRecord(path=tmp_path, label="")) is None
 
 
-def test_many_domains_and_steps_are_thinned_and_names_are_harmless(tmp_path: Path) -> None:
-    names = [*HOSTILE, *(f"domain {i:03d}" for i in range(60))]
+def test_many_domains_and_steps_are_thinned(tmp_path: Path) -> None:
+    names = ["_own", *HOSTILE, *(f"domain {i:03d}" for i in range(60))]
     figure = trajectory_figure(read_run(write_search(tmp_path / "run", names, steps_drawn=1200)))
     assert figure is not None
-    assert len(figure.data) == FEW_LINES
-    assert len(figure.data[0].x) <= MOST_POINTS
-    assert figure.data[0].x[-1] == 1199
-    shown = [trace.name for trace in figure.data]
-    assert not any(set("<>$\u202e\x00") & set(name) for name in shown)
+    *lines, _ = figure.axes[0].lines
+    assert len(lines) == FEW_LINES
+    assert MOST_POINTS / 2 < len(lines[0].get_xdata()) <= MOST_POINTS
+    assert lines[0].get_xdata()[-1] == 1199
+    # netCDF drops a 0 at the end.
+    shown = [picture_label(name.rstrip("\0")) for name in names[:FEW_LINES]]
+    assert legend_of(figure) == shown
+
+
+def picture(*names: str) -> Figure:
+    """Points, whose labels and gids are names."""
+    figure = Figure(figsize=(3, 2), layout="constrained")
+    axes = figure.subplots()
+    axes.set_yticks(range(len(names)), [picture_label(name) for name in names])
+    for height, name in enumerate(names):
+        axes.plot(0.123456789, height, "o", gid=f"{name}: 1.23456")
+    return figure
+
+
+def test_names_are_the_texts_and_titles_of_a_picture() -> None:
+    names = ("<b> & 'it'", '"$x^2$"', "_own", "漢")
+    tree = ElementTree.fromstring(as_svg(picture(*names), ""))
+    assert [title.text for title in tree.iter("title")] == [f"{name}: 1.23456" for name in names]
+    texts = [text.text for text in tree.iter("text")]
+    assert [text for text in texts if text in names] == list(names)
+    marked = [group for group in tree.iter("g") if group.find("title") is not None]
+    assert all(group.find(".//use") is not None for group in marked), "what the mouse meets"
+
+
+def test_pictures_of_a_page_are_the_same_again_and_share_no_id() -> None:
+    one, again, other = (as_svg(picture("a"), salt) for salt in ("1", "1", "2"))
+    assert one == again
+    ids = [
+        [each.get("id") for each in ElementTree.fromstring(text).iter() if each.get("id")]
+        for text in (one, other)
+    ]
+    assert len({*ids[0], *ids[1]}) == len(ids[0]) + len(ids[1]) > 2
+    for unwanted in ("metadata", "xmlns", "font-family", "0.123456"):
+        assert unwanted not in one

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bydore_pyro.search.config import AVERAGE_FROM
 from report_runs import NAMES, record_of, write_search, write_seeds, write_trajectory
 
 from bydore_pyro.report.run import RunRecord, read_run
@@ -26,10 +27,10 @@ def test_a_whole_run(tmp_path: Path) -> None:
 
 def test_where_the_average_begins(tmp_path: Path) -> None:
     trajectory = read_run(write_search(tmp_path / "run")).trajectory
-    for asked, start in ((0.75, 45), ("x", 30)):
-        config = {"search": {"average_from": asked}}
-        assert record_of(trajectory=trajectory, config=config).average_start == start
+    assert record_of(trajectory=trajectory).average_start == int(60 * AVERAGE_FROM)
     assert record_of(trajectory=trajectory, metrics={"method": "doremi"}).average_start == 0
+    config = {"search": {"evidence": "matching"}}
+    assert record_of(trajectory=trajectory, config=config).average_start == 59
 
 
 def test_what_is_missing_or_damaged(tmp_path: Path) -> None:
@@ -40,7 +41,8 @@ def test_what_is_missing_or_damaged(tmp_path: Path) -> None:
     record = read_run(tmp_path)
     names = ["config.json", "metrics.json", "trajectory.nc"]
     assert [line.split(":")[0] for line in record.damaged] == names
-    assert "metrics.json: DataError: Expected an object, found list" in record.damaged
+    told = f"metrics.json: DataError: Expected an object in {tmp_path / 'metrics.json'}"
+    assert told in record.damaged
     write_trajectory(tmp_path / "trajectory.nc", NAMES, np.empty((0, len(NAMES))))
     assert "Expected the mean weights of every step" in read_run(tmp_path).damaged[-1]
     for name in names:

@@ -116,9 +116,9 @@ def test_the_posteriors_width(
     assert "3 effective of 1000 draws" in found.figures
 
 
-def test_damaged_figures_are_not_judged() -> None:
-    for fit in ({"khat": "x"}, {"khat": None}, 3, None):
-        metrics = metrics_of(guide_fit=fit, run_epochs=[])
+def test_missing_figures_are_not_judged() -> None:
+    for fit in ({"khat": None}, {}):
+        metrics = metrics_of(guide_fit=fit, run_epochs={})
         questions = [v.question for v in verdicts_of(record_of(metrics=metrics))]
         assert not {FITS, REPEATS} & {*questions}
 

@@ -9,6 +9,7 @@ import torch
 from tiny import row, write_lines
 
 from bydore_pyro.cli.search import SearchOptions
+from bydore_pyro.data.store import TokenStore
 from bydore_pyro.runs.domains import (
     belongs_of,
     consumed_tokens,
@@ -67,7 +68,21 @@ def test_a_cap_that_rests_on_an_estimate_says_so(
         most = largest_weights(capped, domains)
         assert most is not None
         assert most["a"] == pytest.approx(2 * 10_000 / 9000)
+        tell_of_sampled(domains)
         assert capsys.readouterr().err.endswith(f"largest standard error is that of {told}\n")
+
+
+def test_a_run_says_once_that_its_cap_rests_on_an_estimate(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sampled = {"tokens": 10_000, "standard_error": 300}
+    monkeypatch.setattr(TokenStore, "in_all", lambda self, name: sampled)
+    load_domains(options(store))
+    assert "estimated" not in capsys.readouterr().err, "nothing is capped"
+    capped = options(store, "--max_epochs", "2", "--target_tokens", "9000")
+    domains = load_domains(capped)
+    largest_weights(capped, domains)
+    assert capsys.readouterr().err.count("estimated") == 1
 
 
 def test_a_search_keeps_what_it_measures(store: Path) -> None:

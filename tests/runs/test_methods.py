@@ -12,10 +12,10 @@ import pytest
 from method_options import options_for
 from tiny import steps_spent
 
+from bydore_pyro.answer.steps import FIRST
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.store import TokenStore
 from bydore_pyro.proxy.scheduling import train_on_mixture
-from bydore_pyro.runs.answers import FIRST
 from bydore_pyro.runs.domains import domains_of, load_domains
 from bydore_pyro.runs.methods import (
     METHODS,
@@ -195,7 +195,7 @@ def test_trials_read_text_as_often_as_the_run_will(
         left.append({name: len(tokens) for name, tokens in read.corpus.train.items()})
         return train_on_mixture(read, *args, **more)
 
-    monkeypatch.setattr("bydore_pyro.baselines.proxy_runs.train_on_mixture", noted)
+    monkeypatch.setattr("bydore_pyro.measure.proxy_runs.train_on_mixture", noted)
     found = fit("bydore", problem, options, tmp_path / "search")
     given_text = problem.text_for(found.details.trials.steps)
     assert given_text is not None

@@ -5,73 +5,81 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
-from searches import LINEAR, MATCHING, state_of
+import torch
+from method_options import options_for
 
-from bydore_pyro.analysis.diagnostics import jitter
-from bydore_pyro.cli.search import SearchOptions
-from bydore_pyro.data.store import TokenStore
+from bydore_pyro.core.matching import match
+from bydore_pyro.core.posterior import draw_posterior
+from bydore_pyro.measure.check import ResidualCheck
+from bydore_pyro.measure.measurement import read_measurements, set_parameters
+from bydore_pyro.measure.target import read_target
+from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import Cost
-from bydore_pyro.runs.answers import answer_of
+from bydore_pyro.runs.domains import belongs_of, load_domains
 from bydore_pyro.runs.metrics import (
+    common_metrics,
+    guide_record,
     learning_of,
     matching_record,
     peak_memory_megabytes,
     results_of,
     run_epochs,
-    search_metrics,
     spent,
+    trial_record,
 )
-from bydore_pyro.runs.record import Learning, Metrics, plain, read_as
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import run_search
-from bydore_pyro.utils.command_line import parse_options
+from bydore_pyro.runs.record import GuideRecord, Learning, Metrics, TrialRecord, plain, read_as
+from bydore_pyro.runs.searching import search
+from bydore_pyro.utils.run_folder import RunFolder
 
 
-@pytest.mark.parametrize(
-    ("evidence", "learner"),
-    [("linear", "bayesian"), ("linear", "point"), ("matching", "bayesian")],
-)
-def test_what_was_found_is_told(evidence: str, learner: str, corpus: TokenStore) -> None:
-    config = LINEAR if evidence == "linear" else MATCHING
-    state = state_of(corpus, dataclasses.replace(config, learner=learner))
-    list(run_search(state))
-    given = ["--sequence_length", "32", "--target_tokens", "5000", "--device", "cpu"]
-    options = parse_options(given, "test", "", SearchOptions)
-    found = answer_of(state, options, None)
-    assert (found.posterior is None) == (learner == "point")
-    metrics = search_metrics(options, found)
-    means = np.stack([record.mean for record in state.records])
-    assert metrics.steps == config.trained_steps
-    assert metrics.jitter_second_half == jitter(means[len(means) // 2 :])
-    told = metrics.matching
-    assert told == matching_record(state)
-    assert [one.step for one in told.rounds] == ([3, 6] if evidence == "matching" else [])
-    if isinstance(state, MatchingSearch):
-        assert told.unexplained == state.matching.unexplained
-        assert told.by_document_over_by_sequence > 0
-        assert list(told.check.slopes) == list(told.rounds[-1].weights) == list(corpus.names)
-        assert told.inference.steps == state.inference.steps
-    assert list(metrics.last_weights.values()) == means[-1].tolist()
-    assert (metrics.guide_fit.khat is not None) == (learner == "bayesian")
-    assert metrics.search == spent(state.proxy.cost)
-    assert metrics.search.tokens == sum(state.proxy.cost.tokens.values())
-    assert metrics.versions
-    assert read_as(Metrics, json.loads(json.dumps(plain(metrics), allow_nan=False))) == metrics
+def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:
+    options = options_for(store, "--target_tokens", "5000", "--check_sequences", "4")
+    domains = load_domains(options)
+    found = search(options, domains, RunFolder(tmp_path), "test")
+    matching, drawn = found.answer.evidence
+    metrics, cost, told = found.metrics, found.proxy.cost, found.metrics.matching
+    common = plain(common_metrics(options, domains, found.answer, cost))
+    differ = {name for name, value in common.items() if plain(metrics)[name] != value}
+    assert differ <= {"search", "peak_memory_megabytes"}
+    assert metrics.mixture_sha256 == found.mixture.sha256
+    assert metrics.search.tokens <= spent(cost).tokens == sum(cost.tokens.values())
+    assert metrics.guide_fit == guide_record(drawn.fit) != guide_record(None) == GuideRecord()
+    assert metrics.trials == trial_record(found.answer.tried) != trial_record(None) == TrialRecord()
+    assert [one.probability for one in metrics.trials.tried] == [*found.answer.tried.probabilities]
+    assert [one.step for one in told.rounds] == [2, 3]
+    assert told.unexplained == matching.unexplained
+    assert told.by_document_over_by_sequence > 0
+    assert told.draws.exact
+    assert (told.draws.settled, told.draws.rhat) == (drawn.settled, drawn.rhat)
+    assert list(told.check.slopes) == list(told.rounds[-1].weights) == list(domains.names)
+    assert read_as(Metrics, tmp_path / "metrics.json") == metrics
+    for name, times in run_epochs(options, domains, found.mixture).items():
+        once = domains.sequences()[name] * 32
+        assert times == pytest.approx(found.mixture.as_dict()[name] * 5000 / once)
 
-    tokens = {
-        name: n * state.domains.sequence_length for name, n in state.domains.sequences().items()
-    }
-    for name, times in run_epochs(options, state.domains, found.mixture).items():
-        assert times == pytest.approx(found.mixture.as_dict()[name] * 5000 / tokens[name])
+    sketch = GradientSketch(found.proxy, options.search.sketch_size, options.run.seed)
+    rounds = []
+    for one in read_measurements(tmp_path, belongs_of(options, domains)):
+        set_parameters(found.proxy, one)
+        rounds.append(read_target(sketch, one, domains))
+    again = match([one.evidence for one in rounds])
+    check = ResidualCheck(torch.tensor([1.0, 0, 0]), torch.tensor([0.1, 1, 1]), again.weights)
+    record = matching_record(domains.names, rounds, again, draw_posterior(again), check)
+    assert record.rounds == told.rounds, "what it keeps says what it found"
+    assert record.draws == told.draws
+    assert record.check.failing == ("a",)
+    guided = dataclasses.replace(drawn, rhat=math.nan)
+    draws = matching_record(domains.names, rounds, again, guided).draws
+    assert (draws.exact, draws.rhat, draws.settled) == (False, None, drawn.settled)
+    assert "rhat" not in plain(draws)
 
 
-def test_results_carry_their_origin() -> None:
-    options = parse_options(
-        ["--seed", "3", "--out", "x", "--cache", "y"], "test", "", SearchOptions
-    )
+def test_results_carry_their_origin(text: Path) -> None:
+    options = options_for(text, "--seed", "3", "--out", "x", "--cache", "y")
     cost = Cost()
     with cost.part("train"):
         cost.count("train", 5, 7.0)
@@ -82,6 +90,7 @@ def test_results_carry_their_origin() -> None:
     assert not {"out", "cache"} & set(found["config"]["run"]), "it tells no places"
     assert found["cost"] == cost.report()
     assert "scipy" in found["versions"]
+    assert json.loads(json.dumps(found)) == found
 
 
 def test_memory_is_counted_in_megabytes() -> None:
@@ -89,23 +98,14 @@ def test_memory_is_counted_in_megabytes() -> None:
     assert peak_memory_megabytes() > held.nbytes / 2**20
 
 
-@pytest.mark.parametrize("evidence", ["linear", "matching"])
 @pytest.mark.parametrize(("gained", "learned"), [(0.0, False), (0.09, False), (0.11, True)])
 def test_a_proxy_has_learned_when_it_beats_a_uniform_prediction(
-    corpus: TokenStore, evidence: str, gained: float, learned: bool
+    gained: float, learned: bool
 ) -> None:
-    """A search by linear evidence notes noisy losses, of which the last ten are averaged."""
-    config = LINEAR if evidence == "linear" else MATCHING
-    state = state_of(corpus, config)
-    assert learning_of(state) == Learning()
-    state.step()
-    noise = 0.5 * (-1.0) ** np.arange(10) if evidence == "linear" else np.zeros(10)
-    uniform = math.log(corpus.vocabulary)
-    state.records = [
-        dataclasses.replace(state.records[0], validation_loss=loss)
-        for loss in [9.0, *(uniform - gained + noise)]
-    ]
-    found = learning_of(state)
-    assert found.validation_loss == pytest.approx(uniform - gained)
-    assert found.uniform_loss == uniform
+    uniform = math.log(280)
+    found = learning_of(uniform - gained, 280)
+    assert (found.validation_loss, found.uniform_loss) == (uniform - gained, uniform)
     assert (found.warning == "") == learned
+    of_another = learning_of(uniform, 280, checkpoint=True).warning
+    assert "the model has not learned" in of_another
+    assert learning_of(math.nan, 280) == Learning()

@@ -1,18 +1,19 @@
-"""The record of a run: what is written is read, and what is damaged is empty."""
+"""The record of a run: what is written is read, and what is damaged is refused."""
 
 from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 from report_runs import matching_of, metrics_of
 
 from bydore_pyro.runs.record import (
     Check,
+    DrawsRecord,
     GuideRecord,
-    Inferred,
     Learning,
     MatchingRecord,
     MethodDetails,
@@ -21,10 +22,10 @@ from bydore_pyro.runs.record import (
     Spent,
     Trial,
     TrialRecord,
-    as_number,
     plain,
     read_as,
 )
+from bydore_pyro.utils.errors import DataError
 
 SHARES = {"a": 0.25, "b": 0.75}
 WHOLE = Metrics(
@@ -35,39 +36,65 @@ WHOLE = Metrics(
     matching=MatchingRecord(
         unexplained=0.1,
         rounds=(RoundRecord(step=5.0, weights=SHARES, alone=SHARES),),
-        inference=Inferred(steps=9.0, settled=True),
+        draws=DrawsRecord(exact=True, settled=True, rhat=1.01),
         check=Check(slopes=SHARES, errors=SHARES, failing=("b",)),
     ),
     trials=TrialRecord(steps=4.0, tried=(Trial(length=1.0, loss=2.0, probability=0.5),)),
-    guide_fit=GuideRecord(khat=math.inf, corrected=True),
+    guide_fit=GuideRecord(khat=math.inf, draws=9.0),
     details=MethodDetails(runs=3.0, trials=TrialRecord(steps=4.0)),
     versions={"python": "3.11"},
 )
 
 
-def test_what_is_written_is_read() -> None:
-    text = json.dumps(plain(WHOLE), allow_nan=False)
-    assert read_as(Metrics, json.loads(text)) == WHOLE
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.json"
+
+
+def read(file: Path, content: Any) -> Metrics:
+    file.write_text(json.dumps(content))
+    return read_as(Metrics, file)
+
+
+def test_what_is_written_is_read(file: Path) -> None:
+    assert plain(WHOLE)["guide_fit"] == {"khat": "infinite", "draws": 9.0}
+    assert read(file, plain(WHOLE)) == WHOLE
     assert plain(Metrics()) == {}
 
 
-def test_files_of_searches_are_read() -> None:
-    found = read_as(Metrics, metrics_of(matching=matching_of(), more=3))
+def test_files_of_searches_are_read(file: Path) -> None:
+    found = read(file, metrics_of(matching=matching_of(), more=3, seed=None))
     assert found.search.parts["train"] == Spent(tokens=15_360.0, flops=1e9, seconds=4.0)
     assert found.matching.rounds[2].validation_loss == 3.0
+    assert (found.seed, found.commit) == (None, None)
 
 
-@pytest.mark.parametrize("damage", [None, 3, "x", [3], {"a": 3}, True])
-def test_what_is_of_another_kind_is_empty(damage: object) -> None:
-    names = ("search", "matching", "guide_fit", "run_epochs")
-    found = read_as(Metrics, dict.fromkeys(names, damage))
-    assert (found.search, found.matching) == (Spent(), MatchingRecord())
-    parts = {"details": dict.fromkeys(("regressions", "distance", "predictions"), damage)}
-    assert read_as(Metrics, parts).details == MethodDetails()
+DAMAGED: list[tuple[dict[str, Any], str]] = [
+    ({"search": 3}, "Expected an object as 'search' in .*metrics.json, found 3"),
+    ({"search": None}, "as 'search' in"),
+    ({"search": [3]}, "as 'search' in"),
+    ({"search": {"parts": {"a": {"tokens": "x"}}}}, "number as 'search.parts.a.tokens'.*'x'"),
+    ({"seed": True}, "a valid number as 'seed' in .*, found True"),
+    ({"run_epochs": {"a": None}}, "number as 'run_epochs.a'"),
+    ({"matching": {"rounds": "x"}}, "array as 'matching.rounds'"),
+    ({"matching": {"rounds": [{"step": "x"}]}}, "number as 'matching.rounds.0.step'"),
+    ({"matching": {"check": {"failing": "ab"}}}, "array as 'matching.check.failing'"),
+    ({"matching": {"draws": {"exact": 1}}}, "boolean as 'matching.draws.exact'"),
+    ({"device": 3}, "string as 'device'"),
+]
 
 
-def test_numbers_are_finite_but_for_a_word() -> None:
-    assert [as_number(v) for v in (1, 2.5, np.float64(3), "infinite")] == [1.0, 2.5, 3.0, math.inf]
-    huge = json.loads("1" + "0" * 400)
-    for value in (None, True, "1", float("nan"), float("inf"), huge, [1]):
-        assert as_number(value) is None
+@pytest.mark.parametrize(("content", "told"), DAMAGED)
+def test_what_is_of_another_kind_is_refused(content: dict[str, Any], told: str, file: Path) -> None:
+    with pytest.raises(DataError, match=told):
+        read(file, content)
+
+
+def test_what_is_no_record_is_refused(file: Path) -> None:
+    with pytest.raises(DataError, match=r"Expected an object in .*metrics.json"):
+        read(file, [3])
+    file.write_text('{"seed": ')
+    with pytest.raises(DataError, match=r"^Invalid JSON: EOF .* in .*metrics.json$"):
+        read_as(Metrics, file)
+    with pytest.raises(FileNotFoundError):
+        read_as(Metrics, file.with_name("none"))

@@ -9,31 +9,31 @@ import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 import xarray
+from processes import forked
 from quick import QUICK
 from tiny import folder_content
 
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.mixture import mixture_from
+from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.runs.run import begin_run, is_finished, search, search_in, write_inputs
-from bydore_pyro.search.linear import LinearSearch
-from bydore_pyro.search.matching import MatchingSearch
-from bydore_pyro.search.search import save_checkpoint
-from bydore_pyro.search.state import SearchState, StepRecord
+from bydore_pyro.runs.run import begin_run, is_finished, write_inputs
+from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import write_tree
-from bydore_pyro.utils.folders import RunFolder
+from bydore_pyro.utils.run_folder import RunFolder
 
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:
@@ -53,21 +53,20 @@ def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def results(folder: Path) -> dict[str, object]:
-    """What must be the same, whatever happened; `search_metrics` holds times too."""
+    """What must be the same, whatever happened; the record holds times too."""
     metrics = json.loads((folder / "metrics.json").read_text())
-    import arviz
-
-    return {
-        "mixture": (folder / "mixture.json").read_text(),
-        "tokens": metrics["search"]["tokens"],
-        "jitter": metrics["jitter_second_half"],
-        "matching": metrics.get("matching"),
-        "trajectory": xarray.load_dataset(folder / "trajectory.nc", engine="h5netcdf"),
-        "posterior": arviz.from_netcdf(folder / "posterior.nc")["posterior"].load(),
-    }
+    kept = ("mixture_sha256", "last_weights", "learning", "matching", "trials", "guide_fit")
+    content = {name: metrics.get(name) for name in kept} | {"tokens": metrics["search"]["tokens"]}
+    for name in ("mixture.json", "guide.safetensors"):
+        content[name] = (folder / name).read_bytes()
+    for path in folder.glob("*.nc"):
+        group = "posterior" if path.name == "posterior.nc" else None
+        content[path.name] = xarray.load_dataset(path, group=group, engine="h5netcdf")
+    return content
 
 
 def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
+    assert set(left) == set(right)
     for name, value in left.items():
         if isinstance(value, xarray.Dataset):
             xarray.testing.assert_equal(value, right[name])
@@ -75,96 +74,81 @@ def assert_same(left: dict[str, object], right: dict[str, object]) -> None:
             assert value == right[name], name
 
 
-# Forked, so that the imports are paid once; it kills itself where it is told to.
-KILLED = """
-import json, os, signal, sys, threading, time
-from bydore_pyro.cli.main import main
-from quick import be_quick
-from bydore_pyro.utils.folders import RunFolder
-import bydore_pyro.runs.run, bydore_pyro.analysis.plots, arviz, transformers, h5netcdf  # noqa
+def kill_in_time(out: Path, seconds: float) -> None:
+    """Kills this process after so much work on a run, not by a clock that runs while it waits."""
 
-be_quick()  # as in all tests
+    def kill() -> None:
+        while not (out / "config.json").exists():
+            time.sleep(0.001)
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
 
 
-def killed_amid(write, number):
-    def counting(folder, name, content):
+def kill_amid_file(number: int) -> None:
+    """Kills this process amid so many files that it writes."""
+    write = RunFolder._write
+
+    def counting(folder: RunFolder, name: str, content: Callable[[Path], None]) -> None:
         nonlocal number
         number -= 1
-        def half(aside):
+
+        def half(aside: Path) -> None:
             content(aside)
             if not number:
                 os.kill(os.getpid(), signal.SIGKILL)
+
         write(folder, name, half)
-    return counting
+
+    RunFolder._write = counting  # type: ignore[method-assign]
 
 
-moments, searches = map(json.loads, sys.argv[1:])
-for out, arguments in searches.items():
-    for moment in [*moments, None]:
-        child = os.fork()
-        if child == 0:
-            if isinstance(moment, int):  # amid so many files that it writes
-                RunFolder._write = killed_amid(RunFolder._write, moment)
-            elif moment is not None:
-                def kill():
-                    while not os.path.exists(out + "/config.json"):
-                        time.sleep(0.001)
-                    end = time.process_time() + moment  # not of a clock that runs while it waits
-                    while time.process_time() < end:
-                        time.sleep(0.001)
-                    os.kill(os.getpid(), signal.SIGKILL)
-                threading.Thread(target=kill, daemon=True).start()
-            begun = os.path.exists(out + "/config.json")
-            main(["search", "--resume", out] if begun else arguments)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-"""
+def killed(
+    given: list[str], out: Path, kills: Sequence[Callable[[], None]]
+) -> tuple[list[int | None], str]:
+    """Runs a search that is killed and resumed again and again; its exit codes, what it printed."""
+    codes = []
+    for kill in [*kills, lambda: None]:
+        begun = (out / "config.json").exists()
+
+        def work(kill: Callable[[], None] = kill, begun: bool = begun) -> None:
+            kill()
+            main(["search", "--resume", str(out)] if begun else given)
+
+        process = forked(work, out.with_suffix(".told"))
+        process.join()
+        codes.append(process.exitcode)
+    return codes, out.with_suffix(".told").read_text()
 
 
-def killed(searches: dict[Path, list[str]], moments: Sequence[float]) -> tuple[list[int], str]:
-    """Kills each search at every moment, resumes it; returns exit codes and the errors' end."""
-    given = (json.dumps(moments), json.dumps({str(out): words for out, words in searches.items()}))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *given],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    codes = [int(line) for line in done.stdout.splitlines() if re.fullmatch(r"-?\d+", line)]
-    return codes, done.stderr[-5000:]
-
-
-@pytest.mark.slow
 def test_killed_twenty_times(store: Path, tmp_path: Path) -> None:
     """`kill -9` at ten random moments of a search of each kind, each time resumed: bit-identical to
     one left alone."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("guide_warmup: 10\n")
-    kinds = {
-        kind: ("--evidence", kind, "--steps", steps, "--config", str(settings))
-        for kind, steps in (("matching", "24"), ("linear", "14"))
-    }
-    searches = {tmp_path / kind: arguments(store, tmp_path / kind, *kinds[kind]) for kind in kinds}
-    rng = random.Random(0)
-    moments = [rng.uniform(0.05, 0.5) for _ in range(10)]
-    codes, stderr = killed(searches, moments)
-    assert set(codes) <= {0, -signal.SIGKILL}, stderr
-    assert "going on from" in stderr
-    for own, out in zip((codes[:11], codes[11:]), searches, strict=True):
-        assert own[-1] == 0, stderr
-        assert own.count(-signal.SIGKILL) >= 5, own
-        main(arguments(store, tmp_path / "whole" / out.name, *kinds[out.name]))
-        assert_same(results(tmp_path / "whole" / out.name), results(out))
+    for kind, steps in (("matching", "24"), ("linear", "14")):
+        more = ("--evidence", kind, "--steps", steps, "--config", str(settings))
+        out, whole, rng = tmp_path / kind, tmp_path / f"whole-{kind}", random.Random(0)
+        main(arguments(store, whole, *more))
+        kills = [partial(kill_in_time, out, rng.uniform(0.02, 0.2)) for _ in range(10)]
+        codes, told = killed(arguments(store, out, *more), out, kills)
+        assert codes[-1] == 0, told
+        assert set(codes) <= {0, -signal.SIGKILL}, told
+        assert codes.count(-signal.SIGKILL) >= 5, codes
+        assert "going on from" in told
+        assert_same(results(whole), results(out))
         assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
-@pytest.mark.slow
 def test_killed_amid_every_file_that_it_writes(store: Path, whole: Path, tmp_path: Path) -> None:
     """All that is derived after the last step depends on the checkpoint alone."""
-    out, files = tmp_path / "out", [2, 3, 4, 5, 6, 99]  # behind the options, and then again
-    codes, stderr = killed({out: arguments(store, out)}, [4, *files])
-    assert codes == [-signal.SIGKILL] * len(files) + [0, 0], stderr
+    out, files = tmp_path / "out", [4, 2, 3, 4, 5, 6]  # behind the options, and then again
+    kills = [partial(kill_amid_file, number) for number in files]
+    codes, told = killed(arguments(store, out), out, kills)
+    assert codes == [-signal.SIGKILL] * len(files) + [0], told
     assert_same(results(whole), results(out))
     assert not list(out.rglob(".*")), "nothing half-written is left"
 
@@ -175,11 +159,11 @@ def broken_off(
     """Runs a search whose checkpoint of that number raises an error; returns the exit code."""
     saved = []
 
-    def save(*given: object) -> Path:
+    def save(*given: object) -> None:
         saved.append(given)
         if len(saved) == number:
             raise error
-        return save_checkpoint(*given)  # type: ignore[arg-type]
+        save_checkpoint(*given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr("bydore_pyro.runs.run.save_checkpoint", save)
@@ -192,19 +176,18 @@ def signalled(
     arguments: list[str], step: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> object:
     """Runs a search that gets a signal twice within a step, and again while it saves."""
-    kind = LinearSearch if "linear" in arguments else MatchingSearch
-    taken, asked = kind.step, False
+    taken, asked = Proxy.step, False
 
     def ask() -> None:
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
 
-    def take(state: SearchState) -> StepRecord:
+    def take(proxy: Proxy, *given: torch.Tensor) -> torch.Tensor:
         nonlocal asked
-        if len(state.records) + 1 == step:
+        if proxy.steps + 1 == step:
             asked = True
             ask()
-        return taken(state)
+        return taken(proxy, *given)
 
     def write(*given: object) -> None:
         if asked:
@@ -212,8 +195,8 @@ def signalled(
         write_tree(*given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(kind, "step", take)
-        patch.setattr("bydore_pyro.search.search.write_tree", write)
+        patch.setattr(Proxy, "step", take)
+        patch.setattr("bydore_pyro.utils.checkpoints.write_tree", write)
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
     return exit_.value.code
@@ -252,8 +235,7 @@ def test_a_signal_saves_once_and_says_where(
     assert stderr.count(f"Saved {saved}. Go on with: bydore search --resume {out}") == 1
     assert stderr.splitlines()[-1] == f"bydore search: error: {last}"
     assert not is_finished(out)
-    by_hand = number == signal.SIGINT
-    assert (out / "trajectory.nc").exists() == by_hand, "a scheduler kills soon"
+    assert (out / "trajectory.nc").exists() == (evidence == "linear")
     assert not list(out.glob("mixture*.json"))
     told = (
         rf"found {out} stopped after {step} steps \({last}\): bydore search --resume {out} goes on"
@@ -269,10 +251,10 @@ def test_a_signal_saves_once_and_says_where(
 def test_a_kill_within_a_round_loses_that_round_alone(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(MatchingSearch, "_round", full)
+    monkeypatch.setattr("bydore_pyro.measure.training.measure", full)
     with pytest.raises(SystemExit):
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
@@ -299,7 +281,7 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
     begun, before = (out / "config.json").read_text(), folder_content(out / "checkpoints")
     for part, field, value in (
         ("run", "seed", 7),
-        ("search", "inference_steps", 16),
+        ("search", "sketch_size", 16),
         ("proxy", "learning_rate", 0.5),
     ):
         was = json.loads(begun)[part][field]
@@ -339,28 +321,6 @@ def test_a_resumed_search_that_begins_anew_keeps_its_new_checkpoints(
     found = sorted(path.name for path in checkpoints.iterdir())
     assert found == [*(f"refused-{name}" for name in last), *last]
     assert_same(results(whole), results(out))
-
-
-def test_a_search_leaves_its_run_and_its_checkpoints(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = arguments(store, tmp_path / "unused")[1:]
-    options = parse_options(given, "test", "", SearchOptions, smoke=SMOKE)
-    found = search(options, load_domains(options), RunFolder(tmp_path / "run"), "test")
-    assert len(found.state.records) == options.search.trained_steps == 3
-    told = capsys.readouterr().err
-    rounds = [f"round {n} of 2: measuring the gradients of 3 domains" for n in (1, 2)]
-    trials = "2 trial runs of 4 steps each"
-    places = [told.index(one) for one in (*rounds, trials, "trials: 100%")]
-    assert places == sorted(places), told
-    assert "step/s" not in told[: places[2]], "nobody knows how long the rest takes"
-    whole = search_in(options, load_domains(options).corpus, tmp_path / "whole", "test")
-    assert whole.mixture == found.mixture
-    assert is_finished(tmp_path / "whole")
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
-    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
-    assert (tmp_path / "run" / "trajectory.nc").is_file()
-    assert not is_finished(tmp_path / "run"), "its metrics are its caller's"
 
 
 def test_a_run_goes_on_with_its_own_data(

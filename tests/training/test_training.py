@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -266,46 +267,31 @@ def test_a_diverging_training_stops(corpus: TokenStore, tmp_path: Path) -> None:
         train_target(tiny_shape(), corpus, stages, config, tmp_path / "run")
 
 
-# What two processes do, one after the other, so that they are started once. Every process writes
-# down the keys of the sequences that it reads. The second is so late that it finds what the
-# first has written. Then a signal reaches the second process alone.
-SCRIPT = """
-import json, os, signal, sys, time
-from pathlib import Path
-import torch
-from bydore_pyro.data.store import open_store
-from bydore_pyro.training.order import MixtureDataset
-from bydore_pyro.utils.terminal import Interrupted
-from training_runs import SignalAt, train
-
-torch.set_num_threads(1)
-signal.signal(signal.SIGTERM, signal.default_int_handler)
-plain, seen = MixtureDataset.__getitem__, []
-MixtureDataset.__getitem__ = lambda self, key: (seen.append(key), plain(self, key))[1]
-store, run, stopped = open_store(Path(sys.argv[1])), *map(Path, sys.argv[2:])
-rank = os.environ["RANK"]
-while rank == "1" and not (run / "config.json").exists():
-    time.sleep(0.05)
-train(store, run)
-Path(f"seen-{rank}").write_text(json.dumps(seen))
-try:
-    train(store, stopped, callbacks=[SignalAt(6, signal.SIGTERM)] if rank == "1" else [])
-except Interrupted as error:
-    Path(f"code-{rank}").write_text(str(error.exit_code))
-"""
-
-
 @pytest.fixture(scope="module")
 def pair(corpus: TokenStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two processes' training, and another that a signal stopped."""
+    """Two processes' training, and another that a signal stopped, which reached the second alone.
+
+    The second is so late that it finds what the first has written.
+    """
     folder = tmp_path_factory.mktemp("pair")
-    (folder / "script.py").write_text(SCRIPT)
-    places = (corpus.folder, *(folder / name for name in ("run", "stopped")))
-    on_two_processes("script.py", *places, cwd=folder)
+
+    def work(rank: int) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        seen = watch(pytest.MonkeyPatch())
+        while rank == 1 and not Path("run/config.json").exists():
+            time.sleep(0.05)
+        train(corpus, Path("run"))
+        Path(f"seen-{rank}").write_text(json.dumps(seen))
+        try:
+            late = [SignalAt(6, signal.SIGTERM)] if rank == 1 else []
+            train(corpus, Path("stopped"), callbacks=late)
+        except Interrupted as error:
+            Path(f"code-{rank}").write_text(str(error.exit_code))
+
+    on_two_processes(work, folder)
     return folder
 
 
-@pytest.mark.slow
 def test_two_processes_train_what_one_trains(
     corpus: TokenStore, whole: Whole, pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,7 +314,6 @@ def test_two_processes_train_what_one_trains(
     torch.testing.assert_close(weights_in(run / "model"), two, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.slow
 def test_processes_save_together(corpus: TokenStore, whole: Whole, pair: Path) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
     run = pair / "stopped"

@@ -18,7 +18,7 @@ MUCH = 10**15
 
 def test_a_missing_package_tells_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert require("json.decoder", "report").JSONDecoder
-    for module, package in (("sklearn.linear_model", "scikit-learn"), ("plotly", "plotly")):
+    for module, package in (("sklearn.linear_model", "scikit-learn"), ("botorch", "botorch")):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(DataError, match=rf"package {package}, found none .*pyro\[some\]'$"):
             require(module, "some")

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bydore_pyro.search.rounds import Measurement, measure
 from quick import PROXY
 from tiny import Bigram, folder_content, make_problem, random_store, small_plan, write_domains
 
-from bydore_pyro.baselines.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.cli.main import main
 from bydore_pyro.data.domains import Domains
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.store import TokenStore
+from bydore_pyro.measure.proxy_runs import PlannedRun, train_runs
 from bydore_pyro.proxy.gradients import GradientSketch
 from bydore_pyro.proxy.measured_model import MeasuredModel
-from bydore_pyro.search.rounds import Measurement, measure
 from bydore_pyro.utils import pieces
 from bydore_pyro.utils.errors import DataError
 from bydore_pyro.utils.pieces import Tasks, cluster_cpus, join_cluster, run_pieces
@@ -93,18 +93,15 @@ def test_mapped_arrays_are_sent_by_their_place(tmp_path: Path) -> None:
             pieces._work(sent, (1, str(tmp_path), {"torch": "0"}), (), {})
 
 
-# What dies once, if it runs in a task: the process, or the whole machine.
-
-
-def die_once(mark: Path, driver: int, machine: bool = True) -> None:
+def die_once(mark: Path, driver: int) -> None:
+    """Ends the process as the system does for want of memory, once, if it is a task's."""
     if os.getpid() == driver:
         return
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         return
-    os.kill(os.getppid() if machine else os.getpid(), signal.SIGKILL)
-    time.sleep(60)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def build(mark: Path, driver: int, vocabulary: int, seed: int) -> Bigram:
@@ -113,7 +110,7 @@ def build(mark: Path, driver: int, vocabulary: int, seed: int) -> Bigram:
 
 
 class Dying(Bigram):
-    """A model whose machine dies when it is first asked."""
+    """A model whose process dies when it is first asked."""
 
     def __init__(self, mark: Path) -> None:
         super().__init__(24)
@@ -128,7 +125,7 @@ def losing(mark: Path, driver: int, number: int, advance: object) -> int:
     """A piece that runs out of memory, as the system ends it: always where there is no mark."""
     if mark is None:
         os.kill(os.getpid(), signal.SIGKILL)
-    die_once(mark, driver, machine=False)
+    die_once(mark, driver)
     return number
 
 
@@ -137,7 +134,7 @@ def threads(number: int, advance: object) -> tuple[int, str]:
 
 
 def sweep(corpus: TokenStore, folder: Path, cluster: str | None) -> dict[str, bytes]:
-    """Losses and tensors of a sweep whose machine dies in its middle."""
+    """Losses and tensors of a sweep, a process of which dies in its middle."""
     made = partial(build, folder / "mark", os.getpid(), corpus.vocabulary)
     problem = make_problem(corpus, folder / "runs", build=made, cluster=cluster)
     mixtures = [{name: 1.0} for name in corpus.names]
@@ -150,7 +147,7 @@ def sweep(corpus: TokenStore, folder: Path, cluster: str | None) -> dict[str, by
 
 
 def measuring(mark: Path, cluster: str | None) -> tuple[Measurement, int]:
-    """What a round measures, on machines of which one dies, and the tokens that it read."""
+    """What a round measures, in processes of which one dies, and the tokens that it read."""
     store = random_store()
     domains = Domains(store, {"a": 1.0}, sequence_length=32, validation_sequences=16, measured=16)
     model = MeasuredModel(Dying(mark))
@@ -158,30 +155,27 @@ def measuring(mark: Path, cluster: str | None) -> tuple[Measurement, int]:
     return found, model.cost.tokens["gradients"]
 
 
-@pytest.fixture
-def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Any]:
     """Ray's own cluster for tests: a head that runs no piece, and two machines of one CPU."""
     import ray
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "2")  # wait for a dead head
-    head: Any = {"num_cpus": 0, "include_dashboard": False, "include_log_monitor": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    more(cluster, 2)
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-
-
-def more(cluster: Any, count: int) -> None:
-    for _ in range(count):
-        cluster.add_node(num_cpus=1, include_log_monitor=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")
+        patch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "2")  # wait for a dead head
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        head: Any = {"num_cpus": 0, "include_dashboard": False, "include_log_monitor": False}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        for _ in range(2):
+            cluster.add_node(num_cpus=1, include_log_monitor=False)
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.mark.slow
@@ -206,14 +200,13 @@ def test_the_bytes_are_the_same_whatever_dies(
         with pytest.raises(OSError, match="to run a piece, found WorkerCrashedError"):
             list(run_pieces(partial(losing, None, 0), [0], "auto"))
 
-    # A machine that dies in a sweep, in a round and in the preparing of text.
+    # The same in a sweep and in a round, and a machine that dies in the preparing of text.
     for name in ("turn", "cluster"):
         (tmp_path / name).mkdir()
     expected = sweep(corpus, tmp_path / "turn", None)
     assert sweep(corpus, tmp_path / "cluster", "auto") == expected
     assert len(expected) == 4
-    assert (tmp_path / "cluster" / "mark").exists(), "a machine died"
-    more(machines, 1)
+    assert (tmp_path / "cluster" / "mark").exists(), "a process died"
 
     (turn, tokens), (found, again) = (
         measuring(tmp_path / "measured", cluster) for cluster in (None, "auto")
@@ -225,7 +218,6 @@ def test_the_bytes_are_the_same_whatever_dies(
         assert torch.equal(one.gradients, other.gradients)
         assert torch.equal(one.documents, other.documents)
 
-    more(machines, 1)
     left = list(machines.worker_nodes)[-1:]
     monkeypatch.setattr("bydore_pyro.data.build.BATCH", 2000)
     text = write_domains(tmp_path / "text", {"a": "abcde", "b": "vwxyz"}, files=40)
@@ -242,11 +234,11 @@ def test_the_bytes_are_the_same_whatever_dies(
 
 @pytest.mark.slow
 def test_a_head_that_restarts_costs_no_finished_piece(
-    store: Path, machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, machines: Any, tmp_path: Path
 ) -> None:
-    """The command ends in one line, and goes on where it stood, in another cluster."""
+    """The command ends in one line, and goes on where it stood; here without a cluster."""
     given = ["fit", "--method", "regmix", "--regmix_proxies", "16", "--smoke", "--data", str(store)]
-    given += ["--validation", "a", "--proxy", str(PROXY), "--steps", "200"]
+    given += ["--validation", "a", "--proxy", str(PROXY), "--steps", "100"]
     main([*given, "--out", str(tmp_path / "turn")])
 
     run = tmp_path / "run"
@@ -263,7 +255,8 @@ def test_a_head_that_restarts_costs_no_finished_piece(
     before = finished(run)
     assert 0 < len(before) < len(finished(tmp_path / "turn"))
 
-    monkeypatch.setenv("RAY_ADDRESS", "local")
+    options = (run / "config.json").read_text()
+    (run / "config.json").write_text(options.replace('"cluster": "auto"', '"cluster": null'))
     main(["fit", "--resume", str(run)])
     assert before.items() <= finished(run).items(), "none was trained twice"
     assert finished(run).keys() == finished(tmp_path / "turn").keys()

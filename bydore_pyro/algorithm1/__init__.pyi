@@ -1,0 +1,11 @@
+from .averaged import averaged_answer as averaged_answer
+from .averaged import search_guide_fit as search_guide_fit
+from .averaged import trajectory_of as trajectory_of
+from .config import LinearConfig as LinearConfig
+from .learner import NETWORK_LEARNING_RATE as NETWORK_LEARNING_RATE
+from .learner import BayesianLearner as BayesianLearner
+from .learner import Weights as Weights
+from .learner import WeightsLearner as WeightsLearner
+from .search import AVERAGE_FROM as AVERAGE_FROM
+from .search import LinearSearch as LinearSearch
+from .search import StepRecord as StepRecord

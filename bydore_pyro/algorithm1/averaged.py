@@ -1,0 +1,108 @@
+"""What a search by linear evidence found: the average of its posteriors over the later steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from bydore_pyro.algorithm1.learner import BayesianLearner
+from bydore_pyro.algorithm1.search import LinearSearch
+from bydore_pyro.answer import CHAINS, Answer, Question, mixture_of_draws
+from bydore_pyro.core import GammaDirichlet, GuideFit, guide_fit, mixture_model
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.utils import DataError
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["averaged_answer", "search_guide_fit", "trajectory_of"]
+
+DRAWS = 1000  # of a chain
+BY_DOMAIN = ("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g")
+BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
+UNITS = dict.fromkeys(("losses", "g", *BY_STEP), "nats per token")
+
+
+def averaged_answer(state: LinearSearch, question: Question, *, seed: int = 0) -> Answer:
+    """Returns the exact mean of the averaged posterior, ``q(w) = mean over steps t of q_t(w)``.
+
+    The average is a mixture: each draw takes one step of the averaged window and samples that
+    step's guide. Its spread holds both the guides' own and their wandering over the window. Draws
+    are independent, so chains serve ArviZ's conventions only. Of a learner of points there is
+    neither a draw nor an interval.
+
+    Raises:
+        DataError: When the search has no step, or the caps of the question leave no mixture.
+    """
+    if not state.window:
+        raise DataError("Expected a search of at least one step, found none")
+    mean = torch.from_numpy(np.stack([one.mean for one in state.window]).astype(float).mean(0))
+    names, sites = state.domains.names, {}
+    if isinstance(state.learner, BayesianLearner):
+        sites = _draws(state, seed)
+        draws = sites["w"].flatten(0, 1).double()
+        mixture = mixture_of_draws(draws, mean, question)
+    else:
+        mixture = Mixture(
+            names=names,
+            weights=tuple((mean / mean.sum()).tolist()),
+            tokenizer=question.tokenizer,
+            data_sha256=question.data_sha256,
+        )
+    mixture = mixture if question.most is None else mixture.capped(question.most)
+    return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
+
+
+def _draws(state: LinearSearch, seed: int) -> dict[str, torch.Tensor]:
+    """Returns draws of the weights and the concentrations, ``(4, D, K)``."""
+    steps = np.random.default_rng(seed).integers(len(state.window), size=CHAINS * DRAWS)
+    concentration = torch.from_numpy(np.stack([state.window[t].concentration for t in steps]))
+    rate = torch.from_numpy(np.stack([state.window[t].rate for t in steps]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
+    shape = (CHAINS, DRAWS)
+    return {
+        "w": log_w.exp().unflatten(0, shape),
+        "beta": log_beta.exp().unflatten(0, shape),
+    }
+
+
+def trajectory_of(state: LinearSearch) -> xarray.Dataset:
+    """Returns every step's record, dimensions (step, domain); losses and g in nats per token."""
+    import xarray
+
+    records = state.records
+    columns: dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]] = {}
+    for name in BY_DOMAIN:
+        values = [getattr(record, name) for record in records]
+        array = np.stack(values) if values else np.empty((0, len(state.domains.names)))
+        columns[name] = (("step", "domain"), array, {"units": UNITS.get(name, "1")})
+    for name in BY_STEP:
+        array = np.array([getattr(record, name) for record in records], dtype=float)
+        columns[name] = (("step",), array, {"units": UNITS[name]})
+    return xarray.Dataset(
+        columns,
+        coords={"step": np.arange(len(records)), "domain": list(state.domains.names)},
+    )
+
+
+def search_guide_fit(state: LinearSearch, *, num_samples: int | None = None) -> GuideFit:
+    """Weighs the last guide of a search by linear evidence by its model.
+
+    The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
+    answers to the weights, which the frozen model cannot know. `num_samples` is as for `guide_fit`.
+
+    Raises:
+        DataError: When the search has no step, or did not learn a posterior.
+    """
+    window, learner = state.window, state.learner
+    if not window or not isinstance(learner, BayesianLearner):
+        raise DataError("Expected a posterior after at least one step, found none")
+    g = torch.from_numpy(np.stack([record.g for record in window]).mean(0))
+    kl_weight = float(np.mean([record.kl_weight for record in window]))
+    arguments = (state.signals, g, kl_weight)
+    with learner.isolated():
+        return guide_fit(mixture_model, learner.guide, *arguments, num_samples=num_samples)

@@ -1,0 +1,119 @@
+"""Draws of weights: their centre, their intervals, and the mixture that tells both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.answer.question import Question
+from bydore_pyro.core import central_weights
+from bydore_pyro.mixture import HDI_PROBABILITY, MOST_SHOWN, Mixture, below
+
+__all__ = ["centre_of", "interval_of_draws", "mixture_of_draws", "to_the_bounds"]
+
+
+def interval_of_draws(draws: np.ndarray, probability: float = HDI_PROBABILITY) -> np.ndarray:
+    """Returns highest-density intervals of weights ``(K, 2)``, of draws ``(D, K)``.
+
+    They begin with 0 or end with 1 where they end with the outermost draw (`to_the_bounds`). It is
+    the one rule by which an interval of a weight is told.
+    """
+    import arviz
+
+    return to_the_bounds(arviz.hdi(draws[None], hdi_prob=probability), draws)
+
+
+def centre_of(draws: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """Returns the weights at the centre of draws ``(D, K)``: `bydore_pyro.core.central_weights`.
+
+    Where draws are of steps of several lengths ``(D,)``, it is the mean of the lengths' centres:
+    the loss is convex in the weights, so that their mean does no worse than a choice among them by
+    chance.
+    """
+    if lengths is None:
+        return central_weights(draws)
+    own = [draws[lengths == one] for one in lengths.unique()]
+    parts = [len(some) / len(draws) * central_weights(some) for some in own]
+    return torch.stack(parts).sum(0)
+
+
+def mixture_of_draws(draws: Tensor, centre: Tensor, question: Question) -> Mixture:
+    """Returns weights with the spread of their draws, and intervals that hold the weights.
+
+    Args:
+        draws: Weights ``(D, K)``.
+        centre: The weights ``(K,)``.
+        question: Tells the names of the domains, the hashes of tokenizer and text, and the domains
+            of pools, for the sums below paths.
+    """
+    values, weights = draws.numpy(), centre.numpy() / centre.numpy().sum()
+    return Mixture(
+        names=question.names,
+        weights=tuple(weights.tolist()),
+        standard_deviation=tuple(values.std(0).tolist()),
+        hdi=tuple(_around(values, weights)),
+        hdi_probability=HDI_PROBABILITY,
+        tokenizer=question.tokenizer,
+        data_sha256=question.data_sha256,
+        **_sums(values, question.names, weights, question.pools),
+    )
+
+
+def _around(draws: np.ndarray, weights: np.ndarray) -> list[tuple[float, float]]:
+    """Returns the intervals of draws, taken to the weights ``(K,)``."""
+    low, high = interval_of_draws(draws).T
+    low, high = np.minimum(low, weights), np.maximum(high, weights)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def _sums(
+    draws: np.ndarray,
+    names: Sequence[str],
+    weights: np.ndarray,
+    pools: Mapping[str, Mapping[str, float]],
+) -> dict[str, Any]:
+    """Returns the intervals of the sum of the weights below each path, and of all but the largest;
+    each holds the sum of `weights`."""
+    leaves = [(k, leaf, share) for k, name in enumerate(names)
+              for leaf, share in pools.get(name, {name: 1.0}).items()]  # fmt: skip
+    paths = below([leaf for _, leaf, _ in leaves])
+    order = np.argsort([-weights[k] * share for k, _, share in leaves], kind="stable")
+    columns = [*paths.values(), order[MOST_SHOWN:].tolist()]
+    if not any(columns):
+        return {}
+    shares = np.zeros((len(names), len(columns)))
+    for column, places in enumerate(columns):
+        for k, _, share in (leaves[place] for place in places):
+            shares[k, column] += share
+    *branches, rest = _around((draws @ shares).clip(max=1.0), (weights @ shares).clip(max=1.0))
+    return {
+        "branches": dict(zip(paths, branches, strict=True)),
+        "rest": rest if columns[-1] else None,
+    }
+
+
+def to_the_bounds(intervals: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Takes highest-density intervals of weights to 0 or 1 where they end with the outermost draw.
+
+    There the density is highest at the bound, so that the interval begins with the bound; that no
+    draw is exactly 0 says nothing against a weight of 0. A bound that is further than the interval
+    is wide has nothing to do with it: of few draws the outermost are often among the closest.
+
+    Args:
+        intervals: Lower and upper ends ``(K, 2)``.
+        draws: That they were found from ``(N, K)``, in [0, 1].
+
+    Returns:
+        Lower and upper ends ``(K, 2)``.
+    """
+    low, high = intervals.T
+    width = high - low
+    at_0, at_1 = (
+        (low <= draws.min(0)) & (low <= width),
+        (high >= draws.max(0)) & (1 - high <= width),
+    )
+    return np.stack([np.where(at_0, 0.0, low), np.where(at_1, 1.0, high)], 1)

@@ -1,0 +1,144 @@
+"""The picture of a mixture, every weight with its interval; and the domains' colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, interval_of, shown_rows
+from bydore_pyro.utils import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PALETTE", "domain_colours", "picture_label", "plot_rounds", "plot_weights"]
+
+MOST_ROUNDS = 12  # small pictures of a training that moved its mixture
+SHORT = 36  # characters of a name
+SUM = "0.25"  # of the sums of several domains, grey
+
+# Matplotlib's ten, then those that lie farthest from all before them in Oklab, colour weighing
+# more than lightness, among those that are neither too pale for white paper nor near black.
+PALETTE = (
+    "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f",
+    "#bcbd22", "#17becf", "#0000ff", "#003c00", "#4b005a", "#d200ff", "#a50078", "#b4b4f0",
+    "#00e100", "#5a0f00", "#d2b496", "#001e87",
+)  # fmt: skip
+
+
+def domain_colours(names: Sequence[str]) -> dict[str, str]:
+    """Returns a colour (``#rrggbb``) for each name, in sorted order; beyond ``len(PALETTE)`` names
+    colours come twice."""
+    return {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(sorted(names))}
+
+
+def picture_label(name: str) -> str:
+    """Returns a user's name as pictures show it: without mathematics or what turns text around, and
+    at most `SHORT` characters, cut in the middle: paths differ at their ends."""
+    text = visible(name)
+    if len(text) > SHORT:
+        text = f"{text[: SHORT // 2]}…{text[1 - SHORT // 2 :]}"
+    return text.replace("$", r"\$")
+
+
+def plot_weights(mixture: Mixture) -> Figure:
+    """Draws the weight of every domain and its interval, the largest on top; of many domains the
+    largest, and as squares the sums of branches and of the rest (`shown_rows`).
+
+    All of a row has one gid, its numbers in words, which a page shows under the mouse.
+
+    Args:
+        mixture: The weights, shares of training tokens; intervals are drawn where it has any, and
+            weights free of caps, hollow.
+    """
+    from matplotlib.figure import Figure
+
+    names, colours = mixture.names, domain_colours(mixture.names)
+    rows = shown_rows(names, mixture.weights)
+    figure = Figure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")
+    axes, most = figure.subplots(), 0.0
+    axes.set_yticks(range(len(rows)), [picture_label(row.name) for row in rows])
+    interval = f"{100 * mixture.hdi_probability:.0f} % interval"
+    for height, (row, label) in enumerate(zip(rows, axes.get_yticklabels(), strict=True)):
+        single, ends = row.kind == "domain", interval_of(mixture, row)
+        colour = colours[row.name] if single else SUM
+        total = sum(mixture.weights[k] for k in row.places)
+        free = mixture.free_weights and sum(mixture.free_weights[k] for k in row.places)
+        told = f"{visible(row.name)}: {total:.4f}"
+        told += "" if free is None else f", free of caps {free:.4f}"
+        told += "" if ends is None else f", {interval} {ends[0]:.4f} to {ends[1]:.4f}"
+        if ends is not None:
+            axes.plot(ends, [height] * 2, color=colour, gid=told, linewidth=5, alpha=0.5,
+                      solid_capstyle="butt")  # fmt: skip
+        for values, face in ((free, "white"), (total, colour)):
+            if values is not None:
+                axes.plot(values, height, "o" if single else "s", color=colour, gid=told,
+                          markersize=6, markerfacecolor=face)  # fmt: skip
+        label.set(gid=told, fontweight="normal" if single else "bold")
+        if row.kind != "rest":
+            most = max(most, total, free or 0.0, *(ends or ()))
+    axes.axvline(1 / len(names), color="0.6", linestyle=":", zorder=0)
+    axes.set_ylim(len(rows) - 0.2, -0.8)
+    right = min(1.01, 1.05 * most)
+    axes.set_xlim(-0.01 * most, right)
+    if total > right:  # the rest, drawn last, which would make all others small
+        axes.text(right, height, f"{total:.2f} ▶", ha="right", va="center", color=SUM, gid=told)
+    axes.set_xlabel("weight, share of training tokens")
+    intervals = "" if mixture.hdi is None else f", with {interval}s"
+    signs = ["dotted: equal shares"]
+    signs += [] if mixture.free_weights is None else ["hollow: free of caps"]
+    signs += ["squares: sums"] if any(row.kind != "domain" for row in rows) else []
+    figure.suptitle(f"The weights{intervals}\n{'; '.join(signs)}", fontsize=10)
+    return figure
+
+
+def plot_rounds(
+    names: Sequence[str],
+    steps: Sequence[int],
+    weights: np.ndarray,
+    intervals: np.ndarray,
+    last: int,
+) -> Figure:
+    """Draws the weights of a training that moved its mixture, a small picture for each domain.
+
+    Args:
+        names: The ``K`` domains; of more than twelve the eleven of the largest weights are drawn,
+            and the sum of the rest.
+        steps: After which rounds were measured ``(R,)``.
+        weights: Before the first round and from each on ``(R + 1, K)``.
+        intervals: Of each round's posterior ``(R, 2, K)``.
+        last: Steps of the run.
+    """
+    from matplotlib.figure import Figure
+
+    order = np.argsort(-weights.max(0), kind="stable")
+    many = len(names) > MOST_ROUNDS
+    shown, hidden = (order[: MOST_ROUNDS - many], order[MOST_ROUNDS - many :])
+    rows, colours = -(-(len(shown) + many) // 3), domain_colours(names)
+    figure = Figure(figsize=(9, 0.6 + 1.6 * rows), layout="constrained")
+    grid = figure.subplots(rows, 3, sharex=True, sharey=not many, squeeze=False).ravel().tolist()
+    top = 1.05 * max(float(weights[:, shown].max()), float(intervals[:, 1, shown].max(initial=0)))
+    ends = [*steps, last]
+    for axes, k in zip(grid, shown, strict=False):
+        colour = colours[names[k]]
+        for begin, end, (low, high) in zip(steps, ends[1:], intervals[:, :, k], strict=True):
+            axes.fill_between([begin, end], low, high, color=colour, alpha=0.3, linewidth=0)
+        axes.step([0, *ends], [*weights[:, k], weights[-1, k]], where="post", color=colour)
+        axes.set_title(picture_label(names[k]), fontsize=9)
+        if many:  # the rest has a scale of its own
+            axes.set_ylim(-0.05 * top, top)
+    left = grid[len(shown) :]
+    if many:
+        sums = weights[:, hidden].sum(1)
+        left[0].step([0, *ends], [*sums, sums[-1]], where="post", color=SUM)
+        left[0].set_title(f"the rest ({len(hidden)} domains)", fontsize=9)
+    for axes in left[many:]:
+        axes.set_axis_off()
+    figure.supxlabel("step of the model", fontsize=9)
+    figure.supylabel("weight", fontsize=9)
+    figure.suptitle(
+        f"The weights, with each round's {100 * HDI_PROBABILITY:.0f} % interval", fontsize=10
+    )
+    return figure

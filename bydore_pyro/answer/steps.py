@@ -1,0 +1,72 @@
+"""How long a step: trial runs of several lengths, and the probability that each is the best.
+
+Which length is best is not in the gradients; see `bydore_pyro.core.point`. A proxy is trained on
+the mixture of each length, and its loss on the target is evidence of the length.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bydore_pyro.mixture import Mixture
+
+__all__ = ["FIRST", "TriedSteps", "next_length"]
+
+FIRST = (1.0, 0.5, 0.25)  # lengths of a step, as shares of the match's
+NOISE = 0.02  # nats: the standard deviation of a fresh proxy's loss, measured
+CHOICES, SEED = 100_000, 0  # draws of the best length
+
+
+@dataclass(frozen=True)
+class TriedSteps:
+    """Lengths of the step, a mixture for each, and the loss of a proxy that was trained on it.
+
+    Attributes:
+        steps: Of each proxy.
+        lengths: Shares of the match's step, in (0, 1].
+        mixtures: That were trained on.
+        losses: On the target, nats per token.
+    """
+
+    steps: int
+    lengths: tuple[float, ...]
+    mixtures: tuple[Mixture, ...]
+    losses: tuple[float, ...]
+
+    @cached_property
+    def probabilities(self) -> tuple[float, ...]:
+        """The probability in [0, 1] that each length is the best, summing to 1.
+
+        Lengths that lead to the same mixture are one choice; the first of them stands for all.
+        """
+        noise = np.random.default_rng(SEED).standard_normal((CHOICES, len(self.losses)))
+        weights = [mixture.weights for mixture in self.mixtures]
+        noise = noise[:, [weights.index(own) for own in weights]]
+        best = (np.array(self.losses) + NOISE * noise).argmin(1)
+        return tuple((np.bincount(best, minlength=len(self.losses)) / CHOICES).tolist())
+
+    def note(self) -> str:
+        """Returns what the trials found, in words."""
+        rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
+        told = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
+        return (
+            f"Trial runs of {self.steps} steps weighed the lengths of the step. Their losses on "
+            "the target, in nats per token, by the length as a share of the match's, and the "
+            f"probability that it is the best: {told}."
+        )
+
+
+def next_length(lengths: list[float], losses: list[float]) -> float:
+    """Returns the next length to try, a share of the match's in (0, 1]: between the best and the
+    better one beside it, or half of the smallest where that is the best."""
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    at = min(range(len(order)), key=lambda place: losses[order[place]])
+    if at == 0:
+        return lengths[order[0]] / 2
+    beside = [place for place in (at - 1, at + 1) if place < len(order)]
+    better = min(beside, key=lambda place: losses[order[place]])
+    return math.sqrt(lengths[order[at]] * lengths[order[better]])

@@ -1,0 +1,109 @@
+"""Convex programmes over a box within the simplex, many at once, by a logarithmic barrier.
+
+Each minimises ``f(x)`` with ``lower < x < upper`` and ``sum x = 1``, further unknowns being free.
+At a barrier ``t`` it finds the minimum of ``f(x) - t sum log(x - lower) - t sum log(upper - x)`` by
+Newton's steps, and then at a smaller ``t``. With ``m`` constraints ``f`` is at most ``m t`` above
+its least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["BarrierMinimum", "barrier_minimum"]
+
+GAP, SHRINK = 1e-6, 0.05  # of f, in its own unit
+STEPS, HALVINGS = 50, 50  # Newton's at one barrier
+# A step's promise over the barrier: on the way, and at last, where distances to bounds are prices.
+ENOUGH, EXACT = 1e-2, 1e-7
+RISE = 0.1  # how much of a promise must be kept
+TO_THE_EDGE = 0.99  # of the way to the nearest bound
+
+# Of points ``(B, N)`` and the barrier: f ``(B,)`` with the barriers of f's own constraints, not a
+# number where they are broken; and its gradient with its Hessian ``(B, N, N)``.
+Value = Callable[[Tensor, float], Tensor]
+Derivatives = Callable[[Tensor, float], tuple[Tensor, Tensor]]
+
+
+class BarrierMinimum(NamedTuple):
+    """Where each programme has its minimum ``(B, N)``, and the last barrier."""
+
+    points: Tensor
+    barrier: float
+
+
+def barrier_minimum(
+    value: Value,
+    derivatives: Derivatives,
+    start: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    constraints: int,
+    first_gap: float = 0.1,
+) -> BarrierMinimum:
+    """Minimises convex functions, each within the bounds, on the simplex.
+
+    Args:
+        value: See `Value`.
+        derivatives: See `Derivatives`.
+        start: Points strictly within all constraints ``(B, N)``, float64; the first K unknowns of
+            each sum to 1.
+        lower: Of the first K unknowns ``(K,)``; the others are free.
+        upper: Likewise.
+        constraints: How many f has itself.
+        first_gap: How far above its least f may be at the first barrier; small where the start is
+            good.
+    """
+    count = len(lower)
+    simplex = torch.zeros_like(start)
+    simplex[:, :count] = 1
+    points, barrier = start, first_gap / (2 * count + constraints)
+
+    def barred(points: Tensor) -> Tensor:
+        above, below = points[:, :count] - lower, upper - points[:, :count]
+        # What is not within its bounds has no logarithm.
+        found = value(points, barrier) - barrier * (above.log() + below.log()).sum(1)
+        return torch.where(found.isnan(), torch.inf, found)
+
+    while True:
+        last = barrier * (2 * count + constraints) <= GAP
+        for _ in range(STEPS):
+            gradient, hessian = derivatives(points, barrier)
+            above, below = points[:, :count] - lower, upper - points[:, :count]
+            gradient[:, :count] += barrier * (1 / below - 1 / above)
+            hessian.diagonal(dim1=1, dim2=2)[:, :count] += barrier * (above**-2 + below**-2)
+            step = newton_step(gradient, hessian, simplex)
+            promised = -(gradient * step).sum(1)
+            if float(promised.max()) <= (EXACT if last else ENOUGH) * barrier:
+                break
+            move = step[:, :count]
+            room = torch.where(move > 0, below, above) / move.abs().clamp(min=1e-300)
+            size = (TO_THE_EDGE * room.amin(1)).clamp(max=1)
+            now = barred(points)
+            for _ in range(HALVINGS):
+                tried = barred(points + size[:, None] * step)
+                kept = tried <= now - RISE * size * promised + 1e-14 * now.abs()
+                if kept.all():
+                    break
+                size = torch.where(kept, size, size / 2)
+            points = points + torch.where(kept, size, 0)[:, None] * step
+            if not kept.any():  # what is left is rounding
+                break
+        if last:
+            return BarrierMinimum(points, barrier)
+        barrier *= SHRINK
+
+
+def newton_step(gradient: Tensor, hessian: Tensor, fixed: Tensor) -> Tensor:
+    """Returns Newton's steps ``(B, N)`` that leave ``fixed . x`` as it is."""
+    scale = hessian.diagonal(dim1=1, dim2=2).rsqrt()  # entries differ by many orders
+    scaled = scale[:, :, None] * hessian * scale[:, None]
+    root = torch.linalg.cholesky_ex(scaled + 1e-14 * torch.eye(gradient.shape[1]).double()).L
+    both = torch.stack([scale * gradient, scale * fixed], 2)
+    down, across = (scale[:, :, None] * torch.cholesky_solve(both, root)).unbind(2)
+    share = (fixed * down).sum(1) / (fixed * across).sum(1)
+    return share[:, None] * across - down

@@ -1,0 +1,243 @@
+"""Networks that give a guide its Gamma shapes and rates: amortised ones, and free parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import pyro
+import torch
+from torch import Tensor, nn
+
+__all__ = ["FeatureNetwork", "FreeConcentrations", "PriorNetwork"]
+
+WIDTH, LAYERS, HEADS = 32, 2, 4  # of the Transformers
+SIGNAL_SCALE = 0.1  # of the standardised signals at the prior network's input
+ABSENT, ABSENT_RATE = 1e-3, 1e7  # concentration of a masked component, and its rate: a point
+
+
+class PriorNetwork(nn.Module):
+    """``(a, b) = softplus(Linear(Transformer(LayerNorm(Linear(c s) + embedding))) + bias)``.
+
+    ``s`` are the signals, standardised over the domains, and ``c`` is 0.1: the embedding must
+    outweigh them, or their noise becomes jitter of the weights.
+
+    A domain embedding gives each domain its identity: without it the network sees K exchangeable
+    numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
+    bias of its own for every domain. The output weights start at zero, so that before the first
+    step every domain has the shape and the rate 1 whatever the signals.
+
+    Softplus is linear above 1: shapes in the hundreds, which a sharp posterior has, are hundreds of
+    steps of a bias away. With the link "exp" the last layer gives the logs of the mean
+    concentrations ``a / b`` and of the rates, as in `FreeConcentrations`.
+
+    Args:
+        num_domains: K, at least 2.
+        link: What makes shapes and rates positive.
+
+    Raises:
+        ValueError: When `num_domains` is below 2 or `link` is unknown; when called with signals not
+            ``(..., K)``.
+
+    References:
+        Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).
+    """
+
+    def __init__(self, num_domains: int, *, link: Literal["softplus", "exp"] = "softplus") -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if link not in ("softplus", "exp"):
+            raise ValueError(f"Expected link 'softplus' or 'exp', actual {link!r}")
+        self.num_domains = num_domains
+        self.link = link
+        self.project = nn.Linear(1, WIDTH)
+        self.embedding = nn.Parameter(torch.randn(num_domains, WIDTH))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.encoder = _transformer()
+        self.output = nn.Linear(WIDTH, 2, bias=False)
+        nn.init.zeros_(self.output.weight)
+        ones = torch.ones(num_domains, dtype=torch.float64)
+        self.domain_bias = nn.Parameter(self._unlinked(ones, ones).to(self.embedding.dtype))
+
+    def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
+
+        These are of the network's dtype, whatever the signals' is.
+        """
+        raw = self._raw(signals) + self.domain_bias
+        if self.link == "exp":
+            return _from_logs(*raw.unbind(-1))
+        # A floor keeps the parameters positive where softplus underflows.
+        a, b = (nn.functional.softplus(raw) + 1e-6).unbind(-1)
+        return a, b
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
+        """Sets the domains' biases so that these signals, ``(K,)``, give shape and rate, ``(K,)``.
+
+        Those of other signals differ as far as the network has learned to tell signals apart.
+
+        Raises:
+            ValueError: When they are not positive, not finite or of another shape.
+        """
+        _require_parameters(a, b, (self.num_domains,))
+        bias = self._unlinked(a.double(), b.double()) - self._raw(signals)
+        self.domain_bias.copy_(bias)
+
+    def _unlinked(self, a: Tensor, b: Tensor) -> Tensor:
+        """Returns what the link maps to shape and rate, ``(..., K, 2)``."""
+        if self.link == "exp":
+            return torch.stack([a.log() - b.log(), b.log()], -1)
+        y = torch.stack([a, b], -1)
+        return y + torch.log(-torch.expm1(-y))
+
+    def _raw(self, signals: Tensor) -> Tensor:
+        """Returns the last layer without the domains' biases, ``(..., K, 2)``."""
+        shape = tuple(getattr(signals, "shape", ()))
+        if shape[-1:] != (self.num_domains,):
+            raise ValueError(
+                f"Expected signals (..., {self.num_domains}), actual {shape or signals}"
+            )
+        signals = signals.to(self.embedding.dtype)
+        centred = signals - signals.mean(-1, keepdim=True)
+        # Inside of the root, for its gradient where all signals are equal.
+        deviation = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        standardised = SIGNAL_SCALE * centred / deviation
+        tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
+        flat = tokens.reshape(-1, *tokens.shape[-2:])
+        encoded = self.encoder(flat).reshape(tokens.shape)
+        return self.output(encoded)
+
+
+class FeatureNetwork(nn.Module):
+    """``(log a / b, log b) = Linear(Transformer(LayerNorm(Linear(x) + embedding))) + Linear(x)``.
+
+    An amortiser for other models, with two kinds of components:
+
+    - With `num_components`, K, they are the same in every data point, as topics are. The features
+      ``(..., D)`` are the data point's. Every component has its embedding and its last Linear.
+    - Without, the features ``(..., K, D)`` are the components' own, which are known by them alone.
+      K may differ from call to call. A component whose features are NaN is absent: the others do
+      not see it, and its concentration is 1e-3. A model gives it the same:
+      ``Dirichlet(alpha.masked_fill(absent, 1e-3))``.
+
+    Args:
+        num_features: D, at least 1. Counts are better given as ``log(1 + count)``.
+        num_components: K, at least 2; None where it varies.
+
+    Raises:
+        ValueError: When a number is out of range; when called with features of another width, or
+            with NaN where `num_components` is given.
+    """
+
+    def __init__(self, num_features: int, num_components: int | None = None) -> None:
+        super().__init__()
+        if num_features < 1:
+            raise ValueError(f"Expected num_features >= 1, actual {num_features}")
+        if num_components is not None and num_components < 2:
+            raise ValueError(f"Expected num_components >= 2, actual {num_components}")
+        self.num_components = num_components
+        self.event_dim = 2 if num_components is None else 1
+        self.project = nn.Linear(num_features, WIDTH)
+        self.embedding = nn.Parameter(torch.randn(num_components or 1, WIDTH))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.encoder = _transformer()
+        self.output = nn.Linear(WIDTH, 2)
+        self.direct = nn.Linear(num_features, 2 * (num_components or 1), bias=False)
+        for layer in (self.output, self.direct):
+            nn.init.zeros_(layer.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps features to Gamma shape and rate, ``(..., K)``, > 0, of the network's dtype."""
+        width = self.project.in_features
+        shape = tuple(getattr(features, "shape", ()))
+        if shape[-1:] != (width,) or len(shape) < self.event_dim:
+            expected = f"(..., {'' if self.num_components else 'K, '}{width})"
+            raise ValueError(f"Expected features {expected}, actual {shape or features}")
+        features = features.to(self.embedding.dtype)
+        absent = features.isnan().any(-1)
+        if self.num_components and bool(absent.any()):
+            raise ValueError(
+                "Expected features without NaN, which only components of their own can be"
+            )
+        features = features.nan_to_num()
+        direct = self.direct(features)
+        if self.num_components:
+            direct = direct.unflatten(-1, (self.num_components, 2))
+            features = features.unsqueeze(-2)  # (..., 1, D)
+        tokens = self.norm(self.project(features) + self.embedding)  # (..., K, WIDTH)
+        flat = tokens.reshape(-1, *tokens.shape[-2:])
+        mask = None if self.num_components else absent.reshape(flat.shape[:2])
+        encoded = self.encoder(flat, src_key_padding_mask=mask).reshape(tokens.shape)
+        a, b = _from_logs(*(self.output(encoded) + direct).unbind(-1))
+        if self.num_components:
+            return a, b
+        return a.masked_fill(absent, ABSENT * ABSENT_RATE), b.masked_fill(absent, ABSENT_RATE)
+
+
+class FreeConcentrations(nn.Module):
+    """Gamma shapes and rates that are parameters themselves, the same whatever the signals.
+
+    For one posterior instead of an amortised one, or for one in each place of a plate. The
+    parameters are the logs of the mean concentrations ``a / b`` and of the rates, so that large
+    ones are reached in few steps.
+
+    Args:
+        num_domains: K, at least 2.
+        initial_shape: Shape and rate of every domain before the first step.
+        batch_shape: Of the posteriors, as of the plates around the site: its full sizes, the
+            rightmost last, where a plate subsamples.
+
+    Raises:
+        ValueError: When `num_domains` or `initial_shape` is out of range.
+    """
+
+    def __init__(
+        self, num_domains: int, initial_shape: float = 1.0, batch_shape: Sequence[int] = ()
+    ) -> None:
+        super().__init__()
+        if num_domains < 2:
+            raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
+        if not 0 < initial_shape < math.inf:
+            raise ValueError(f"Expected a finite initial_shape > 0, actual {initial_shape}")
+        shape = (*batch_shape, num_domains)
+        self.log_mean = nn.Parameter(torch.zeros(shape))
+        self.log_rate = nn.Parameter(torch.full(shape, math.log(initial_shape)))
+
+    def forward(self, signals: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns Gamma shape and rate, ``(..., K)``, > 0; the signals are not looked at."""
+        parameters = self.log_mean, self.log_rate
+        return _from_logs(*(pyro.subsample(x, event_dim=1) for x in parameters))
+
+    @torch.no_grad()
+    def start_at(self, signals: Tensor | None, a: Tensor, b: Tensor) -> None:
+        """Sets shape and rate, ``(..., K)``; the signals are not looked at.
+
+        Raises:
+            ValueError: When they are not positive, not finite or of another shape.
+        """
+        _require_parameters(a, b, self.log_mean.shape)
+        self.log_mean.copy_(a.log() - b.log())
+        self.log_rate.copy_(b.log())
+
+
+def _transformer() -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+
+
+def _require_parameters(a: Tensor, b: Tensor, shape: Sequence[int]) -> None:
+    """Raises what `start_at` does."""
+    for name, value in (("shapes", a), ("rates", b)):
+        if value.shape != tuple(shape):
+            raise ValueError(f"Expected {name} {tuple(shape)}, actual {tuple(value.shape)}")
+        if not bool(((value > 0) & value.isfinite()).all()):
+            raise ValueError(f"Expected finite {name} > 0, actual {value.tolist()}")
+
+
+def _from_logs(log_mean: Tensor, log_rate: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns shape and rate for the logs of the mean concentrations and of the rates."""
+    return (log_mean + log_rate).exp(), log_rate.exp()

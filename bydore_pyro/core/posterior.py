@@ -1,0 +1,88 @@
+"""The posterior of the evidence of rounds: its draws, and a guide that stands in for it.
+
+Of at most 128 domains the draws are exact (`bydore_pyro.core.exact_draws`); a guide is fitted to
+them if it is asked for. Of more domains a guide is learned by SVI, and its draws are corrected by
+importance weights as far as these are reliable.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.importance import GuideFit, corrected_draws, guide_fit
+from bydore_pyro.core.inference import InferenceConfig, fit_to_draws, infer
+from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.metropolis import CHAINS, MOST_EXACT, exact_draws
+from bydore_pyro.core.model import mixture_model
+from bydore_pyro.core.network import FreeConcentrations
+
+__all__ = ["DRAWS", "Posterior", "draw_posterior"]
+
+DRAWS = 4000  # of a posterior
+WEIGHED = 4000  # draws of a guide whose k-hat is found
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws of the weights and the scale; of exact draws, chain after chain.
+
+    Attributes:
+        weights: ``(D, K)``, float64, each draw on the simplex.
+        scale: ``s (D,)``, > 0.
+        settled: Whether these are the posterior's: the chains agree, or SVI has settled and
+            importance weights have corrected its draws.
+        rhat: Nested R-hat of the chains; NaN where there are none.
+        guide: A `MixtureGuide` with `FreeConcentrations`, where one was fitted.
+        fit: How well the guide's own draws stand in for the posterior's.
+    """
+
+    weights: Tensor
+    scale: Tensor
+    settled: bool
+    rhat: float = math.nan
+    guide: MixtureGuide | None = None
+    fit: GuideFit | None = None
+
+
+def draw_posterior(found: Matching, *, with_guide: bool = False, seed: int = 0) -> Posterior:
+    """Draws 4,000 times from the posterior of the evidence of rounds.
+
+    Args:
+        found: The evidence.
+        with_guide: Whether to fit a guide where the draws need none.
+        seed: Of all draws.
+    """
+    prior, size = found.concentrations, len(found.linear)
+    guide = MixtureGuide(FreeConcentrations(size).double(), scale=True)
+    signals = torch.zeros_like(found.linear)  # the guide ignores them
+    arguments = (signals, found.linear, 1.0, found.precision, prior)
+    if size > MOST_EXACT:
+        evidence = (guide, signals, found.linear, found.precision)
+        inference = infer(*evidence, concentrations=prior, config=InferenceConfig(seed=seed))
+        drawn = corrected_draws(mixture_model, guide, *arguments, num_draws=DRAWS, seed=seed)
+        return Posterior(
+            weights=drawn.sites["weights"],
+            scale=drawn.sites["scale"],
+            settled=inference.settled and drawn.corrected,
+            guide=guide,
+            fit=drawn.fit,
+        )
+    exact = exact_draws(
+        found.linear[None],
+        found.precision[None],
+        concentrations=prior,
+        draws=-(-DRAWS // CHAINS),
+        chains=CHAINS,
+        seed=seed,
+    )
+    weights, scale = exact.weights[0], exact.scale[0]
+    if not with_guide:
+        return Posterior(weights, scale, exact.settled, exact.rhat)
+    fit_to_draws(guide, weights, scale, seed=seed)
+    fit = guide_fit(mixture_model, guide, *arguments, num_samples=WEIGHED, seed=seed)
+    return Posterior(weights, scale, exact.settled, exact.rhat, guide, fit)

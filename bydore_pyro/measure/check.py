@@ -1,0 +1,83 @@
+"""An independent check of a mixture, on text that no measurement has read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.core import Parameters, finite_difference, scatter_of_means
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy import GradientSketch
+
+__all__ = ["ResidualCheck", "check_residual"]
+
+FAR = 3.0  # standard errors, for the largest of K
+
+
+@dataclass(frozen=True)
+class ResidualCheck:
+    """An independent check of a mixture: the hypergradient along what it leaves unmatched.
+
+    At the best mixture ``u`` no domain can improve the match: along the residual ``r = m - sum_k
+    u_k m_k`` the hypergradient ``<m_k, r>`` is 0 for domains that have weight and at most 0 for the
+    others.
+
+    Attributes:
+        slopes: ``<m_k, r>`` ``(K,)``, in the unit of the evidence's ``c``: positive where more of
+            the domain would match the target better.
+        errors: Their standard errors: of the fresh sequences and of the search's own evidence.
+        weights: That were checked.
+    """
+
+    slopes: Tensor
+    errors: Tensor
+    weights: Tensor
+
+    @property
+    def failing(self) -> Tensor:
+        """Whether each slope contradicts the weights ``(K,)``, by more than 3 errors.
+
+        A domain with a weight of 0.01 or more must have a slope of 0; one without, one not above 0.
+        """
+        z = self.slopes / self.errors.clamp(min=1e-300)
+        return torch.where(self.weights >= 0.01, z.abs() > FAR, z > FAR)
+
+
+def check_residual(
+    domains: Domains,
+    sketch: GradientSketch,
+    residual: Tensor,
+    weights: Tensor,
+    covariance: Tensor,
+    unit: float,
+    count: int,
+) -> ResidualCheck:
+    """Measures the hypergradient of every domain along a residual, by finite differences of losses.
+
+    Args:
+        domains: Where fresh sequences come from.
+        sketch: That the residual was measured with, at the same parameters of the proxy.
+        residual: ``W (m - sum_k u_k m_k)``, ``(S,)``.
+        weights: Of the mixture ``(K,)``.
+        covariance: Of the moments ``c - A u`` in the search's own evidence ``(K, K)``.
+        unit: What the slopes are multiplied by to be in the evidence's unit.
+        count: Sequences of each domain.
+    """
+    model, theta = sketch.model, sketch.model.parameters
+    direction = sketch.unfolded(residual)
+    slopes, variances = [], []
+    for name in domains.names:
+        batch, documents = domains.measure_batch(name, count)
+
+        def losses(perturbed: Parameters, batch: Tensor = batch) -> Tensor:
+            return model.losses(batch, "check", perturbed, full_precision=True)  # (n,)
+
+        _, slope = finite_difference(losses, theta, direction, 1.0)  # (n,)
+        slope = unit * slope.cpu().double()
+        variance, _ = scatter_of_means([slope[:, None]], [torch.from_numpy(documents)])
+        slopes.append(slope.mean())
+        variances.append(variance[0, 0])
+    own = covariance.diagonal().clamp(min=0)
+    return ResidualCheck(torch.stack(slopes), (torch.stack(variances) + own).sqrt(), weights)

@@ -1,0 +1,101 @@
+"""What a search by gradient matching trains and measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bydore_pyro.utils import option, require_fields
+
+__all__ = ["MatchingConfig"]
+
+MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a domain
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingConfig:
+    """How long a proxy trains, when its gradients are measured, and how many trial runs follow. The
+    defaults were measured; see `docs/results.md`.
+
+    Raises:
+        ValueError: When an option is out of its range, or `check_sequences` is 1.
+    """
+
+    steps: int = option(
+        400,
+        "Steps of the search, or of a training of the proxy. In a search by matching the proxy "
+        "trains for a share of them.",
+        least=1,
+    )
+    rounds: int = option(
+        3, "Matching: number of rounds in which gradients are measured, evenly spaced.", least=1
+    )
+    train_share: float = option(
+        0.42,
+        "Matching: share of --steps after which the last round comes, in (0, 1].",
+        above=0,
+        most=1,
+    )
+    round_sequences: int = option(
+        128,
+        "Matching: number of sequences of each domain that a round measures. It is reduced, but "
+        "not below 16, if all domains together would have more than 8,192.",
+        least=2,
+    )
+    sketch_size: int = option(
+        4096, "Matching: number of values to which a sequence's gradient is reduced.", least=1
+    )
+    check_sequences: int = option(
+        32,
+        "Matching: number of new sequences of each domain on which the result is checked, at most "
+        "as many as a round measures; 0 turns the check off.",
+        least=0,
+    )
+    trials: int = option(
+        3,
+        "Matching: number of trial runs after the search. Each trains a fresh proxy on the mixture "
+        "for a step of another length; their losses on the target weigh the lengths. 0 trains none "
+        "and takes the whole step.",
+        least=0,
+        most=100,
+    )
+    trial_share: float = option(
+        0.6, "Matching: length of a trial run, as a share of --steps, in (0, 1].", above=0, most=1
+    )
+    batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+        if self.check_sequences == 1:
+            raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
+
+    @property
+    def trained_steps(self) -> int:
+        """Steps of the proxy until the last round."""
+        return max(1, round(self.train_share * self.steps))
+
+    @property
+    def trial_steps(self) -> int:
+        """Steps of a trial run."""
+        return max(1, round(self.trial_share * self.steps))
+
+    @property
+    def measured_steps(self) -> tuple[int, ...]:
+        """The steps after which a search by matching measures; the last is its last."""
+        return tuple(
+            round(self.trained_steps * number / self.rounds) for number in range(1, self.rounds + 1)
+        )
+
+    def sequences_of_round(self, num_domains: int) -> int:
+        """Returns how many sequences a round measures of each domain."""
+        few = max(FEWEST_SEQUENCES, MOST_SEQUENCES // num_domains)
+        return min(self.round_sequences, few)
+
+    def sequences_of_check(self, num_domains: int) -> int:
+        """Returns how many fresh sequences of each domain the result is checked on."""
+        return min(self.check_sequences, self.sequences_of_round(num_domains))
+
+    def measured_sequences(self, num_domains: int) -> int:
+        """Returns how many sequences of each domain a search measures, and checks at its end."""
+        return self.rounds * self.sequences_of_round(num_domains) + self.sequences_of_check(
+            num_domains
+        )

@@ -1,0 +1,233 @@
+"""A measurement: gradients of every domain's text at the parameters of a model. It knows no target.
+
+``measured-1`` and so on, in a run's folder, hold the model's parameters, the sketches of every
+domain's gradients in float16, and the documents that they come from. Files are hashed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.core import Sample
+from bydore_pyro.data import Domains
+from bydore_pyro.proxy import GradientSketch, MeasuredModel, ShardedSketch, check_finite
+from bydore_pyro.utils import DataError, appearing_folder, read_tree, run_pieces, write_tree
+
+__all__ = [
+    "Measurement",
+    "keep_measurement",
+    "measure",
+    "read_measurements",
+    "sample_of",
+    "sampled",
+    "set_parameters",
+]
+
+FORMAT = "bydore_pyro.measurement/2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What was measured of the domains at one step of a model.
+
+    Attributes:
+        step: Steps of the model before it.
+        parameters: Of the model, by name; as `measure` returns them they share its memory.
+        samples: A sample of each domain, by name, as float16 keeps it.
+        losses: Of the domains ``(K,)``, nats per token; NaN where a sample was known.
+        hashes: Of the domains' text, by name; empty before it is kept.
+    """
+
+    step: int
+    parameters: Mapping[str, Tensor]
+    samples: Mapping[str, Sample]
+    losses: Tensor
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+def sample_of(
+    sketch: GradientSketch | ShardedSketch,
+    batch: Tensor,
+    documents: np.ndarray,
+    step: int,
+    name: str,
+) -> tuple[Sample, float]:
+    """Measures gradients at a model's parameters: of sequences ``(n, T)`` of documents ``(n,)``.
+
+    Returns:
+        The sample, and the sequences' mean loss, nats per token.
+
+    Raises:
+        NonFiniteError: When a loss or a gradient is NaN or infinite; it tells the step and whose.
+    """
+    sketches, losses = sketch(batch, "gradients")
+    check_finite("signal", losses, step, [name] * len(losses))
+    check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
+    return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), float(losses.mean())
+
+
+def measure(
+    sketch: GradientSketch | ShardedSketch,
+    domains: Domains,
+    most: int,
+    step: int,
+    known: Mapping[str, Sample] | None = None,
+    cluster: str | None = None,
+) -> Measurement:
+    """Measures all domains at the parameters that a model has now.
+
+    Args:
+        sketch: Of the model's gradients.
+        domains: Whose sequences that were kept aside are measured.
+        most: Sequences of each domain, as far as it has them.
+        step: Of the model.
+        known: Samples that need not be measured, by domain.
+        cluster: Where a domain is a piece, see `bydore_pyro.utils.pieces`.
+
+    Raises:
+        NonFiniteError: See `sample_of`.
+    """
+    kept = dict(zip(domains.names, domains.measurable().tolist(), strict=True))
+    found = {name: (sample, float("nan")) for name, sample in (known or {}).items()}
+    anew = [name for name in domains.names if name not in found]
+    pieces = [(name, *domains.measure_batch(name, min(most, kept[name]))) for name in anew]
+    found |= dict(zip(anew, sampled(sketch, pieces, step, cluster), strict=True))
+    theta = sketch.model.parameters
+    return Measurement(
+        step=step,
+        parameters=theta,
+        samples={name: found[name][0] for name in domains.names},
+        losses=torch.tensor([found[name][1] for name in domains.names]),
+    )
+
+
+def set_parameters(model: MeasuredModel, measured: Measurement) -> None:
+    """Gives a model the parameters that the measured one had.
+
+    Raises:
+        DataError: When it is another model.
+    """
+    for name, value in model.parameters.items():
+        kept = measured.parameters.get(name)
+        if kept is None or kept.shape != value.shape:
+            raise DataError(
+                f"Expected the model that was measured, found another: its {name} is "
+                f"{tuple(value.shape)}"
+            )
+        value.copy_(kept)
+
+
+def sampled(
+    sketch: GradientSketch | ShardedSketch,
+    pieces: Sequence[tuple[str, Tensor, np.ndarray]],
+    step: int,
+    cluster: str | None = None,
+) -> list[tuple[Sample, float]]:
+    """Returns samples of names, sequences ``(n, T)`` and documents ``(n,)``, and their mean losses,
+    nats per token; as `sample_of`, on a cluster as for `measure`."""
+    on_gpu = any(parameter.is_cuda for parameter in sketch.model.parameters.values())
+    one = partial(_piece, _counting_anew(sketch), step)
+    found = dict(run_pieces(one, pieces, cluster, gpus=int(on_gpu)))
+    measured = [found[number] for number in range(len(pieces))]
+    for *_, spent in measured:
+        sketch.model.cost.add(spent)
+    return [(_thawed(*_frozen(Sample(z, at))), loss) for z, at, loss, _ in measured]
+
+
+def _piece(
+    sketch: GradientSketch | ShardedSketch,
+    step: int,
+    piece: tuple[str, Tensor, np.ndarray],
+    _: object,
+) -> tuple[Tensor, Tensor, float, dict[str, Any]]:
+    """A domain's gradients, their documents, mean loss, and what they cost."""
+    name, batch, documents = piece
+    own = _counting_anew(sketch)
+    sample, loss = sample_of(own, batch, documents, step, name)
+    return sample.gradients, sample.documents, loss, own.model.cost.report()["parts"]
+
+
+def _counting_anew(sketch: GradientSketch | ShardedSketch) -> GradientSketch | ShardedSketch:
+    own = copy.copy(sketch)
+    own.model = sketch.model.counting_anew()
+    return own
+
+
+def _frozen(sample: Sample) -> tuple[Tensor, float, Tensor]:
+    """Returns sketches as shares of the largest number, float16; that number; the documents."""
+    largest = float(sample.gradients.abs().max()) or 1.0
+    return (sample.gradients / largest).half(), largest, sample.documents
+
+
+def _thawed(sketches: Tensor, largest: float, documents: Tensor) -> Sample:
+    return Sample(sketches.float() * largest, documents)
+
+
+def keep_measurement(
+    folder: Path, number: int, measurement: Measurement, belongs: Mapping[str, Any]
+) -> None:
+    """Writes what a round measured, whole or not at all; what is there stays.
+
+    Args:
+        folder: The run's.
+        number: Of the round, from 1.
+        measurement: What it measured.
+        belongs: What it belongs to, plain values; `domains` holds the hashes of their text.
+    """
+    path = folder / f"measured-{number}"
+    if path.is_dir():
+        return
+    sketches, largest, documents = zip(*map(_frozen, measurement.samples.values()), strict=True)
+    tree = {
+        "step": measurement.step,
+        "parameters": dict(measurement.parameters),
+        "losses": measurement.losses,
+        "largest": list(largest),
+        "sketches": list(sketches),
+        "documents": list(documents),
+    }
+    with appearing_folder(path) as aside:
+        write_tree(aside, tree, {"format": FORMAT, **belongs})
+
+
+def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurement]:
+    """Reads what a search measured, round after round.
+
+    Args:
+        folder: The run's.
+        belongs: As `keep_measurement` was told. The text of domains may have changed since:
+            whoever reads compares `Measurement.hashes`.
+
+    Raises:
+        DataError: When one is damaged, or belongs to another run.
+    """
+    found: list[Measurement] = []
+    while (path := folder / f"measured-{len(found) + 1}").is_dir():
+        try:
+            header, tree = read_tree(path)
+        except ValueError as error:
+            raise DataError(f"Expected what a round measured in {path}: {error}") from None
+        for name, value in {"format": FORMAT, **belongs}.items():
+            if name != "domains" and header.get(name) != value:
+                raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")
+        columns = (tree["sketches"], tree["largest"], tree["documents"])
+        samples = (_thawed(*one) for one in zip(*columns, strict=True))
+        found.append(
+            Measurement(
+                step=tree["step"],
+                parameters=tree["parameters"],
+                samples=dict(zip(header["domains"], samples, strict=True)),
+                losses=torch.as_tensor(tree["losses"]),
+                hashes=header["domains"],
+            )
+        )
+    return found

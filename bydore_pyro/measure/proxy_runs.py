@@ -1,0 +1,273 @@
+"""Sweeps of small proxies on fixed weights: finished ones are remembered and shared."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bydore_pyro.data import SequenceStream
+from bydore_pyro.measure.problem import Problem, by_name
+from bydore_pyro.proxy import Cost, Parallel, Proxy, kept_on_signal, train_on_mixture
+from bydore_pyro.utils import (
+    DataError,
+    NonFiniteError,
+    appearing_folder,
+    read_tree,
+    run_pieces,
+    set_aside,
+    write_tree,
+)
+
+__all__ = ["FinishedRun", "PlannedRun", "held_out_sequences", "load_model", "train_mixtures",
+           "train_runs"]  # fmt: skip
+
+FORMAT = "bydore_pyro.proxy_run/3"
+LONGEST_WARMUP = 5  # a run warms up over at most one in so many steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A proxy to be trained on fixed weights.
+
+    Args:
+        weights: Shares by domain, summing to 1.
+        steps: Training steps.
+        seed: Of model and batches.
+        keep_model: Whether its parameters are kept.
+        text: Most training tokens that it reads of a domain, again and again, by domain; documents
+            are drawn by the seed. All text when None.
+    """
+
+    weights: Mapping[str, float]
+    steps: int
+    seed: int
+    keep_model: bool = False
+    text: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedRun:
+    """A trained proxy.
+
+    Args:
+        folder: Where it is remembered.
+        losses: On held-out text by domain, nats per token.
+        cost: What it cost, by part: tokens, FLOPs, seconds.
+    """
+
+    folder: Path
+    losses: Mapping[str, float]
+    cost: Mapping[str, Mapping[str, float]]
+
+    def target_loss(self, target: Mapping[str, float]) -> float:
+        """Returns the loss on a validation set given as shares of domains, nats per token."""
+        total = sum(target.values())
+        return sum(share * self.losses[name] for name, share in target.items()) / total
+
+    def token_losses(self) -> dict[str, np.ndarray]:
+        """Returns the losses of held-out tokens ``(sequences, T - 1)`` by domain, nats."""
+        tokens = read_tree(self.folder)[1]["tokens"]
+        return {name: losses.numpy() for name, losses in tokens.items()}
+
+
+def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> list[FinishedRun]:
+    """Trains those proxies that have not been finished before, and charges each different one once.
+
+    All start from the initial weights of their seed; the step size rises over at most a fifth of
+    their steps and falls linearly to zero. One that a signal breaks off is kept, and gone on with
+    when it is planned again. Each is a piece for the problem's cluster. The processes of `torchrun`
+    split the batches of each (see `bydore_pyro.proxy.parallel`).
+
+    Raises:
+        Interrupted: When a signal asked for the end.
+        NonFiniteError: When a loss is NaN or infinite; those finished before are kept.
+
+    Warns:
+        UserWarning: When a remembered proxy is damaged or not the planned one: it is set aside and
+            trained again.
+    """
+    on_gpu = problem.device.type != "cpu"
+    parallel = Parallel(cpu=not on_gpu)
+    plans = {_place(problem, run): run for run in planned}
+    # The first process looks, for all: another command may write to the same folder.
+    names = parallel.agree(" ".join(_missing(problem, plans)) if parallel.is_main else "").split()
+    own = [run for place, run in plans.items() if place.name in names]
+    alone = dataclasses.replace(problem, cost=Cost(), runs=problem.runs.absolute())
+    trained = run_pieces(
+        partial(_train, alone),
+        own,
+        problem.cluster,
+        label=label,
+        sizes=[run.steps for run in own],
+        unit="step",
+        gpus=int(on_gpu),
+    )
+    for _ in trained:
+        pass
+    parallel.wait()
+    try:
+        found = {place: _read(problem, run) for place, run in plans.items()}
+    except FileNotFoundError as error:
+        told = "the machines of a cluster must share it"
+        raise DataError(f"Expected a trained proxy in {error}, found none: {told}") from None
+    for done in found.values():
+        problem.cost.add(done.cost)
+    return [found[_place(problem, run)] for run in planned]
+
+
+def _missing(problem: Problem, plans: Mapping[Path, PlannedRun]) -> list[str]:
+    """Returns the places that hold no run; one that is damaged is set aside, with a warning."""
+    missing = []
+    for place, run in plans.items():
+        try:
+            _read(problem, run)
+        except FileNotFoundError:
+            missing.append(place.name)
+        except ValueError as error:
+            aside = set_aside(place).name
+            warnings.warn(
+                f"the proxy {place} is set aside as {aside} and trained again: {error}",
+                stacklevel=3,
+            )
+            missing.append(place.name)
+    return missing
+
+
+def train_mixtures(
+    problem: Problem, mixtures: np.ndarray, steps: int, label: str
+) -> list[FinishedRun]:
+    """Trains a proxy on each mixture ``(N, K)``, so many steps each; as `train_runs`."""
+    text = problem.text_for(steps)
+    rows = [by_name(problem.names, row) for row in mixtures]
+    weights = [{name: weight for name, weight in row.items() if weight > 0} for row in rows]
+    planned = [
+        PlannedRun(weights=one, steps=steps, seed=problem.seed, text=text) for one in weights
+    ]
+    return train_runs(problem, planned, label)
+
+
+def load_model(
+    problem: Problem, run: FinishedRun, seed: int, parallel: Parallel | None = None
+) -> Proxy:
+    """Returns the proxy that a run, planned with this seed and `keep_model`, left.
+
+    The processes of `parallel` share its batches; this one alone when None.
+    """
+    proxy = Proxy(problem.build(seed), problem.proxy, problem.cost, parallel=parallel)
+    proxy.model.load_state_dict(read_tree(run.folder)[1]["model"])
+    return proxy
+
+
+def held_out_sequences(problem: Problem, name: str) -> Tensor:
+    """Returns a domain's held-out sequences ``(N, T)``, the same for every seed.
+
+    Raises:
+        DataError: When it has none.
+    """
+    stream = SequenceStream(
+        problem.corpus.validation[name],
+        problem.sequence_length,
+        [0, 3, *name.encode()],
+        taken=partial(problem.corpus.taken, "validation", name),
+    )
+    count = min(stream.count, problem.validation_sequences)
+    if not count:
+        raise DataError(
+            f"Expected held-out text of at least {problem.sequence_length} tokens in '{name}', "
+            f"found {len(problem.corpus.validation[name])}"
+        )
+    return torch.from_numpy(stream.read(0, count).astype(np.int64)).to(problem.device)
+
+
+def _identity(problem: Problem, run: PlannedRun) -> dict[str, Any]:
+    """All that a run's result depends on, plain values."""
+    proxy = dataclasses.asdict(problem.proxy)
+    del proxy["liger"]  # how it is computed, not what
+    own = {**dataclasses.asdict(run), "weights": list(run.weights.items())}
+    if run.text is not None:
+        own["text"] = sorted(run.text.items())
+    return {
+        "format": FORMAT,
+        "corpus": problem.corpus.sha256,
+        "model": problem.model_config,
+        "proxy": proxy,
+        "batch": [problem.batch_sequences, problem.sequence_length],
+        "held_out": [problem.validation_sequences, *problem.evaluated],
+        "run": own,
+    }
+
+
+def _place(problem: Problem, run: PlannedRun) -> Path:
+    """The run's folder, named by the hash of its identity."""
+    text = json.dumps(_identity(problem, run), sort_keys=True)
+    return problem.runs / hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _train(problem: Problem, run: PlannedRun, advance: Callable[[int], object]) -> None:
+    """Trains and evaluates one proxy, and leaves its folder whole or not at all."""
+    place, parallel = _place(problem, run), Parallel(cpu=problem.device.type == "cpu")
+    model = problem.build(run.seed)
+    warmup = min(problem.proxy.warmup_steps, run.steps // LONGEST_WARMUP)
+    config = dataclasses.replace(problem.proxy, warmup_steps=warmup)
+    proxy = Proxy(model, config, decay_steps=run.steps, parallel=parallel)
+    domains = problem.domains(run.seed, run.text)
+    unfinished = place.with_name(f"unfinished-{place.name}")
+    # The folder's name is the hash of all that it depends on.
+    with kept_on_signal(unfinished, {"run": place.name}, proxy, domains) as check:
+        advance(proxy.steps)
+        training = train_on_mixture(
+            domains, proxy, run.weights, run.steps, problem.batch_sequences, seed=run.seed
+        )
+        for _ in training:
+            advance(1)
+            check()
+    with proxy.cost.part("evaluate"):
+        losses = {
+            name: proxy.evaluate_tokens(held_out_sequences(problem, name), "evaluate").cpu()
+            for name in problem.evaluated
+        }
+    means = {name: values.mean().item() for name, values in losses.items()}
+    for name, mean in means.items():
+        if not math.isfinite(mean):
+            raise NonFiniteError(
+                f"The loss of a proxy on held-out text of '{name}' is {mean}; a smaller "
+                "--learning_rate may help"
+            )
+    if not parallel.is_main:
+        return
+    with appearing_folder(place, first_wins=True) as aside:
+        content = {
+            "losses": means,
+            "cost": proxy.cost.report()["parts"],
+            "tokens": losses,
+            "model": dict(model.state_dict()) if run.keep_model else {},
+        }
+        write_tree(aside, content, _identity(problem, run))
+
+
+def _read(problem: Problem, run: PlannedRun) -> FinishedRun:
+    """Reads a run that was finished before.
+
+    Raises:
+        FileNotFoundError: When it was not.
+        ValueError: When it is damaged, or another than its place says.
+    """
+    place = _place(problem, run)
+    if not place.exists():
+        raise FileNotFoundError(place)
+    header, content = read_tree(place)
+    if header != json.loads(json.dumps(_identity(problem, run))):
+        raise ValueError("Expected the proxy that was planned, found another")
+    return FinishedRun(folder=place, losses=content["losses"], cost=content["cost"])

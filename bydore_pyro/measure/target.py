@@ -1,0 +1,72 @@
+"""What measurements say of a target: its own gradients at the parameters of each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bydore_pyro.core import Matching, MeasuredRound, Metric, Sample, measured_round
+from bydore_pyro.data import Domains
+from bydore_pyro.measure.measurement import Measurement, sample_of
+from bydore_pyro.proxy import GradientSketch, ShardedSketch
+
+__all__ = ["TargetRound", "read_target"]
+
+
+@dataclass(frozen=True)
+class TargetRound:
+    """One measurement and one target.
+
+    Attributes:
+        step: Of the measurement.
+        sequences: Of the domains, in all.
+        evidence: Their inner products.
+        loss: Of the target, nats per token.
+        sample: The target's gradients.
+        metric: In which gradients are compared.
+    """
+
+    step: int
+    sequences: int
+    evidence: MeasuredRound
+    loss: float
+    sample: Sample
+    metric: Metric
+
+    def residual(self, found: Matching, measured: Measurement) -> Tensor:
+        """Returns ``W (m - sum_k u_k m_k)``, what the optimum leaves of the target, ``(S,)``."""
+        means = torch.stack([sample.gradients.mean(0) for sample in measured.samples.values()])
+        left = self.sample.gradients.mean(0) - found.optimum.to(means.dtype) @ means
+        return self.metric(self.metric(left))
+
+
+def read_target(
+    sketch: GradientSketch | ShardedSketch,
+    measured: Measurement,
+    target: Domains,
+    *,
+    name: str = "validation",
+    metric: Metric | None = None,
+) -> TargetRound:
+    """Reads the gradients of a target where a model was measured.
+
+    Args:
+        sketch: Of the model, at the parameters of the measurement (`set_parameters`).
+        measured: Of the domains, in the order of the evidence.
+        target: Its validation set is the target.
+        name: Of the target, for errors.
+        metric: That of the measurement, if it is known.
+
+    Raises:
+        NonFiniteError: See `sample_of`.
+    """
+    sample, loss = sample_of(
+        sketch, target.validation, target.validation_documents, measured.step, name
+    )
+    samples = list(measured.samples.values())
+    metric = metric or Metric(samples)
+    evidence = measured_round([metric.of(one) for one in samples], metric.of(sample))
+    count = sum(len(one.documents) for one in samples)
+    return TargetRound(measured.step, count, evidence, loss, sample, metric)

@@ -1,0 +1,68 @@
+"""A proxy trains on equal weights; at some of its steps all domains are measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bydore_pyro.data import Domains
+from bydore_pyro.measure.config import MatchingConfig
+from bydore_pyro.measure.measurement import Measurement, measure
+from bydore_pyro.proxy import GradientSketch, Proxy, train_on_mixture
+
+__all__ = ["MeasuredStep", "measured_training"]
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """One step of the proxy.
+
+    Attributes:
+        number: From 1 on.
+        loss: Of its batch, before it, nats per token.
+        measured: What the round behind it measured, None where there was none.
+    """
+
+    number: int
+    loss: float
+    measured: Measurement | None
+
+
+def measured_training(
+    domains: Domains,
+    proxy: Proxy,
+    sketch: GradientSketch,
+    config: MatchingConfig,
+    *,
+    seed: int = 0,
+    cluster: str | None = None,
+) -> Iterator[MeasuredStep]:
+    """Trains a proxy on equal weights and measures after the steps that the options name.
+
+    Args:
+        domains: Where batches come from, with sequences that are kept for measuring.
+        proxy: Before its first step, or behind a later one: it takes the steps that are left.
+        sketch: Of its gradients.
+        config: Steps and rounds.
+        seed: Of the batches' counts.
+        cluster: See `measure`.
+
+    Raises:
+        NonFiniteError: When a loss or a gradient is NaN or infinite.
+        ValueError: When the domains keep no sequences for measuring.
+    """
+    domains.measurable()
+    equal = dict.fromkeys(domains.names, 1 / domains.num_domains)
+    each = config.sequences_of_round(domains.num_domains)
+    training = train_on_mixture(
+        domains, proxy, equal, config.trained_steps, config.batch_sequences, seed=seed
+    )
+    for number, loss in enumerate(training, proxy.steps + 1):
+        measured = None
+        if number in config.measured_steps:
+            with proxy.cost.part("gradients"):
+                measured = measure(sketch, domains, each, number, cluster=cluster)
+                kept = {name: value.clone() for name, value in measured.parameters.items()}
+                measured = dataclasses.replace(measured, parameters=kept)
+        yield MeasuredStep(number, loss, measured)

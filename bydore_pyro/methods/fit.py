@@ -1,0 +1,42 @@
+"""What a method found; the record of a run keeps the details as they stand here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.tables import RegressionDetails
+from bydore_pyro.utils import Number
+
+__all__ = ["Details", "Fit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details(RegressionDetails):
+    """What is worth knowing of a fit beside the weights.
+
+    Args:
+        steps: Training steps of the method's proxies; of different lengths, of the shortest.
+    """
+
+    steps: Number | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What a method found.
+
+    Args:
+        mixture: The weights.
+        trajectory: The weights over the method's steps ``(steps, K)``, where it has any.
+        details: What else is worth knowing.
+        draws: Independent draws of the mixture ``(D, K)`` that its intervals come from, where they
+            are still to be written.
+    """
+
+    mixture: Mixture
+    trajectory: np.ndarray | None = None
+    details: Details = Details()
+    draws: np.ndarray | None = None

@@ -1,0 +1,112 @@
+"""A search by linear evidence, Algorithm 1, in its run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from bydore_pyro.algorithm1 import (
+    BayesianLearner,
+    LinearSearch,
+    WeightsLearner,
+    averaged_answer,
+    search_guide_fit,
+    trajectory_of,
+)
+from bydore_pyro.data import Domains
+from bydore_pyro.mixture import jitter
+from bydore_pyro.proxy import Proxy
+from bydore_pyro.runs.domains import language_model, processes, tell_of_few_documents
+from bydore_pyro.runs.metrics import common_metrics, guide_record, learning_of
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
+from bydore_pyro.utils import RunFolder, tell
+
+__all__ = ["search_by_linear_evidence"]
+
+LAST = 10  # losses of small batches that are averaged
+
+
+def search_by_linear_evidence(
+    options: Options,
+    domains: Domains,
+    folder: RunFolder,
+    name: str,
+    learner: Callable[[int], WeightsLearner] | None = None,
+) -> Found:
+    """Runs Algorithm 1 as `bydore_pyro.runs.search` runs a search.
+
+    The steps until it breaks off are written. A `learner` in place of the posterior is made for K
+    domains.
+
+    Raises:
+        ValueError: When `guide_warmup` leaves no step; and see `search`.
+    """
+    seed, config = options.run.seed, options.search
+    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
+    state = LinearSearch.begin(
+        domains,
+        Proxy(model, options.proxy, parallel=processes(options)),
+        options.linear,
+        steps=config.steps,
+        batch_sequences=config.batch_sequences,
+        seed=seed,
+        learner=None if learner is None else learner(domains.num_domains),
+    )
+    write_inputs(folder, options, domains.corpus, name)
+    tell_of_few_documents(domains)
+    cost = state.proxy.cost
+    drive = Drive(
+        folder=folder,
+        options=options,
+        domains=domains,
+        parallel=state.proxy.parallel,
+        total=config.steps,
+        content=state.content,
+    )
+    with broken_off(drive, cost):
+        if (content := drive.restored()) is not None:
+            state.restore(content)
+            drive.done = len(state.records)
+        try:
+            drive.take(_steps(state, drive), lambda done: "")
+        finally:
+            if state.records and folder.writes and not folder.is_lost:
+                folder.write_dataset("trajectory.nc", trajectory_of(state))
+        tell("the last step is done; next: the posterior, the answer")
+        with cost.part("guide"):
+            answer = averaged_answer(state, question_of(options, domains))
+        means = np.stack([one.mean for one in state.records])
+        losses = tuple(one.validation_loss for one in state.records)
+        fit = None
+        if isinstance(state.learner, BayesianLearner):
+            fit = search_guide_fit(state)
+        last = float(np.mean(losses[-LAST:]))
+        metrics = dataclasses.replace(
+            common_metrics(options, domains, answer, cost),
+            steps=len(means),
+            jitter_second_half=jitter(means[len(means) // 2 :]),
+            last_weights=dict(zip(domains.names, means[-1].tolist(), strict=True)),
+            learning=learning_of(last, domains.corpus.vocabulary),
+            guide_fit=guide_record(fit),
+        )
+        found = Found(answer, metrics, state.proxy, means, losses)
+        write_found(folder, found)
+        if isinstance(state.learner, BayesianLearner) and folder.writes:
+            folder.write_tensors("guide.safetensors", state.learner.guide.state_dict())
+    return found
+
+
+def _steps(state: LinearSearch, drive: Drive) -> Iterator[str]:
+    """Takes the steps that are left; where the folder is lost, tells what was found."""
+    names = state.domains.names
+    while len(state.records) < state.steps:
+        record = state.step()
+        if drive.folder.is_lost:
+            found = ", ".join(f"{n} {w:.4f}" for n, w in zip(names, record.mean, strict=True))
+            tell(f"The weights after {len(state.records)} steps were: {found}")
+        leading = sorted(zip(-record.mean, names, strict=True))[:3]
+        shown = ", ".join(f"{name} {-weight:.2f}" for weight, name in leading)
+        yield f"validation {record.validation_loss:.3f}, {shown}"

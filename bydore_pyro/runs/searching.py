@@ -1,0 +1,227 @@
+"""A search by gradient matching: measure, read the target, draw, try, answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.answer import answer_of
+from bydore_pyro.core import Matching, covariance_of, draw_posterior, match
+from bydore_pyro.data import Domains, TokenStore
+from bydore_pyro.measure import (
+    Measurement,
+    ResidualCheck,
+    TargetRound,
+    check_residual,
+    keep_measurement,
+    measure,
+    measured_training,
+    read_measurements,
+    read_target,
+    set_parameters,
+)
+from bydore_pyro.proxy import GradientSketch, Proxy, proxy_content, restore_proxy
+from bydore_pyro.runs.algorithm1 import search_by_linear_evidence
+from bydore_pyro.runs.domains import (
+    belongs_of,
+    language_model,
+    processes,
+    search_domains,
+    tell_of_few_documents,
+)
+from bydore_pyro.runs.metrics import (
+    common_metrics,
+    guide_record,
+    learning_of,
+    matching_record,
+    trial_record,
+)
+from bydore_pyro.runs.options import Options
+from bydore_pyro.runs.run import Drive, Found, broken_off, question_of, write_found, write_inputs
+from bydore_pyro.runs.trials import TrialPlan, trial_plan
+from bydore_pyro.utils import DataError, RunFolder, tell
+
+__all__ = ["search", "search_in"]
+
+TRIALS = "trials"
+
+
+def search(
+    options: Options,
+    domains: Domains,
+    folder: RunFolder,
+    name: str,
+    plan: TrialPlan | None = None,
+    *,
+    keep: bool = True,
+) -> Found:
+    """Runs the search behind a progress bar, with checkpoints, and writes what it found.
+
+    Where it breaks off, no mixture is written, and the run can be continued. The trials after it
+    are those of the plan; without one, those that the options ask for. With `keep` the folder keeps
+    what was measured, for `bydore ask`.
+
+    Raises:
+        DataError: When the tokens change while they are read.
+        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+        NonFiniteError: When a loss or a gradient is NaN or infinite.
+        OSError: When the disk is full; the last checkpoint stays.
+        RunFolderError: When the run that is continued has other options than it was begun with, or
+            the folder is deleted, moved or replaced meanwhile.
+    """
+    if options.run.evidence == "linear":
+        return search_by_linear_evidence(options, domains, folder, name)
+    seed, config = options.run.seed, options.search
+    model = language_model(options, domains.corpus.vocabulary, seed)  # nothing is written without
+    proxy = Proxy(model, options.proxy, parallel=processes(options))
+    sketch = GradientSketch(proxy, config.sketch_size, seed)
+    write_inputs(folder, options, domains.corpus, name)
+    tell_of_few_documents(domains)
+    if plan is None:
+        plan = trial_plan(options, domains, folder.path / TRIALS)
+    drive = Drive(
+        folder=folder,
+        options=options,
+        domains=domains,
+        parallel=proxy.parallel,
+        total=0 if options.run.checkpoint else config.trained_steps,
+        content=lambda: proxy_content(proxy, domains),
+    )
+    with broken_off(drive, proxy.cost):
+        measured = _measured(options, domains, sketch, proxy, drive)
+        told = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
+        tell(f"measured; next: the target, the posterior (it may take minutes){told}, the answer")
+        found = _answered(options, domains, sketch, proxy, measured, plan)
+        write_found(folder, found)
+    if not keep and folder.writes:
+        for path in folder.path.glob("measured-*"):
+            shutil.rmtree(path)
+    return found
+
+
+def _measured(
+    options: Options, domains: Domains, sketch: GradientSketch, proxy: Proxy, drive: Drive
+) -> list[Measurement]:
+    """Trains the proxy and measures on the way; or measures a checkpoint, once."""
+    config, folder, belongs = options.search, drive.folder, belongs_of(options, domains)
+    each, cluster = config.sequences_of_round(domains.num_domains), options.run.cluster
+    found: list[Measurement] = []
+
+    def keep(measured: Measurement) -> None:
+        found.append(measured)
+        if folder.writes:
+            keep_measurement(folder.path, len(found), measured, belongs)
+
+    if options.run.checkpoint is not None:
+        with proxy.cost.part("gradients"):
+            keep(measure(sketch, domains, each, 0, cluster=cluster))
+        return found
+    content = drive.restored()
+    if content is not None:
+        restore_proxy(proxy, domains, content)
+        drive.done = proxy.steps
+        found += [one for one in read_measurements(folder.path, belongs) if one.step <= proxy.steps]
+        before = sum(step <= proxy.steps for step in config.measured_steps)
+        if len(found) != before:
+            raise DataError(
+                f"Expected measured-1 to measured-{before} in {folder.path}, found {len(found)}"
+            )
+
+    def steps() -> Iterator[str]:
+        seed = options.run.seed
+        for step in measured_training(domains, proxy, sketch, config, seed=seed, cluster=cluster):
+            if step.measured is not None:
+                keep(step.measured)
+            yield f"training loss {step.loss:.3f}"
+
+    def round_is_next(done: int) -> str:
+        if done + 1 not in config.measured_steps:
+            return ""
+        number = config.measured_steps.index(done + 1) + 1
+        return (
+            f"round {number} of {config.rounds}: measuring the gradients of "
+            f"{domains.num_domains} domains"
+        )
+
+    drive.take(steps(), round_is_next)
+    return found
+
+
+def _answered(
+    options: Options,
+    domains: Domains,
+    sketch: GradientSketch,
+    proxy: Proxy,
+    measured: list[Measurement],
+    plan: TrialPlan | None,
+) -> Found:
+    """Reads the target where the domains were measured, and answers."""
+    cost, seed = proxy.cost, options.run.seed
+    rounds: list[TargetRound] = []
+    for one in measured:  # the last leaves the model as it was at the end
+        set_parameters(proxy, one)
+        with cost.part("gradients"):
+            rounds.append(read_target(sketch, one, domains))
+    with cost.part("matching"):
+        found = match([one.evidence for one in rounds])
+    with cost.part("guide"):
+        drawn = draw_posterior(found, with_guide=True, seed=seed)
+    if not drawn.settled:
+        tell("warning: the draws of the posterior have not settled: intervals are rough")
+    check = None
+    if count := options.search.sequences_of_check(domains.num_domains):
+        with cost.part("check"):
+            check = _checked(domains, sketch, measured[-1], rounds[-1], found, count)
+    question = question_of(options, domains)
+    tried = None if plan is None else plan.tried(found, drawn, question, cost)
+    with cost.part("guide"):
+        answer = answer_of(found, drawn, question, tried)
+    record = matching_record(domains.names, rounds, found, drawn, check)
+    vocabulary, loaded = domains.corpus.vocabulary, options.run.checkpoint is not None
+    metrics = dataclasses.replace(
+        common_metrics(options, domains, answer, cost),
+        steps=measured[-1].step,
+        learning=learning_of(rounds[-1].loss, vocabulary, checkpoint=loaded),
+        matching=record,
+        trials=trial_record(tried),
+        guide_fit=guide_record(drawn.fit),
+    )
+    path = np.array([list(one.weights.values()) for one in record.rounds])
+    return Found(answer, metrics, proxy, path, tuple(one.loss for one in rounds))
+
+
+def _checked(
+    domains: Domains,
+    sketch: GradientSketch,
+    measured: Measurement,
+    last: TargetRound,
+    found: Matching,
+    count: int,
+) -> ResidualCheck:
+    """Checks the mixture along the last round's residual, at the last parameters."""
+    return check_residual(
+        domains,
+        sketch,
+        last.residual(found, measured),
+        found.weights,
+        covariance_of([last.evidence], found.optimum),
+        1 / float(last.evidence.gram.diagonal().clamp(min=0).sum()),
+        count,
+    )
+
+
+def search_in(
+    options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
+) -> Found:
+    """Runs a search in a folder below another run's, or goes on with the one that is there."""
+    parallel = processes(options)
+    folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
+    parallel.wait()  # nobody writes before everybody has seen what is there
+    domains = search_domains(options, corpus, options.run.seed)
+    found = search(options, domains, folder, name, plan, keep=False)
+    parallel.wait()  # until everybody can read it
+    return found

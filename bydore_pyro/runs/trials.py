@@ -1,0 +1,104 @@
+"""Trial runs: proxies trained on the mixtures of steps of several lengths."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bydore_pyro.answer import FIRST, Question, TriedSteps, candidate, next_length
+from bydore_pyro.core import Matching, Posterior
+from bydore_pyro.data import Domains
+from bydore_pyro.measure import Problem, train_mixtures
+from bydore_pyro.mixture import Mixture
+from bydore_pyro.proxy import Cost
+from bydore_pyro.runs.domains import language_model, largest_weights
+from bydore_pyro.runs.options import Options
+from bydore_pyro.utils import DataError, tell
+
+__all__ = ["TrialPlan", "plain_problem", "trial_plan"]
+
+DIGITS = 9  # of weights that are tried: processes that share the proxies must agree on them
+
+
+def plain_problem(options: Options, domains: Domains, runs: Path) -> Problem:
+    """Returns the problem that the options of a search pose, without a limit to what it costs;
+    finished proxies lie in a folder."""
+    corpus = domains.corpus
+    return Problem(
+        corpus=corpus,
+        names=domains.names,
+        target=domains.validation_shares,
+        build=lambda seed: language_model(options, corpus.vocabulary, seed),
+        proxy=options.proxy,
+        steps=options.search.steps,
+        batch_sequences=options.search.batch_sequences,
+        sequence_length=options.run.sequence_length,
+        validation_sequences=options.run.validation_sequences,
+        seed=options.run.seed,
+        budget=math.inf,
+        runs=runs,
+        most=largest_weights(options, domains),
+        run_tokens=options.run_tokens if options.run.target_tokens else None,
+        cluster=options.run.cluster,
+    )
+
+
+def trial_plan(options: Options, domains: Domains, runs: Path) -> TrialPlan | None:
+    """Returns the trials that the options of a search ask for, None where there are none, or where
+    they would leave too little text of a domain, which is told: proxies read text as often as a run
+    of `--target_tokens` will."""
+    search = options.search
+    if options.run.evidence == "linear" or not search.trials:
+        return None
+    problem = plain_problem(options, domains, runs)
+    try:
+        problem.text_for(search.trial_steps)
+    except DataError as error:
+        tell(f"no trial runs: {error}")
+        return None
+    return TrialPlan(problem, search.trials, search.trial_steps)
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """What trials there are to be.
+
+    Attributes:
+        problem: Text, proxy, target and caps; finished proxies lie in its folder.
+        count: How many.
+        steps: Of each.
+    """
+
+    problem: Problem
+    count: int
+    steps: int
+
+    def tried(
+        self, found: Matching, drawn: Posterior, question: Question, cost: Cost
+    ) -> TriedSteps:
+        """Trains the proxies, and charges a counter.
+
+        Raises:
+            Interrupted: When a signal asked for the end; those that are finished are kept.
+            NonFiniteError: When a loss is NaN or infinite.
+        """
+        problem = dataclasses.replace(self.problem, cost=Cost())
+        lengths: list[float] = []
+        mixtures: list[Mixture] = []
+        losses: list[float] = []
+        while len(lengths) < self.count:
+            new = list(FIRST[: self.count]) if not lengths else [next_length(lengths, losses)]
+            for length in new:
+                weights = candidate(found, drawn, length, question.run)
+                mixture = problem.mixture(weights.numpy().round(DIGITS))
+                mixtures.append(mixture if problem.most is None else mixture.capped(problem.most))
+            rows = np.array([mixture.weights for mixture in mixtures[len(lengths) :]])
+            done = train_mixtures(problem, rows, self.steps, "trials")
+            losses += [one.target_loss(problem.target) for one in done]
+            lengths += new
+        cost.add(problem.cost.report()["parts"], "trial_")
+        return TriedSteps(self.steps, tuple(lengths), tuple(mixtures), tuple(losses))

@@ -1,0 +1,288 @@
+"""The mixture that a regression proposes: the best of very many random ones near its runs (RegMix).
+
+No regression knows what lies far from every run, and the best of its guesses lies there. So a
+proposal lies in a trust region: off its nearest run it has no larger share of tokens than 94 % of
+the runs have off theirs.
+
+References:
+    Liu et al., RegMix: Data Mixture as Regression for Language Model Pre-training,
+    arXiv 2407.01492.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from bydore_pyro.mixture import HDI_PROBABILITY, Mixture, within_caps
+from bydore_pyro.tables.gaussian_process import GaussianProcess
+from bydore_pyro.tables.record import Distance, Gain
+from bydore_pyro.tables.regression import AnyRegression
+from bydore_pyro.utils import require
+
+__all__ = ["BEST", "SimulatedOptimum", "TrustRegion", "gain_over", "proposed", "relative_entropy",
+           "simulated_optimum", "with_intervals"]  # fmt: skip
+
+BEST = 128  # simulated mixtures that are averaged
+CONTENDERS, POSTERIOR_DRAWS = 4000, 400  # mixtures on which functions are drawn; the functions
+SURE = 0.97  # the probability of an improvement that is called one
+
+
+class TrustRegion:
+    """The mixtures whose nearest run ``(N, K)`` has not more tokens elsewhere than is usual among
+    the runs. Distances are total variations, the share of tokens that lies elsewhere."""
+
+    def __init__(self, runs: np.ndarray, names: Sequence[str]) -> None:
+        from scipy.spatial.distance import cdist
+
+        self.runs, self.names = runs, names
+        distinct = np.unique(runs, axis=0)
+        among = cdist(distinct, distinct, "cityblock") / 2
+        np.fill_diagonal(among, np.inf)
+        self.among = among.min(1) if len(distinct) > 1 else np.zeros(1)  # to the nearest other
+        self.reach = float(np.quantile(self.among, HDI_PROBABILITY))
+
+    def nearest(self, mixtures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the place of the run nearest to each mixture ``(S, K)``, and its distance."""
+        metrics = require("sklearn.metrics", "baselines")
+        places, gaps = metrics.pairwise_distances_argmin_min(
+            mixtures, self.runs, metric="manhattan"
+        )
+        return places, gaps / 2
+
+    def far(self, mixture: np.ndarray) -> bool:
+        """Whether a mixture ``(K,)`` lies outside."""
+        return bool(self.nearest(mixture[None])[1][0] > self.reach * (1 + 1e-6) + 1e-9)
+
+    def moved_in(self, mixtures: np.ndarray) -> np.ndarray:
+        """Returns mixtures ``(S, K)``, those outside moved straight towards their nearest runs."""
+        places, distances = self.nearest(mixtures)
+        outside = distances > self.reach
+        moved, step = mixtures.copy(), self.reach / np.maximum(distances, 1e-300)
+        runs = self.runs[places[outside]]
+        moved[outside] = runs + step[outside, None] * (mixtures[outside] - runs)
+        return moved
+
+    def described(self, mixture: np.ndarray) -> Distance:
+        """Returns how far a mixture ``(K,)`` lies from the runs."""
+        places, distances = self.nearest(mixture[None])
+        nearest, far = float(distances[0]), self.far(mixture)
+        held = not far and nearest > 0.99 * self.reach
+        words = (
+            f"The nearest run ({self.names[places[0]]}) has {100 * nearest:.0f} % of its tokens "
+            f"elsewhere; the runs among themselves have {100 * np.median(self.among):.0f} % "
+            f"(median), and 94 % of them at most {100 * self.reach:.0f} %"
+        )
+        if far:
+            words += (
+                ": nothing like this mixture was run, so what is predicted of it was never checked."
+            )
+        elif held:
+            words += ": the proposal was held there, beyond it nothing like it was run."
+        else:
+            words += ": mixtures like this one were run."
+        return Distance(far=far, held=held, words=words)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SimulatedOptimum:
+    """The mean of the best simulated mixtures ``(K,)``, the single best one ``(K,)``, and the
+    optimum of each posterior draw ``(D, K)``, None without uncertainty."""
+
+    weights: np.ndarray
+    single: np.ndarray
+    draws: np.ndarray | None = None
+
+
+def simulated_optimum(
+    model: AnyRegression,
+    prior: np.ndarray,
+    region: TrustRegion | None = None,
+    *,
+    draws: int = 100_000,
+    caps: np.ndarray | None = None,
+    kl: float = 0.0,
+    posterior: bool = True,
+) -> SimulatedOptimum:
+    """Returns the mean of those simulated mixtures whose predicted loss is least.
+
+    The mixtures are drawn from Dirichlet(prior), as the authors do, with NumPy's generator of their
+    seed; those outside of the trust region are moved to its edge. Of a Gaussian process 400
+    functions are drawn from the posterior, each with an optimum of its own among the 4,000 mixtures
+    with the least mean - 2 standard deviations.
+
+    Args:
+        model: What predicts losses.
+        prior: Shares of tokens ``(K,)``, not negative. A share of 0 is a weight of 0.
+        region: Where mixtures may lie; everywhere, as with the authors, if not given.
+        draws: Simulated mixtures.
+        caps: Largest weights ``(K,)``, with a sum >= 1, which count more than the region; none if
+            not given.
+        kl: What a nat of relative entropy to the prior costs, in losses; it is added to every
+            prediction before the best are chosen.
+        posterior: Whether functions are drawn from a Gaussian process's posterior.
+    """
+    prior = prior / prior.sum()
+    mixtures = np.zeros((draws, len(prior)))
+    # The stream of the authors' np.random.seed(42); the newer generators give other mixtures.
+    legacy = np.random.RandomState(42)
+    mixtures[:, prior > 0] = legacy.dirichlet(prior[prior > 0], size=draws)
+    mixtures = _allowed(mixtures, region, caps)
+    cost = kl * relative_entropy(mixtures, prior) if kl else np.zeros(len(mixtures))  # (S,)
+    order = np.argsort(model.predict(mixtures) + cost, kind="stable")[:BEST]
+    weights = _allowed(mixtures[order].mean(0)[None], region, caps)[0]
+    optima = None
+    if isinstance(model, GaussianProcess) and posterior:
+        mean, deviation = model.moments(mixtures)
+        chosen = np.argsort(mean + cost - 2 * deviation, kind="stable")[:CONTENDERS]
+        losses = model.sample(mixtures[chosen], POSTERIOR_DRAWS, 42) + cost[chosen]
+        own = np.argsort(losses, axis=1, kind="stable")[:, :BEST]
+        optima = mixtures[chosen][own].mean(1)
+    return SimulatedOptimum(weights=weights, single=mixtures[order[0]], draws=optima)
+
+
+def _allowed(
+    mixtures: np.ndarray, region: TrustRegion | None, caps: np.ndarray | None
+) -> np.ndarray:
+    """Returns mixtures ``(S, K)`` brought into the caps and the region, some of them left out."""
+    if caps is not None:
+        mixtures = within_caps(mixtures, caps)
+    moved = mixtures if region is None else region.moved_in(mixtures)
+    if caps is None:
+        return moved
+    kept = moved[(moved <= caps + 1e-9).all(1)]
+    return kept if len(kept) else mixtures
+
+
+def relative_entropy(weights: np.ndarray, natural: np.ndarray) -> np.ndarray:
+    """Returns ``KL(w || natural) = sum_k w_k log(w_k / natural_k)`` of mixtures ``(S, K)``, nats.
+
+    It is infinite where a mixture has a domain that the natural one lacks.
+    """
+    from scipy.special import rel_entr
+
+    return rel_entr(weights, natural).sum(1)
+
+
+def proposed(
+    model: AnyRegression,
+    mixture: Mixture,
+    region: TrustRegion,
+    *,
+    draws: int = 100_000,
+    caps: np.ndarray | None = None,
+    kl: float = 0.0,
+) -> tuple[Mixture, Gain, Distance]:
+    """Returns the mixture to use, its gain over the prior, and its distance from the runs.
+
+    Candidates are the mean of the best simulated mixtures, which is RegMix's optimum, and the
+    prior; with a Gaussian process the one best simulated mixture too. That one is taken whose own
+    predicted loss is least, the cost of its distance from the prior included. The mean of the
+    posterior's optima is none of them: where these lie near different vertices, their mean is a
+    mixture that nobody found good.
+
+    Args:
+        model: What predicts losses.
+        mixture: The names, the prior as weights, and whose tokens the weights are shares of.
+        region: Of the runs that the regression was fitted to.
+        draws: As for `simulated_optimum`, and so are the others.
+        caps: A prior above them is no candidate.
+        kl: The candidates' predicted losses hold it, too.
+    """
+    prior = np.array(mixture.weights)
+    optimum = simulated_optimum(model, prior, region, draws=draws, caps=caps, kl=kl)
+    candidates = [optimum.weights]
+    if isinstance(model, GaussianProcess):
+        candidates.append(optimum.single)
+    if caps is None or (prior <= caps).all():
+        candidates.append(prior)
+    losses = model.predict(np.stack(candidates))
+    if kl:
+        losses = losses + kl * relative_entropy(np.stack(candidates), prior)
+    shares = candidates[int(losses.argmin())]
+    shares = shares / shares.sum()
+    found = dataclasses.replace(mixture, weights=tuple(shares.tolist()), prior=mixture.weights)
+    if caps is not None:
+        free = simulated_optimum(model, prior, region, draws=draws, kl=kl, posterior=False).weights
+        found = dataclasses.replace(found, free_weights=tuple((free / free.sum()).tolist()))
+    if optimum.draws is not None:
+        found = with_intervals(found, prior, optimum.draws)
+    gain, distance = gain_over(model, shares, prior, region), region.described(shares)
+    found = dataclasses.replace(found, predicted_loss=_predicted(model, found, prior))
+    notes = (*found.notes, *_notes(found, gain, distance, len(region.runs)))
+    return dataclasses.replace(found, notes=notes), gain, distance
+
+
+def with_intervals(mixture: Mixture, prior: np.ndarray, draws: np.ndarray) -> Mixture:
+    """Returns the mixture with the standard deviation and HDI of draws of the optimum ``(D, K)``.
+
+    An interval that does not hold its weight is stretched to it and to the prior's ``(K,)``, so
+    that it decides nothing.
+    """
+    import arviz
+
+    low, high = arviz.hdi(draws[None], hdi_prob=HDI_PROBABILITY).T  # (K,)
+    ends = np.array([mixture.weights, prior])  # (2, K)
+    inside = (low <= ends[0]) & (ends[0] <= high)
+    low = np.where(inside, low, np.minimum(low, ends.min(0)))
+    high = np.where(inside, high, np.maximum(high, ends.max(0)))
+    return dataclasses.replace(
+        mixture,
+        standard_deviation=tuple(draws.std(0).tolist()),
+        hdi=tuple(zip(low.tolist(), high.tolist(), strict=True)),
+        hdi_probability=HDI_PROBABILITY,
+    )
+
+
+def gain_over(
+    model: AnyRegression, weights: np.ndarray, other: np.ndarray, region: TrustRegion
+) -> Gain:
+    """Returns how much lower a mixture's predicted loss is than another's, and how sure that is.
+
+    Nobody knows the probability far from every run, or without cross-validation.
+    """
+    mean, deviation = model.gap(weights, other)
+    if same := np.array_equal(weights, other):
+        mean = 0.0  # not what rounding leaves of it
+    if deviation is None:
+        return Gain(mean=mean)
+    if region.far(weights) or region.far(other):
+        return Gain(mean=mean, sure=False)
+    unsure = deviation > 0 and not same
+    probability = NormalDist().cdf(mean / deviation) if unsure else float(mean > 0)
+    return Gain(mean=mean, probability=probability, sure=probability >= SURE)
+
+
+def _predicted(
+    model: AnyRegression, mixture: Mixture, prior: np.ndarray
+) -> dict[str, tuple[float, float | None]]:
+    """Returns the losses of a run on these weights, the prior, equal shares."""
+    stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
+    means, deviations = model.predict(stacked).tolist(), model.deviation(stacked)
+    told = [None] * 3 if deviations is None else deviations.tolist()
+    return dict(zip(("weights", "prior", "uniform"), zip(means, told, strict=True), strict=True))
+
+
+def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
+    """Returns what whoever uses the mixture has to know."""
+    notes, domains = [], len(mixture.names)
+    if runs < domains:
+        notes.append(
+            f"Fitted to {runs} runs of {domains} domains, fewer runs than domains: what a domain "
+            "is worth is mostly the regression's assumption."
+        )
+    if gain.mean is not None and gain.mean <= 0:
+        notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
+    elif gain.sure is False:
+        told = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
+        notes.append(
+            f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; "
+            f"the probability that it is better is {told}."
+        )
+    if distance.far or distance.held:
+        notes.append(distance.words)
+    return notes

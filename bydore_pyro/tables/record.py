@@ -1,0 +1,96 @@
+"""What regressions on a table of finished runs tell; the record of a run keeps it as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bydore_pyro.utils import Number
+
+__all__ = ["Distance", "Gain", "Regressed", "RegressionDetails", "Scored"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regressed:
+    """How a regression does on runs that were left out; of one metric, what it predicts too.
+
+    Args:
+        regression: Its kind.
+        spearman_x100: Rank correlation with what was measured, times 100; higher is better.
+        rmse: Root of the mean squared error, in the losses' unit.
+        coverage: Share of the runs inside their 94 % intervals, whose width comes from the other
+            folds' errors.
+        width: Of the intervals of a fit to all runs: a factor of its standard deviations.
+        seconds: Of one fit.
+        weights: Predicted for the proposal, in the losses' unit.
+        prior: Predicted for the prior, in the losses' unit.
+        better_than_prior: Probability that the proposal's loss is the lower one.
+    """
+
+    regression: str = ""
+    spearman_x100: Number | None = None
+    rmse: Number | None = None
+    coverage: Number | None = None
+    width: Number | None = None
+    seconds: Number | None = None
+    weights: Number | None = None
+    prior: Number | None = None
+    better_than_prior: Number | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """How much lower a predicted loss is than the prior's, in the losses' unit; > 0 is better.
+
+    `probability` is None where nobody knows, and `sure` is, too, where no left-out run told it.
+    """
+
+    mean: Number | None = None
+    probability: Number | None = None
+    sure: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """Whether anything like the mixture was run: it is `far` from every run, or was held nearby."""
+
+    far: bool | None = None
+    held: bool | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """A given mixture: its predicted loss, the 94 % interval of a run's, the probability that it is
+    lower than the prior's, and the share of tokens that the nearest run has elsewhere."""
+
+    mixture: str = ""
+    rank: Number | None = None
+    predicted: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+    better_than_prior: Number | None = None
+    nearest_run: Number | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionDetails:
+    """How a mixture was proposed by a regression.
+
+    Args:
+        runs: How many runs a regression was fitted to.
+        regression: Its kind.
+        regressions: Those that were compared on left-out runs, best first.
+        each_metric: Every metric regressed on its own.
+        gain_over_prior: Of the proposal.
+        distance: Of the proposal from the runs.
+        predictions: Given mixtures, best first.
+    """
+
+    runs: Number | None = None
+    regression: str = ""
+    regressions: Mapping[str, Regressed] = field(default_factory=dict)
+    each_metric: Mapping[str, Regressed] = field(default_factory=dict)
+    gain_over_prior: Gain = Gain()
+    distance: Distance = Distance()
+    predictions: tuple[Scored, ...] = ()

@@ -1,0 +1,52 @@
+"""Dataclasses as plain JSON values, and read from files again: checked by pydantic."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
+
+from bydore_pyro.utils.errors import DataError
+
+__all__ = ["Number", "plain", "read_as"]
+
+T = TypeVar("T")
+INFINITE = "infinite"  # JSON has no word for it
+#: A number as a dataclass of a record holds it; it may be infinite.
+Number = Annotated[
+    float,
+    BeforeValidator(lambda value: math.inf if value == INFINITE else value),
+    PlainSerializer(lambda value: INFINITE if value == math.inf else value),
+]
+
+
+def plain(record: Any) -> dict[str, Any]:
+    """Returns a record as plain JSON values, without what is as in an empty one; infinity is a
+    word."""
+    found: dict[str, Any] = TypeAdapter(type(record)).dump_python(
+        record, mode="json", exclude_defaults=True
+    )
+    return found
+
+
+def read_as(kind: type[T], path: Path) -> T:
+    """Returns the dataclass that `plain` put into a file. Keys that it does not have are passed
+    over, and those that are missing have their defaults.
+
+    Raises:
+        OSError: When the file cannot be read.
+        DataError: When a value is of another kind than its field; names the first.
+    """
+    try:
+        found: T = TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
+        return found
+    except ValidationError as error:
+        first = error.errors()[0]
+        told = first["msg"].replace("Input should be", "Expected")
+        if where := ".".join(map(str, first["loc"])):
+            raise DataError(
+                f"{told} as '{where}' in {path}, found {first['input']!r:.60}"
+            ) from None
+        raise DataError(f"{told} in {path}") from None

@@ -1,0 +1,101 @@
+"""The barrier's minima against closed forms and another library's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog, minimize
+from torch import Tensor
+
+from bydore_pyro.core.barrier import BarrierMinimum, barrier_minimum, newton_step
+
+NO_BOUNDS = (torch.zeros(3).double(), torch.ones(3).double())
+
+
+def quadratics(matrices: Tensor, centres: Tensor, lower: Tensor, upper: Tensor) -> BarrierMinimum:
+    """Minimises ``(x - c)' A (x - c) / 2``, one for each centre."""
+
+    def value(points: Tensor, barrier: float) -> Tensor:
+        off = points - centres
+        return ((matrices @ off[..., None]).squeeze(-1) * off).sum(1) / 2
+
+    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
+        return (matrices @ (points - centres)[..., None]).squeeze(-1), matrices.clone()
+
+    free = upper - lower
+    start = lower + free * (1 - lower.sum()) / free.sum()
+    return barrier_minimum(value, derivatives, start.expand(len(centres), -1), lower, upper, 0)
+
+
+def test_the_nearest_point_of_the_simplex() -> None:
+    """Each of several at once: inside, on a face, at a corner."""
+    centres = torch.tensor([[0.5, 0.3, 0.2], [0.8, 0.6, -0.5], [5.0, 0.0, 0.0]]).double()
+    expected = torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.4, 0.0], [1.0, 0.0, 0.0]]).double()
+    found = quadratics(torch.eye(3).double().expand(3, -1, -1), centres, *NO_BOUNDS).points
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+    torch.testing.assert_close(found.sum(1), torch.ones(3).double())
+
+
+def test_bounds_hold_and_have_their_price() -> None:
+    """``barrier / distance`` is by how much the least falls for a unit more of the bound."""
+    centres, upper = torch.tensor([[0.8, 0.6, -0.5]]).double(), torch.tensor([0.5, 1, 1]).double()
+    found = quadratics(torch.eye(3).double()[None], centres, NO_BOUNDS[0], upper)
+    expected = torch.tensor([0.5, 0.5, 0]).double()
+    torch.testing.assert_close(found.points[0], expected, atol=2e-5, rtol=0)
+    price = found.barrier / (upper[0] - found.points[0, 0])
+    # A unit from the second weight to the first: 0.3 - 0.1 nearer.
+    assert float(price) == pytest.approx((0.8 - 0.5) - (0.6 - 0.5), abs=1e-3)
+
+
+def test_a_general_quadratic_against_scipy() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((6, 6))
+    matrix, centre = root @ root.T, rng.dirichlet(np.ones(6)) * 3 - 0.5
+    upper = np.full(6, 0.4)
+    expected = minimize(
+        lambda x: (x - centre) @ matrix @ (x - centre) / 2,
+        np.full(6, 1 / 6),
+        jac=lambda x: matrix @ (x - centre),
+        bounds=[(0, 0.4)] * 6,
+        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
+        options={"ftol": 1e-12},
+    )
+    given = (torch.tensor(matrix)[None], torch.tensor(centre)[None])
+    found = quadratics(*given, torch.zeros(6).double(), torch.tensor(upper)).points[0].numpy()
+    assert (found - centre) @ matrix @ (found - centre) / 2 <= expected.fun + 1e-6
+    np.testing.assert_allclose(found, expected.x, atol=1e-3)
+
+
+def test_a_free_unknown_bounds_the_largest_against_linprog() -> None:
+    """``min u`` under ``u >= C x``: the worst case of a matrix game."""
+    costs = torch.tensor([[3.0, 1, 2], [1, 4, 2.5]]).double()
+
+    def value(points: Tensor, barrier: float) -> Tensor:
+        margin = points[:, 3:] - points[:, :3] @ costs.T
+        return points[:, 3] - barrier * margin.log().sum(1)
+
+    def derivatives(points: Tensor, barrier: float) -> tuple[Tensor, Tensor]:
+        rows = torch.cat([-costs, torch.ones(2, 1).double()], 1)  # of the margin by (x, u)
+        margin = points[:, 3:] - points[:, :3] @ costs.T
+        gradient = -(barrier / margin) @ rows
+        gradient[:, 3] += 1
+        return gradient, (rows.T * (barrier / margin[0] ** 2)) @ rows[None]
+
+    start = torch.tensor([[1 / 3, 1 / 3, 1 / 3, 9]]).double()
+    found = barrier_minimum(value, derivatives, start, *NO_BOUNDS, 2).points[0]
+    game = linprog(
+        [0, 0, 0, 1], A_ub=np.c_[costs.numpy(), [-1, -1]], b_ub=[0, 0],
+        A_eq=[[1, 1, 1, 0]], b_eq=[1], bounds=[(0, 1)] * 3 + [(None, None)],
+    )  # fmt: skip
+    assert float(found[3]) == pytest.approx(game.fun, abs=1e-5)
+
+
+def test_a_step_leaves_the_sum_and_solves_the_rest() -> None:
+    hessian = torch.diag(torch.tensor([1.0, 1e6, 1e-3])).double()[None]
+    gradient = torch.tensor([[1.0, -2.0, 3.0]]).double()
+    fixed = torch.ones(1, 3).double()
+    step = newton_step(gradient, hessian, fixed)
+    assert float(step.sum()) == pytest.approx(0, abs=1e-6)
+    left = gradient[0] + hessian[0] @ step[0]
+    torch.testing.assert_close(left, left[:1].expand(3), atol=1e-5, rtol=1e-6)

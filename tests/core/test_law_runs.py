@@ -1,0 +1,76 @@
+"""What is no table of runs is refused in one line; units cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from planted_laws import planted
+
+from bydore_pyro.core.laplace import fit_law
+from bydore_pyro.core.law_runs import LawRuns
+
+TOKENS, LOSSES, CROSS = planted(3, 4)
+
+
+def changed(table: torch.Tensor, value: float) -> torch.Tensor:
+    """With a value in its second row and column."""
+    table = table.clone()
+    table[1, 1] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"losses": changed(LOSSES, torch.nan)}, "Expected finite losses, actual 1 NaN"),
+        ({"losses": LOSSES[:, 0]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (6,)"),
+        ({"losses": LOSSES[1:]}, "tokens (R, K) and losses (R, T), actual (6, 3) and (5, 3)"),
+        ({"tokens": TOKENS[:0], "losses": LOSSES[:0]}, "two readings of runs or more, actual 0"),
+        ({"tokens": TOKENS[:1], "losses": LOSSES[:1]}, "two readings of runs or more, actual 1"),
+        ({"tokens": changed(TOKENS, -0.1)}, "Expected finite tokens >= 0, some in every run"),
+        ({"tokens": changed(TOKENS, torch.inf)}, "Expected finite tokens >= 0"),
+        ({"tokens": 0 * TOKENS}, "some in every run, actual least 0, least sum 0"),
+        ({"transfer": CROSS[:2]}, "Expected finite transfer (T, K) = (3, 3), actual (2, 3)"),
+        ({"transfer": changed(CROSS, torch.nan)}, "Expected finite transfer (T, K) = (3, 3)"),
+        ({"transfer": changed(CROSS, 0.0)}, "Expected c_tt > 0, actual 0 at target 1"),
+        ({"losses": torch.cat([LOSSES[:, :2], torch.full((6, 1), 2.5)], 1)},
+         "Expected losses that vary over the runs, actual target 2: all 2.5"),
+        ({"own": [0, 1]}, "Expected 3 own domains in [-1, 2], actual [0, 1]"),
+        ({"own": [0, 1, 3]}, "Expected 3 own domains in [-1, 2], actual [0, 1, 3]"),
+        ({"rho": 0.0}, "Expected rho in (0, 1], actual 0.0"),
+        ({"rho": 1.1}, "Expected rho in (0, 1], actual 1.1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as found:  # noqa: PT011
+        fit_law(**{"tokens": TOKENS, "losses": LOSSES, "transfer": CROSS, **given})
+    assert message in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_transfer_is_measured_at_each_targets_own_domain() -> None:
+    runs = LawRuns.of(TOKENS, LOSSES[:, :2], changed(CROSS, -1.0)[[2, 1]], own=[2, -1], rho=1.0)
+    assert runs.own.tolist() == [[0, 0, 1], [0, 0, 0]]
+    torch.testing.assert_close(runs.transfer[0, :2], CROSS[2, :2] / CROSS[2, 2] + 0.01)
+    assert float(runs.transfer[0, 2]) == 0, "its own tokens are counted once"
+    assert float(runs.transfer[1, 1]) == pytest.approx(0.01), "no transfer is negative"
+    # A target without a domain is compared with the one that is worth most for it.
+    assert float(runs.transfer[1].max()) == pytest.approx(1.01)
+
+
+def test_as_many_targets_as_domains_are_these() -> None:
+    assert LawRuns.of(TOKENS, LOSSES).own.tolist() == torch.eye(3).tolist()
+    assert LawRuns.of(TOKENS, LOSSES[:, :2]).own.tolist() == [[0] * 3] * 2
+
+
+def test_units_cancel() -> None:
+    """Tokens in any unit, losses in any unit and from any zero."""
+    plain = fit_law(TOKENS, LOSSES, CROSS)
+    other = fit_law(1e9 * TOKENS, 1 + 2 * LOSSES, 5 * CROSS)
+    assert (plain.length, other.length) == pytest.approx((1, 1e9))
+    expected, found = plain.predict(TOKENS), other.predict(1e9 * TOKENS)
+    torch.testing.assert_close(found.mean, 1 + 2 * expected.mean)
+    torch.testing.assert_close(found.high, 1 + 2 * expected.high)
+    torch.testing.assert_close(other.runs.amounts_of(1e9 * TOKENS), other.runs.amounts)

@@ -1,0 +1,103 @@
+"""A mixture is checked on text that no measurement has read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny import Bigram, random_store
+from torch import Tensor
+
+from bydore_pyro.data.domains import Domains
+from bydore_pyro.measure.check import ResidualCheck, check_residual
+from bydore_pyro.proxy.gradients import GradientSketch
+from bydore_pyro.proxy.proxy import Proxy, ProxyConfig
+
+PLANTED = {"a": 0.6, "b": 0.4}
+TRUTH = np.array([0.6, 0.4, 0.0, 0.0])
+
+
+def fresh_domains() -> Domains:
+    return Domains(
+        random_store(tokens=12800, documents=50),
+        PLANTED,
+        sequence_length=32,
+        validation_sequences=400,
+        measured=120,
+    )
+
+
+def proxy_of() -> Proxy:
+    proxy = Proxy(Bigram(24), ProxyConfig(learning_rate=0.01, warmup_steps=0))
+    domains = fresh_domains()
+    for _ in range(5):
+        proxy.step(domains.train_batch(dict.fromkeys("abcd", 2)))
+    return proxy
+
+
+def mean_gradients(sketch: GradientSketch, domains: Domains) -> tuple[Tensor, Tensor]:
+    """The domains' ``(K, S)``, of sequences of their own, and the validation set's ``(S,)``."""
+    batches = [domains.measure_batch(name, 80)[0] for name in domains.names]
+    means = torch.stack([sketch(batch, "x")[0].mean(0) for batch in batches])
+    return means, sketch(domains.validation, "x")[0].mean(0)
+
+
+def test_slopes_are_products_with_the_residual() -> None:
+    """Finite differences of losses against gradients of the same sequences, in a sketch."""
+    proxy = proxy_of()
+    sketch = GradientSketch(proxy, 64)
+    residual = torch.randn(64, generator=torch.Generator().manual_seed(0))
+    nothing = torch.zeros(4, 4, dtype=torch.float64)
+    found = check_residual(
+        fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), nothing, 2.0, 16
+    )
+    twin = fresh_domains()
+    for k, name in enumerate(twin.names):
+        batch, documents = twin.measure_batch(name, 16)
+        products = sketch(batch, "x")[0].double() @ residual.double()
+        assert float(found.slopes[k]) == pytest.approx(2 * float(products.mean()), rel=0.02)
+        sums = torch.zeros(51, dtype=torch.float64)
+        sums.index_add_(0, torch.from_numpy(documents), products - products.mean())
+        error = 2 * math.sqrt(float(sums.square().sum())) / 16
+        assert float(found.errors[k]) == pytest.approx(error, rel=0.05)
+    known = torch.diag(torch.tensor([4.0, 1.0, 0.0, 0.0], dtype=torch.float64))
+    wider = check_residual(
+        fresh_domains(), sketch, residual, torch.from_numpy(TRUTH), known, 2.0, 16
+    )
+    torch.testing.assert_close(wider.errors.square() - found.errors.square(), known.diagonal())
+    assert proxy.cost.tokens["check"] == 2 * 2 * 4 * 16 * 32, "two passes each"
+
+
+@pytest.mark.parametrize(
+    ("weights", "failing"),
+    [
+        ([0.6, 0.4, 0.0, 0.0], []),
+        ([0.25, 0.25, 0.25, 0.25], ["a", "c", "d"]),
+        ([0.0, 0.4, 0.6, 0.0], ["a", "c"]),
+    ],
+)
+def test_a_planted_mixture_passes_and_a_wrong_one_does_not(
+    weights: list[float], failing: list[str]
+) -> None:
+    sketch, domains = GradientSketch(proxy_of(), 576), fresh_domains()
+    means, target = mean_gradients(sketch, domains)
+    wanted = torch.tensor(weights)
+    residual = target - wanted @ means
+    covariance = torch.eye(4, dtype=torch.float64) * 1e-8
+    check = check_residual(domains, sketch, residual, wanted.double(), covariance, 1.0, 40)
+    assert isinstance(check, ResidualCheck)
+    named = {n for n, bad in zip(domains.names, check.failing, strict=True) if bad}
+    assert set(failing) <= named if failing else not named, (check.slopes, check.errors)
+    if not weights[0]:
+        assert float(check.slopes[0]) > 0, "more of it would match the target better"
+
+
+def test_a_slope_is_judged_by_its_weight() -> None:
+    """With a weight both signs contradict; without one a negative slope is as it should be."""
+    slopes = torch.tensor([4.0, -4.0, 2.9, 4.0, -4.0, 0.0])
+    errors = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    weights = torch.tensor([0.5, 0.01, 0.4, 0.0, 0.009, 0.1])
+    failing = ResidualCheck(slopes, errors, weights).failing
+    assert failing.tolist() == [True, True, False, True, False, False]

@@ -1,0 +1,33 @@
+"""What is measured when, and what the options refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from bydore_pyro.measure.config import MatchingConfig
+
+
+def test_one_sequence_is_too_few_for_a_check() -> None:
+    with pytest.raises(ValueError, match="check_sequences 0 or >= 2"):
+        MatchingConfig(check_sequences=1)
+
+
+def test_rounds_are_spread_evenly_and_end_with_the_search() -> None:
+    assert MatchingConfig().trained_steps == 168
+    assert MatchingConfig().trial_steps == 240
+    assert MatchingConfig().measured_steps == (56, 112, 168)
+    assert MatchingConfig(steps=3, train_share=1.0).measured_steps == (1, 2, 3)
+    for steps in range(8, 60):
+        config = MatchingConfig(steps=steps, rounds=3)
+        assert len(set(config.measured_steps)) == 3
+        assert config.measured_steps[0] >= 1
+        assert config.measured_steps[-1] == config.trained_steps
+
+
+def test_many_domains_are_measured_on_fewer_sequences() -> None:
+    config = MatchingConfig()
+    for domains, expected in ((2, 128), (64, 128), (100, 81), (512, 16), (10_000, 16)):
+        assert config.sequences_of_round(domains) == expected
+    assert MatchingConfig(round_sequences=4).sequences_of_round(10_000) == 4
+    assert MatchingConfig(round_sequences=4).sequences_of_check(4) == 4
+    assert config.measured_sequences(4) == 3 * 128 + 32

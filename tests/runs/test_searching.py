@@ -1,0 +1,130 @@
+"""A search by matching leaves its run, and ends with the same bits however it got there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyro
+import pytest
+import torch
+from method_options import options_for
+from quick import QUICK
+
+from bydore_pyro.data.store import TokenStore
+from bydore_pyro.runs.domains import load_domains
+from bydore_pyro.runs.methods import MethodOptions
+from bydore_pyro.runs.run import Found, is_finished
+from bydore_pyro.runs.searching import search, search_in
+from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.run_folder import RunFolder
+
+ROUNDS = ("--rounds", "3", "--train_share", "0.5", "--steps", "12", "--trials", "0")
+EVERY_STEP = ("--checkpoint_every", "1", "--check_sequences", "4")
+
+
+def searched(options: MethodOptions, folder: Path, *, resume: bool = False) -> Found:
+    return search(options, load_domains(options), RunFolder(folder, resume=resume), "test")
+
+
+def assert_same(left: Found, right: Found) -> None:
+    assert left.mixture == right.mixture
+    assert left.metrics.matching == right.metrics.matching
+    assert left.metrics.search.tokens == right.metrics.search.tokens
+    for name, values in left.answer.sites.items():
+        assert torch.equal(values, right.answer.sites[name]), name
+    for name, parameter in left.proxy.parameters.items():
+        assert torch.equal(parameter, right.proxy.parameters[name])
+
+
+def test_a_search_leaves_its_run_and_its_checkpoints(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = options_for(store, *EVERY_STEP, "--trials", "2")
+    found = searched(options, tmp_path / "run")
+    assert found.metrics.steps == options.search.trained_steps == found.proxy.steps == 3
+    assert found.path.shape == (2, 3)
+    assert len(found.validation_losses) == 2
+    told = capsys.readouterr().err
+    rounds = [f"round {n} of 2: measuring the gradients of 3 domains" for n in (1, 2)]
+    trials = "2 trial runs of 4 steps each"
+    places = [told.index(one) for one in (*rounds, trials, "trials: 100%")]
+    assert places == sorted(places), told
+    assert "step/s" not in told[: places[2]], "nobody knows how long the rest takes"
+    corpus = load_domains(options).corpus
+    assert isinstance(corpus, TokenStore)
+    assert_same(found, search_in(options, corpus, tmp_path / "below", "test"))
+    assert is_finished(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["name"] == "test"
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+    kept = ("guide.safetensors", "posterior.nc", "posterior.png", "measured-1", "measured-2")
+    assert all((tmp_path / "run" / name).exists() for name in kept)
+    assert not list((tmp_path / "below").glob("measured-*")), "nobody asks it"
+
+
+def test_the_seed_alone_decides(store: Path, tmp_path: Path) -> None:
+    """And the search leaves the process's random numbers and parameters alone."""
+    keys, before = list(pyro.get_param_store().keys()), torch.get_rng_state()
+    first = searched(options_for(store, *ROUNDS), tmp_path / "first")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert list(pyro.get_param_store().keys()) == keys
+    torch.rand(3)
+    assert_same(first, searched(options_for(store, *ROUNDS), tmp_path / "second"))
+    other = searched(options_for(store, *ROUNDS, "--seed", "1"), tmp_path / "other")
+    assert not np.array_equal(other.path, first.path)
+
+
+@pytest.fixture(scope="module")
+def whole(store: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Path]:
+    """A search that kept all its checkpoints."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        for change in (*QUICK, ("bydore_pyro.utils.checkpoints.KEPT", 99)):
+            patch.setattr(*change)
+        return searched(options_for(store, *ROUNDS, *EVERY_STEP), out), out
+
+
+def stopped(whole: Path, out: Path, step: int) -> Path:
+    """The folder of that search as it was after so many steps."""
+    shutil.copytree(whole, out)
+    for path in out.iterdir():
+        if path.is_file() and path.name not in ("config.json", "manifest.json", "tokenizer.json"):
+            path.unlink()
+    for path in (out / "checkpoints").iterdir():
+        if int(path.name.removeprefix("step-")) > step:
+            shutil.rmtree(path)
+    return out
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_it_goes_on_after_any_step(
+    store: Path, whole: tuple[Found, Path], tmp_path: Path, step: int
+) -> None:
+    """Before, between and after its rounds (2, 4, 6), and where a kill lost the last checkpoint."""
+    found, path = whole
+    out = stopped(path, tmp_path / "out", step)
+    for number in (1, 2, 3):
+        if step % 2 == 0 and number > step // 2:  # else the round was kept, the step was not
+            shutil.rmtree(out / f"measured-{number}")
+    assert_same(found, searched(options_for(store, *ROUNDS, *EVERY_STEP), out, resume=True))
+    for name in ("mixture.json", "guide.safetensors"):
+        assert (out / name).read_bytes() == (path / name).read_bytes()
+
+
+def test_what_a_round_measured_must_be_there(
+    store: Path, whole: tuple[Found, Path], tmp_path: Path
+) -> None:
+    out, options = stopped(whole[1], tmp_path / "out", 5), options_for(store, *ROUNDS, *EVERY_STEP)
+    tensors = out / "measured-2" / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"Expected what a round measured in .*measured-2"):
+        searched(options, out, resume=True)
+    shutil.rmtree(out / "measured-2")
+    with pytest.raises(DataError, match=r"Expected measured-1 to measured-2 in .*, found 1"):
+        searched(options, out, resume=True)
+    other = options_for(store, *ROUNDS, *EVERY_STEP, "--sketch_size", "64")
+    with pytest.raises(RunFolderError, match=r"Expected search\.sketch_size 4096, .*found 64"):
+        searched(other, out, resume=True)
+    assert not (out / "mixture.json").exists()

@@ -1,0 +1,19 @@
+"""What regressions tell is plain values that come back from a file."""
+
+from __future__ import annotations
+
+import json
+
+from bydore_pyro.runs.record import plain, read_as
+from bydore_pyro.tables.record import Distance, Gain, Regressed, RegressionDetails, Scored
+
+
+def test_what_regressions_tell_is_written_and_read() -> None:
+    told = RegressionDetails(
+        runs=3.0,
+        regressions={"linear": Regressed(regression="linear", rmse=0.1)},
+        gain_over_prior=Gain(mean=0.1, sure=False),
+        distance=Distance(far=True, held=False, words="x"),
+        predictions=(Scored(mixture="mine", rank=1.0),),
+    )
+    assert read_as(RegressionDetails, json.loads(json.dumps(plain(told)))) == told

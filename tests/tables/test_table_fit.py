@@ -1,0 +1,68 @@
+"""A table of finished runs: what it takes, its prior, and given mixtures."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted_tables import planted
+
+pytest.importorskip("botorch")
+
+from bydore_pyro.mixture.published import pile_weights
+from bydore_pyro.tables.table_fit import RegressionConfig, fit_table_of_runs, prior_of
+from bydore_pyro.tables.tables import RunsTable
+from bydore_pyro.utils.errors import DataError
+
+PRIOR = np.full(4, 0.25)
+
+
+def table_of(runs: int) -> RunsTable:
+    weights, losses = planted(runs, noise=0.05)
+    return RunsTable(
+        runs=tuple(f"run {n}" for n in range(runs)),
+        domains=("a", "b", "c", "d"),
+        weights=weights,
+        targets=("t",),
+        losses=losses[:, None],
+    )
+
+
+def test_fewer_runs_than_domains_and_a_missing_file_are_refused() -> None:
+    config = RegressionConfig(regmix_draws=500)
+    with pytest.raises(DataError, match=r"as many runs as domains \(4\), found 3"):
+        fit_table_of_runs(table_of(3), {"t": 1.0}, PRIOR, config)
+    with pytest.raises(DataError, match=r"nowhere\.csv"):
+        fit_table_of_runs(table_of(9), {"t": 1.0}, PRIOR, config, predict=Path("nowhere.csv"))
+
+
+def test_given_mixtures_are_ranked_with_their_distance(tmp_path: Path) -> None:
+    table, given = table_of(24), tmp_path / "given.csv"
+    rows = [["known", *table.weights[0]], ["vertex", 0, 1, 0, 0]]
+    given.write_text("\n".join(",".join(map(str, row)) for row in [["name", *"abcd"], *rows]))
+    config = RegressionConfig(regmix_draws=500, regmix_regression="linear")
+    _, found = fit_table_of_runs(table, {"t": 1.0}, PRIOR, config, predict=given)
+    assert [row.rank for row in found.predictions] == [1, 2]
+    known, vertex = found.predictions
+    assert (known.mixture, vertex.mixture) == ("known", "vertex")
+    assert known.low < known.predicted < known.high <= vertex.high
+    assert known.nearest_run == pytest.approx(0)
+    expected = np.abs(table.weights - np.eye(4)[1]).sum(1).min() / 2
+    assert vertex.nearest_run == pytest.approx(expected)
+
+
+def test_priors_of_tables(tmp_path: Path) -> None:
+    prior, source = prior_of(table_of(40))
+    np.testing.assert_allclose(prior, table_of(40).weights.mean(0))
+    assert source.startswith("the mean of the runs' mixtures")
+    shares = pile_weights()["token_share"]
+    pile = dataclasses.replace(table_of(2), domains=tuple(sorted(shares)))
+    prior, source = prior_of(pile)
+    assert source == "the Pile's token shares"
+    total = sum(shares.values())
+    np.testing.assert_allclose(prior, [shares[name] / total for name in pile.domains], atol=1e-6)
+    (tmp_path / "prior.json").write_text('{"law": 1}')
+    with pytest.raises(DataError, match="Expected the same domains in"):
+        prior_of(pile, str(tmp_path / "prior.json"))
