@@ -249,7 +249,10 @@ def test_what_stays_broken_is_told_and_never_skipped(monkeypatch: pytest.MonkeyP
         raise TimeoutError("nobody answers")
 
     monkeypatch.setattr(MemoryFileSystem, "_open", gone)
-    for rows in (read_rows(path, RowConfig(on_error="skip")), read_text(path, "skip")):
+    for rows in (
+        read_rows(path, RowConfig(on_error="skip")),
+        read_text(path, RowConfig(on_error="skip")),
+    ):
         with pytest.raises(DataError, match=r"memory://broken/a\.jsonl, found .*nobody answers"):
             list(rows)
 

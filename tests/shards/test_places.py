@@ -116,7 +116,7 @@ def test_what_lies_beside_shards_is_told(folder: Path) -> None:
     assert isinstance(found, Places)
     reader = READERS["megatron"]
     assert {path.name for path, _ in found.beside} == {
-        "law_text_document.bin", "web_text_document.bin", "readme.txt", "test.idx"
+        "law_text_document.bin", "readme.txt", "test.idx"
     }  # fmt: skip
     assert all(own is reader for _, own in found.beside)
 
