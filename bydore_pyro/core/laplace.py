@@ -143,8 +143,13 @@ class Law:
             tokens: ``(M, K)``, as for `fit_law`.
             count: Number of draws.
             seed: Of the draws.
+
+        Raises:
+            ValueError: When tokens are not as `fit_law` takes them.
         """
         tokens = torch.as_tensor(tokens)
+        if tokens.dim() != 2:
+            raise ValueError(f"Expected tokens (M, K), actual {tuple(tokens.shape)}")
         draws = self.draws(count, seed)
         losses = draws.losses(tokens)
         generator = torch.Generator().manual_seed(seed + 1)
