@@ -1,10 +1,10 @@
 """The posterior of the law of losses, in a fraction of a second: Laplace at every point of a grid.
 
-At each point (how much others are worth in general, ``m``; how freely each pair's worth departs
-from the measured, ``tau``) all targets are fitted at once by Levenberg-Marquardt steps. Four passes
-alternate with the means that the targets share and their noise. The points are weighed by Laplace's
-evidence. Noise of few runs is not known: where it is integrated out, Student's t with
-``4 + R - effective parameters`` degrees stands for the normal distribution.
+At each point (how much others are worth in general, ``m``) all targets are fitted at once by
+Levenberg-Marquardt steps. Up to 128 domains each pair's worth may depart from what the transfer
+says. Four passes alternate with the means that the targets share and with their noise. The points
+are weighed by Laplace's evidence. Noise of few runs is not known: draws of it, with
+``4 + R - effective parameters`` degrees of freedom, give predictions Student's tails.
 """
 
 from __future__ import annotations
@@ -143,8 +143,13 @@ class Law:
             tokens: ``(M, K)``, as for `fit_law`.
             count: Number of draws.
             seed: Of the draws.
+
+        Raises:
+            ValueError: When tokens are not as `fit_law` takes them.
         """
         tokens = torch.as_tensor(tokens)
+        if tokens.dim() != 2:
+            raise ValueError(f"Expected tokens (M, K), actual {tuple(tokens.shape)}")
         draws = self.draws(count, seed)
         losses = draws.losses(tokens)
         generator = torch.Generator().manual_seed(seed + 1)

@@ -62,11 +62,7 @@ class LawRuns:
         if not losses.isfinite().all():
             bad = int((~losses.isfinite()).sum())
             raise ValueError(f"Expected finite losses, actual {bad} NaN or infinite")
-        if not (tokens.isfinite().all() and (tokens >= 0).all() and (tokens.sum(1) > 0).all()):
-            raise ValueError(
-                "Expected finite tokens >= 0, some in every run, actual least "
-                f"{float(tokens.min()):g}, least sum {float(tokens.sum(1).min()):g}"
-            )
+        _check_tokens(tokens)
         deviation = losses.std(0, unbiased=False)
         constant = deviation <= 1e-9 * losses.abs().amax(0)
         if constant.any():
@@ -92,9 +88,24 @@ class LawRuns:
         )
 
     def amounts_of(self, tokens: Tensor) -> Tensor:
-        """Returns what `amounts` are of other runs' tokens, ``(..., K)``."""
-        count = tokens.shape[-1]
-        return (tokens.double() / self.length * count / REFERENCE) ** self.rho
+        """Returns what `amounts` are of other runs' tokens, ``(..., K)``.
+
+        Raises:
+            ValueError: When they are not of K domains, finite, >= 0 and some in every run.
+        """
+        tokens, domains = torch.as_tensor(tokens).double(), self.own.shape[1]
+        if tokens.dim() == 0 or tokens.shape[-1] != domains:
+            raise ValueError(f"Expected tokens (..., {domains}), actual {tuple(tokens.shape)}")
+        _check_tokens(tokens)
+        return (tokens / self.length * domains / REFERENCE) ** self.rho
+
+
+def _check_tokens(tokens: Tensor) -> None:
+    if not (tokens.isfinite().all() and (tokens >= 0).all() and (tokens.sum(-1) > 0).all()):
+        raise ValueError(
+            "Expected finite tokens >= 0, some in every run, actual least "
+            f"{float(tokens.min()):g}, least sum {float(tokens.sum(-1).min()):g}"
+        )
 
 
 def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) -> Tensor:

@@ -125,8 +125,8 @@ def test_bounds_that_leave_one_mixture() -> None:
 )
 def test_each_draw_has_its_best_mixture(goal: Goal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bydore_pyro.core.decision.AT_ONCE", 20)  # two draws at once
-    found = best_mixture_draws(DRAWS[:5], goal)
-    assert found.shape == (5, 3)
+    found = best_mixture_draws(DRAWS[:3], goal)
+    assert found.shape == (3, 3)
     for number, weights in enumerate(found):
         alone = best_mixture(DRAWS[number : number + 1], goal).weights
         torch.testing.assert_close(weights, alone, atol=2e-3, rtol=0)

@@ -50,6 +50,24 @@ def test_bad_input_is_one_line(given: dict[str, Any], message: str) -> None:
     assert "\n" not in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (TOKENS[0], "Expected tokens (M, K), actual (3,)"),
+        (TOKENS[:, :2], "Expected tokens (..., 3), actual (6, 2)"),
+        (
+            changed(TOKENS, -0.1),
+            "Expected finite tokens >= 0, some in every run",
+        ),
+        (changed(TOKENS, torch.nan), "Expected finite tokens >= 0"),
+    ],
+)
+def test_what_is_no_mixture_is_not_predicted(tokens: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError) as found:  # noqa: PT011
+        fit_law(TOKENS, LOSSES, CROSS).predict(tokens)
+    assert message in str(found.value)
+
+
 def test_transfer_is_measured_at_each_targets_own_domain() -> None:
     runs = LawRuns.of(TOKENS, LOSSES[:, :2], changed(CROSS, -1.0)[[2, 1]], own=[2, -1], rho=1.0)
     assert runs.own.tolist() == [[0, 0, 1], [0, 0, 0]]
