@@ -27,7 +27,7 @@ def model(counts: Tensor) -> None:
     size = counts.shape[-1]
     common = pyro.sample("common", Dirichlet(counts.new_ones(size)))
     strength = pyro.sample("strength", LogNormal(3.0, 0.5))
-    prior = (strength.unsqueeze(-1) * common).unsqueeze(-2)
+    prior = strength.unsqueeze(-1) * common
     with pyro.plate("groups", len(counts)):
         shares = pyro.sample("shares", Dirichlet(prior))
         pyro.sample("counts", Multinomial(1, shares, validate_args=False), obs=counts)

@@ -29,6 +29,11 @@ from processes import Run, quick_python
         ),
         ("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
         (
+            "core",
+            "--sizes 3 --samples 10 --blocks 1",
+            "K = 3: an effective sample takes & with two levels; ratio: median",
+        ),
+        (
             "domains",
             "--smoke",
             "12 domains: & inference: & total variation from the planted shares & "
