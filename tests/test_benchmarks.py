@@ -36,6 +36,11 @@ SLOW = pytest.mark.slow  # they start programs, or measure long
             *("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
             marks=SLOW,
         ),
+        (
+            "core",
+            "--sizes 3 --samples 10 --blocks 1",
+            "K = 3: an effective sample takes & with two levels; ratio: median",
+        ),
         pytest.param(
             "domains",
             "--smoke",

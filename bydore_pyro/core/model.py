@@ -74,8 +74,8 @@ def mixture_model(
         site "scale".
 
     Raises:
-        ValueError: When `linear` has fewer than two domains; when `precision` is not ``(K, K)``,
-            symmetric and positive semi-definite.
+        ValueError: When `linear` has fewer than two domains, or not the guide's number; when
+            `precision` is not ``(K, K)``, symmetric and positive semi-definite.
     """
     if linear.shape[-1:] < (2,):
         raise ValueError(f"Expected linear (K,) with K >= 2, actual {tuple(linear.shape)}")
@@ -83,6 +83,9 @@ def mixture_model(
     if precision is not None:
         prior = SparseDirichlet.like(linear, concentrations)
     weights = pyro.sample(WEIGHTS, prior)
+    if weights.shape[-1:] != linear.shape[-1:]:  # the guide's
+        expected = tuple(weights.shape[-1:])
+        raise ValueError(f"Expected linear {expected}, actual {tuple(linear.shape)}")
     if precision is None:
         pyro.factor(EVIDENCE, (linear * weights).sum(-1) / kl_weight)
         return weights

@@ -128,8 +128,7 @@ class FeatureNetwork(nn.Module):
         num_components: K, at least 2; None where it varies.
 
     Raises:
-        ValueError: When a number is out of range; when called with features of another width, or
-            with NaN where `num_components` is given.
+        ValueError: When a number is out of range.
     """
 
     def __init__(self, num_features: int, num_components: int | None = None) -> None:
@@ -151,7 +150,11 @@ class FeatureNetwork(nn.Module):
         nn.init.zeros_(self.output.bias)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps features to Gamma shape and rate, ``(..., K)``, > 0, of the network's dtype."""
+        """Maps features to Gamma shape and rate, ``(..., K)``, > 0, of the network's dtype.
+
+        Raises:
+            ValueError: When the features are of another width, or NaN where they must not be.
+        """
         width = self.project.in_features
         shape = tuple(getattr(features, "shape", ()))
         if shape[-1:] != (width,) or len(shape) < self.event_dim:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 
 import pyro
 import pytest
 import torch
+from pyro.distributions import Gamma, Multinomial
 from pyro.distributions.testing.gof import auto_goodness_of_fit
+from pyro.infer import MCMC, NUTS, SVI, JitTrace_ELBO, Trace_ELBO
+from pyro.infer.autoguide import AutoLaplaceApproximation
 from scipy.integrate import quad
 from torch import Tensor
 from torch.distributions import Dirichlet, biject_to, kl_divergence
+from torch.func import grad, hessian, jacfwd, jacrev, vmap
 
 from bydore_pyro.core.density import log_density
 from bydore_pyro.core.distribution import CONCENTRATIONS, GammaDirichlet, SparseDirichlet
@@ -218,11 +223,102 @@ def test_everything_is_finite_up_to_the_ends_of_the_range(shape: float, rate: fl
     assert at_a_face.isfinite()
 
 
-def test_there_is_no_second_derivative() -> None:
-    a = A.clone().requires_grad_()
-    value = GammaDirichlet(a, B).log_prob(torch.full((4,), 0.25, dtype=torch.float64))
-    with pytest.raises(NotImplementedError, match="second derivative"):
-        torch.autograd.grad(value, a, create_graph=True)
+def test_second_derivatives_and_transforms() -> None:
+    """Against differences, and torch.func against autograd; a third derivative is refused."""
+    w = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    inputs = [x.clone().requires_grad_() for x in (w.log(), A, B)]
+    assert torch.autograd.gradgradcheck(log_density, inputs, eps=1e-4, atol=1e-5)
+
+    def density(a: Tensor) -> Tensor:
+        return GammaDirichlet(a, B).log_prob(w)
+
+    expected = torch.autograd.functional.hessian(density, A)
+    for found in (hessian(density)(A), jacrev(jacrev(density))(A), jacrev(jacfwd(density))(A)):
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(vmap(density)(torch.stack([A, 2 * A]))[1], density(2 * A))
+    slopes = vmap(grad(density))(torch.stack([A, 2 * A]))
+    torch.testing.assert_close(slopes[0], jacfwd(density)(A))
+    with pytest.raises(NotImplementedError, match="third derivative"):
+        jacrev(hessian(density))(A)
+
+
+def test_laplaces_approximation_of_a_model_with_it() -> None:
+    """Sharp Gammas are a Dirichlet: its posterior's mode over log-ratios is its mean."""
+    counts, beta = torch.tensor([10.0, 20, 30]).double(), torch.tensor([2.0, 3, 4]).double()
+
+    def model() -> None:
+        shares = pyro.sample("shares", GammaDirichlet(1e6 * beta, torch.full_like(beta, 1e6)))
+        pyro.sample("counts", Multinomial(60, shares), obs=counts)
+
+    with pyro.get_param_store().scope():
+        pyro.set_rng_seed(0)
+        guide = AutoLaplaceApproximation(model)
+        svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())
+        for _ in range(60):
+            svi.step()
+        found = guide.laplace_approximation()
+        drawn = torch.stack([found()["shares"] for _ in range(300)]).detach()
+    exact = Dirichlet(beta + counts)
+    torch.testing.assert_close(drawn.mean(0), exact.mean, atol=0.015, rtol=0)
+    torch.testing.assert_close(drawn.std(0), exact.stddev, atol=0, rtol=0.2)
+
+
+def test_mode_entropy_and_divergence_of_a_dirichlet_and_of_others() -> None:
+    torch.manual_seed(0)
+    beta = torch.tensor([1.5, 2.0, 3.5], dtype=torch.float64)
+    sharp, dirichlet = GammaDirichlet(1e7 * beta, torch.full_like(beta, 1e7)), Dirichlet(beta)
+    torch.testing.assert_close(sharp.mode, dirichlet.mean, atol=1e-6, rtol=0)
+    assert sharp.entropy(4000).item() == pytest.approx(dirichlet.entropy().item(), abs=0.08)
+    prior = Dirichlet(torch.ones(3, dtype=torch.float64))
+    drawn = torch.stack([kl_divergence(sharp, prior) for _ in range(60)])
+    assert drawn.mean().item() == pytest.approx(kl_divergence(dirichlet, prior).item(), abs=0.1)
+    assert kl_divergence(sharp, SparseDirichlet.like(beta)).isfinite()
+    q = GammaDirichlet(A, B)
+    logits = q.mode.log().requires_grad_()
+    height = q.log_prob(logits.softmax(-1)) + logits.log_softmax(-1).sum()
+    (slope,) = torch.autograd.grad(height, logits)
+    assert slope.abs().max() < 1e-5, "no direction leads up"
+
+
+def test_jit_and_pyros_gradient_of_the_mean() -> None:
+    """What Pyro tests of its distributions: `torch.jit`, and densities of expanded batches."""
+    q = GammaDirichlet(A, B)
+    w = q.sample((2,))
+    wide = q.expand(torch.Size((2,)))
+    torch.testing.assert_close(wide.log_prob(w), q.log_prob(w))
+    elbo = JitTrace_ELBO(ignore_jit_warnings=True)
+
+    def model() -> None:
+        pyro.sample("w", q)
+
+    def guide() -> None:
+        a = pyro.param("a", A + 1)
+        pyro.sample("w", GammaDirichlet(a, B, validate_args=False))
+
+    with pyro.get_param_store().scope(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert math.isfinite(elbo.loss_and_grads(model, guide))
+
+
+def test_nuts_with_it_as_a_prior_agrees_with_the_two_level_model() -> None:
+    counts, draws = torch.tensor([10.0, 20, 30]).double(), []
+    a, b = A[1:] + 1, B[1:]
+
+    def one() -> None:
+        shares = pyro.sample("shares", GammaDirichlet(a, b))
+        pyro.sample("counts", Multinomial(60, shares), obs=counts)
+
+    def two() -> None:
+        beta = pyro.sample("beta", Gamma(a, b).to_event(1))
+        shares = pyro.sample("shares", pyro.distributions.Dirichlet(beta))
+        pyro.sample("counts", Multinomial(60, shares), obs=counts)
+
+    for model in (one, two):
+        pyro.set_rng_seed(0)
+        mcmc = MCMC(NUTS(model), num_samples=150, warmup_steps=80, disable_progbar=True)
+        mcmc.run()
+        draws.append(mcmc.get_samples()["shares"].mean(0))
+    torch.testing.assert_close(draws[0], draws[1], atol=0.025, rtol=0)
 
 
 def test_divergence_and_its_gradient_agree_with_an_integral() -> None:

@@ -101,6 +101,17 @@ def test_what_it_cannot_do_is_refused() -> None:
         HypergradientELBO().loss(mixture_model, guide, SIGNALS, G, -1.0)
     with pytest.raises(ValueError, match="Expected a Dirichlet prior"):
         HypergradientELBO().loss(model, guide, SIGNALS, G, LAM)
+    with pytest.raises(ValueError, match=r"svi.step\(signals, linear, ...\).*actual linear None"):
+        HypergradientELBO().loss(mixture_model, guide, SIGNALS)
+    for few in (G[:1], G[:3]):
+        with pytest.raises(
+            ValueError, match=r"linear \(K,\) with K >= 2|linear \(4,\), actual \(3,\)"
+        ):
+            HypergradientELBO().loss(mixture_model, guide, SIGNALS, few, LAM)
+    scaled, indefinite = MixtureGuide(PriorNetwork(4), scale=True), torch.diag(-G)
+    for precision in (indefinite, torch.eye(4) + torch.ones(4, 4).triu()):
+        with pytest.raises(ValueError, match="symmetric and positive semi-definite"):
+            HypergradientELBO().loss(mixture_model, scaled, SIGNALS, G, LAM, precision)
 
 
 H, PRECISION = gaussian_evidence(4, 0.2, alike=1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyro
 import pytest
 import torch
-from pyro.distributions import Dirichlet
+from pyro.distributions import Dirichlet, Normal
 from tiny import counts_model
 from torch import Tensor
 
@@ -115,6 +115,12 @@ def test_a_plate_is_refused() -> None:
         with pyro.plate("documents", 2):
             counts_model(counts)
 
+    def with_another_site(counts: Tensor) -> None:
+        pyro.sample("x", Normal(0.0, 1.0))
+        counts_model(counts)
+
+    with pytest.raises(ValueError, match=r"sites \['shares'\], actual \['x', 'shares'\]"):
+        guide_fit(with_another_site, guide_of(1 + COUNTS), COUNTS)
     for weigh in (corrected_draws, guide_fit):
         with pytest.raises(ValueError, match=r"without plates, actual plates \['documents'\]"):
             weigh(in_a_plate, guide_of(1 + COUNTS), COUNTS)

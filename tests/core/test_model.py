@@ -15,7 +15,12 @@ from torch import Tensor
 
 from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.guide import MixtureGuide
-from bydore_pyro.core.model import expected_evidence, mixture_model, paired_sites
+from bydore_pyro.core.model import (
+    expected_evidence,
+    mixture_model,
+    paired_sites,
+    require_precision,
+)
 from bydore_pyro.core.network import FreeConcentrations
 
 SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
@@ -60,6 +65,16 @@ def test_model_states_evidence_of_the_second_order() -> None:
     assert mcmc.get_samples()["weights"].shape == (3, 3)
     with pytest.raises(ValueError, match=r"precision \(3, 3\), actual \(2, 3\)"):
         mixture_model(SIGNALS, linear, 1.0, precision[:2])
+    with pytest.raises(ValueError, match="K >= 2"):
+        mixture_model(SIGNALS, linear[:1])
+
+
+def test_a_precision_that_is_changed_in_place_is_looked_at_again() -> None:
+    linear, precision = gaussian_evidence(3, 0.2)
+    require_precision(precision, linear)
+    precision[0, 0] = -1e6
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        require_precision(precision, linear)
 
 
 def test_expected_evidence_equals_its_mean_over_samples() -> None:

@@ -1,0 +1,78 @@
+"""Hierarchical weights: every group has shares of its own, around shares that all have in common.
+
+Run ``python examples/groups.py`` to fit it and to draw ``groups.png``.
+"""
+
+from __future__ import annotations
+
+import arviz
+import pyro
+import torch
+from pyro import poutine
+from pyro.distributions import Dirichlet, LogNormal, Multinomial
+from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
+from pyro.infer.autoguide import AutoGuideList, AutoNormal
+from torch import Tensor
+
+from bydore_pyro import FreeConcentrations, MixtureGuide
+
+COUNTS = torch.tensor(
+    [[30, 12, 6, 2], [25, 18, 4, 3], [12, 6, 2, 1], [40, 30, 20, 10], [3, 5, 1, 1]],
+    dtype=torch.float64,  # shares near 0 need it
+)
+
+
+def model(counts: Tensor) -> None:
+    """Groups are alike as far as `strength`, a Dirichlet's total concentration, is large."""
+    size = counts.shape[-1]
+    common = pyro.sample("common", Dirichlet(counts.new_ones(size)))
+    strength = pyro.sample("strength", LogNormal(3.0, 0.5))
+    prior = strength.unsqueeze(-1) * common
+    with pyro.plate("groups", len(counts)):
+        shares = pyro.sample("shares", Dirichlet(prior))
+        pyro.sample("counts", Multinomial(1, shares, validate_args=False), obs=counts)
+
+
+def fit(counts: Tensor, steps: int = 300) -> AutoGuideList:
+    """Returns a guide of all three sites."""
+    size = counts.shape[-1]
+    guide = AutoGuideList(model)
+    guide.append(AutoNormal(poutine.block(model, expose=["strength"])))
+    shared = FreeConcentrations(size).double()
+    own = FreeConcentrations(size, batch_shape=(len(counts),)).double()
+    for network, near in ((shared, counts.mean(0)), (own, counts)):  # concentrations to start at
+        shape = torch.full_like(near, 50.0)
+        network.start_at(None, shape, shape / (1 + near))
+    guide.append(MixtureGuide(shared, name="common"))
+    guide.append(MixtureGuide(own, name="shares"))  # it takes the list's plate
+    rates = {"lr": 0.05, "lrd": 0.05 ** (1 / steps)}
+    elbo = Trace_ELBO(num_particles=4, vectorize_particles=True, max_plate_nesting=1)
+    svi = SVI(model, guide, pyro.optim.ClippedAdam(rates), elbo)
+    for _ in range(steps):
+        svi.step(counts)
+    return guide
+
+
+def by_nuts(counts: Tensor, samples: int = 300) -> Tensor:
+    """Returns draws of the groups' shares, ``(samples, N, K)``."""
+    mcmc = MCMC(NUTS(model), num_samples=samples, warmup_steps=samples // 2, disable_progbar=True)
+    mcmc.run(counts)
+    return mcmc.get_samples()["shares"]
+
+
+def main() -> None:
+    """Fits, and draws the shares of every group."""
+    pyro.set_rng_seed(0)
+    pyro.clear_param_store()
+    guide = fit(COUNTS)
+    q = guide[2].posterior()
+    print(q.mean)
+    found = {"guide": q.sample((2000,)), "NUTS": by_nuts(COUNTS)}
+    data = [arviz.from_dict({"shares": draws[None].numpy()}) for draws in found.values()]
+    axes = arviz.plot_forest(data, model_names=list(found), combined=True, figsize=(7, 8))
+    axes[0].set_title("Shares [group, part]: 94 % intervals")
+    axes[0].figure.savefig("groups.png", bbox_inches="tight")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The networks of a guide: their start, their reach, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pyro
+import pytest
+import torch
+from pyro.distributions import Dirichlet
+from pyro.infer import SVI, Trace_ELBO
+from torch import Tensor
+
+from bydore_pyro import FeatureNetwork
+from bydore_pyro.core.guide import MixtureGuide
+from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
+
+
+@pytest.mark.parametrize("link", ["softplus", "exp"])
+def test_every_domain_starts_at_the_same_point_whatever_the_signals(link: str) -> None:
+    for value in PriorNetwork(5, link=link)(torch.tensor([3.0, 9.0, -1.0, 0.0, 2.0])):
+        torch.testing.assert_close(value, torch.ones(5), atol=1e-4, rtol=0)
+
+
+def test_domains_of_equal_loss_can_get_different_weights() -> None:
+    torch.manual_seed(0)
+    network = PriorNetwork(4)
+    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+    target = torch.tensor([4.0, 1.0, 1.0, 0.5])
+    for _ in range(150):
+        a, _ = network(torch.full((4,), 2.0))
+        optimizer.zero_grad()
+        (a - target).square().sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(a.detach(), target, atol=0.1, rtol=0)
+
+
+def test_batches_are_mapped_one_by_one() -> None:
+    torch.manual_seed(0)
+    network = PriorNetwork(3)
+    torch.nn.init.normal_(network.output.weight)
+    signals = torch.randn(2, 5, 3)
+    a, b = network(signals)
+    assert a.shape == b.shape == (2, 5, 3)
+    assert (a > 0).all()
+    assert (b > 0).all()
+    torch.testing.assert_close(network(signals[1, 2])[0], a[1, 2], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(network(7 * signals + 3)[0], a, atol=1e-3, rtol=1e-3)  # of any unit
+
+
+def test_free_concentrations_ignore_the_signals() -> None:
+    network = FreeConcentrations(3, initial_shape=2.5)
+    a, b = network(torch.randn(3))
+    torch.testing.assert_close(a, torch.full((3,), 2.5))
+    torch.testing.assert_close(b, torch.full((3,), 2.5))
+    (a[0] / b[0]).backward()
+    assert network.log_mean.grad is not None
+    assert network.log_mean.grad[0] == pytest.approx(1)  # d log(a / b) at a / b = 1
+    with pytest.raises(ValueError, match="num_domains >= 2"):
+        FreeConcentrations(1)
+
+
+def test_bad_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_domains >= 2"):
+        PriorNetwork(1)
+    for signals, actual in ((torch.ones(4), r"\(4,\)"), (None, "None")):
+        with pytest.raises(ValueError, match=rf"signals \(\.\.\., 3\), actual {actual}"):
+            PriorNetwork(3)(signals)
+    with pytest.raises(ValueError, match="'softplus' or 'exp'"):
+        PriorNetwork(3, link="log")  # type: ignore[arg-type]
+    for shape in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="finite initial_shape > 0"):
+            FreeConcentrations(3, initial_shape=shape)
+
+
+@pytest.mark.parametrize("link", ["softplus", "exp"])
+def test_a_network_starts_where_it_is_told_to(link: str) -> None:
+    torch.manual_seed(0)
+    for network in (PriorNetwork(3, link=link), FreeConcentrations(3)):
+        signals = torch.tensor([1.0, 2.0, 4.0])
+        if isinstance(network, PriorNetwork):
+            torch.nn.init.normal_(network.output.weight, std=0.1)
+        a, b = torch.tensor([0.5, 30.0, 400.0]), torch.tensor([0.02, 1.0, 50.0])
+        network.start_at(signals, a, b)
+        for value, expected in zip(network(signals), (a, b), strict=True):
+            torch.testing.assert_close(value.detach(), expected, rtol=1e-3, atol=0)
+        moved = network(signals.flip(0))[0]
+        assert torch.allclose(moved, a, rtol=1e-3) == isinstance(network, FreeConcentrations)
+
+
+def test_bad_starts_are_refused() -> None:
+    ones = torch.ones(3)
+    for network in (PriorNetwork(3), FreeConcentrations(3)):
+        for a, b, message in (
+            (-ones, ones, "finite shapes > 0"),
+            (ones, torch.nan * ones, "finite rates > 0"),
+            (torch.ones(2), ones, r"shapes \(3,\), actual \(2,\)"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                network.start_at(ones, a, b)
+
+
+def test_features_of_a_data_point_and_of_components() -> None:
+    torch.manual_seed(0)
+    topics, own = FeatureNetwork(30, 4), FeatureNetwork(2)
+    assert topics(torch.rand(60, 30))[0].shape == (60, 4)
+    for layer in (own.output, own.direct):
+        torch.nn.init.normal_(layer.weight)
+    features = torch.randn(5, 6, 2)
+    features[1, 4:] = math.nan
+    a, b = own(features)
+    # A component's place does not matter, nor what is absent.
+    torch.testing.assert_close(own(features[1, :4])[0], a[1, :4], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(own(features.flip(1))[0].flip(1), a, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close((a / b)[1, 4:], torch.full((2,), 1e-3))
+    for network, given, message in (
+        (topics, torch.rand(3, 29), r"features \(..., 30\), actual \(3, 29\)"),
+        (own, torch.rand(2), r"features \(..., K, 2\), actual \(2,\)"),
+        (topics, None, "actual None"),
+        (topics, torch.full((30,), math.nan), "features without NaN"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            network(given)
+    for arguments, name in (((0,), "num_features"), ((2, 1), "num_components")):
+        with pytest.raises(ValueError, match=name):
+            FeatureNetwork(*arguments)
+
+
+def test_components_that_vary_in_number_reach_their_exact_posteriors() -> None:
+    """Counts of two to four parts, padded: each row's posterior is a Dirichlet of its parts."""
+    pyro.set_rng_seed(0)
+    counts = torch.tensor([[9.0, 3, 1, 4], [2, 8, 0, 0], [5, 1, 3, 0]], dtype=torch.float64)
+    absent = torch.tensor([[0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]]).bool()
+    prior = torch.ones_like(counts).masked_fill(absent, 1e-3)
+    guide = MixtureGuide(FeatureNetwork(1).double(), name="shares")
+    features = counts.log1p().masked_fill(absent, math.nan).unsqueeze(-1)
+
+    def model() -> None:
+        with pyro.plate("rows", 3):
+            shares = pyro.sample("shares", Dirichlet(prior))
+            pyro.factor("counts", (counts * shares.log()).sum(-1))
+
+    def amortised() -> Tensor:
+        with pyro.plate("rows", 3):
+            return guide(features)["shares"]
+
+    with pyro.get_param_store().scope():
+        elbo = Trace_ELBO(num_particles=8, vectorize_particles=True, max_plate_nesting=1)
+        svi = SVI(model, amortised, pyro.optim.ClippedAdam({"lr": 0.03, "lrd": 0.98}), elbo)
+        for _ in range(150):
+            svi.step()
+        found = guide.posterior(features).mean
+    torch.testing.assert_close(found, Dirichlet(prior + counts).mean, atol=0.04, rtol=0)
