@@ -75,6 +75,22 @@ def measured_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must end with exit code 2; returns the last line that it says."""
+
+    def refused(*arguments: object) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main([str(argument) for argument in arguments])
+        assert exit_.value.code == 2
+        told = capsys.readouterr().err
+        assert "Traceback" not in told
+        return told.splitlines()[-1]
+
+    return refused
+
+
+@pytest.fixture
 def _heard() -> Iterator[None]:
     """A test run in the background may have been started with the signals ignored."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
