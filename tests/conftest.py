@@ -45,7 +45,12 @@ if threading.current_thread() is threading.main_thread():
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests first, lest one core end with them alone: slow ones, then those of scripts."""
-    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, len(item.path.parts)))
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        fast, depth = item.get_closest_marker("slow") is None, len(item.path.parts)
+        return fast, depth if fast else -depth  # both of Ray's tests before what is slow elsewhere
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="module")
