@@ -28,7 +28,6 @@ def test_bad_searches(store: Path, refused: Callable[..., str]) -> None:
     given = ["--smoke", "--data", str(store), "--validation", "a"]
     for wrong, message in (
         (["--seeds", "0"], "Expected seeds in [1, 1000], actual 0"),
-        (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--config", "none.yaml"], "Expected a JSON or YAML file of options, found 'none.yaml'"),
         (["--sequence_length", "100000"], "Expected sequence_length <= "),
         (["--proxy", str(store)], "Expected the configuration of a causal language model"),

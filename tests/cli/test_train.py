@@ -95,7 +95,6 @@ def test_what_trial_runs_chose_stays(
         (["--data", "nowhere"], "Expected the index of a token store"),
         (["--model", "models/none"], "Expected the configuration of a causal language model"),
         (["--model", ""], "Expected a value for --model, found an empty one"),
-        (["--tokens", "many"], "Expected tokens such as 4e6 or 0.4B, found 'many'"),
         (["--tokens", "1B"], "; --tokens 1.4e+05 would fit"),
         (["--sequence_length", "4096"], "Expected sequence_length <= 1024"),
         (["--data", "megatron:here"], "here"),
