@@ -45,7 +45,12 @@ if threading.current_thread() is threading.main_thread():
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests first, lest one core end with them alone: slow ones, then those of scripts."""
-    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, len(item.path.parts)))
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        fast, depth = item.get_closest_marker("slow") is None, len(item.path.parts)
+        return fast, depth if fast else -depth  # both of Ray's tests before what is slow elsewhere
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,22 @@ def measured_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     more = ["--trials", "0", "--steps", "40", "--proxy", str(PROXY)]
     main(["search", *given, *more, "--out", str(out)])
     return out
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must end with exit code 2; returns the last line that it says."""
+
+    def refused(*arguments: object) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main([str(argument) for argument in arguments])
+        assert exit_.value.code == 2
+        told = capsys.readouterr().err
+        assert "Traceback" not in told
+        return told.splitlines()[-1]
+
+    return refused
 
 
 @pytest.fixture

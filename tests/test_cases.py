@@ -216,11 +216,3 @@ def test_a_loss_that_turns_nan_leaves_what_came_before(
     trajectory = xarray.load_dataset(out / "trajectory.nc", engine="h5netcdf")
     assert trajectory.sizes["step"] == 2
     assert np.isfinite(trajectory["g"].values).all()
-
-
-def test_a_folder_with_an_empty_domain_is_refused(tmp_path: Path, run_here: Run) -> None:
-    own = write_domains(tmp_path / "own", {"a": "abcde", "b": "vwxyz"}, files=3)
-    (own / "c").mkdir()
-    done = run_here("case1", "--smoke", "--data", str(own), "--validation", "a")
-    assert done.returncode == 2
-    assert done.stderr.strip() == f"case1: error: Expected text files, found none in {own / 'c'}"

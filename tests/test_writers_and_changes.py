@@ -20,22 +20,13 @@ from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.folders import FolderLock
 
+Refused = Callable[..., str]
+
 
 @pytest.fixture
 def data(store: Path, tmp_path: Path) -> Path:
     """A store of this test's own."""
     return Path(shutil.copytree(store, tmp_path / "data"))
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Returns the last line of a command that ends with exit code 2."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    assert exit_.value.code == 2
-    told = capsys.readouterr().err
-    assert "Traceback" not in told
-    return told.splitlines()[-1]
 
 
 def trained(data: Path, folder: Path) -> tuple[object, ...]:
@@ -53,7 +44,7 @@ def searched(data: Path, folder: Path, *more: object) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("command", ["search", "seeds", "fit", "train", "prepare", "evaluate"])
 def test_a_second_writer_is_refused(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+    data: Path, tmp_path: Path, refused: Refused, command: str
 ) -> None:
     out = tmp_path / "run"
     given: dict[str, tuple[object, ...]] = {
@@ -69,7 +60,7 @@ def test_a_second_writer_is_refused(
     place = {"prepare": building_place(out), "evaluate": out / ".scores.json.partial"}
     held = place.get(command, out)
     with FolderLock(held):
-        told = refused(capsys, *given[command])
+        told = refused(*given[command])
     expected = f"Expected a folder that no other process writes to, found one writing to {held}"
     assert told.endswith(f"error: {expected}")
     assert not out.exists(), "nothing was written"
@@ -77,7 +68,7 @@ def test_a_second_writer_is_refused(
 
 @pytest.mark.parametrize("command", ["search", "train"])
 def test_of_two_that_go_on_the_second_is_refused(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+    data: Path, tmp_path: Path, refused: Refused, command: str
 ) -> None:
     out = tmp_path / "run"
     if command == "search":
@@ -90,7 +81,7 @@ def test_of_two_that_go_on_the_second_is_refused(
         (out / "metrics.json").unlink()
     before = folder_content(out)
     with FolderLock(out):
-        assert "found one writing to" in refused(capsys, command, "--resume", out)
+        assert "found one writing to" in refused(command, "--resume", out)
     assert folder_content(out) == before
 
 
@@ -136,7 +127,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, command: str, change: Callable[[], Non
 def test_a_store_that_changes_amid_a_run_is_noticed(
     data: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refused: Refused,
     monkeypatch: pytest.MonkeyPatch,
     command: str,
     change: Callable[[Path], None],
@@ -145,7 +136,7 @@ def test_a_store_that_changes_amid_a_run_is_noticed(
     path = data / "train" / "b.bin"
     given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
     amid(monkeypatch, command, lambda: change(path))
-    told = refused(capsys, *given)
+    told = refused(*given)
     assert told.startswith(
         f"bydore {command}: error: Expected {path} not to change while it is read, fo"
     )
@@ -160,11 +151,11 @@ def test_a_store_that_changes_amid_a_run_is_noticed(
 def test_a_worker_tells_of_the_change_in_one_line_too(
     data: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refused: Refused,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     amid(monkeypatch, "train", lambda: cut(data / "train" / "b.bin"))
-    told = refused(capsys, *trained(data, tmp_path), "--loader_workers", "1", "--tokens", "30K")
+    told = refused(*trained(data, tmp_path), "--loader_workers", "1", "--tokens", "30K")
     path = data / "train" / "b.bin"
     assert told == (
         f"bydore train: error: Expected {path} not to change while it is read, found other content"
@@ -176,7 +167,7 @@ def test_a_worker_tells_of_the_change_in_one_line_too(
 def test_a_run_whose_folder_is_deleted_ends_as_an_error(
     data: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refused: Refused,
     monkeypatch: pytest.MonkeyPatch,
     command: str,
     replaced: bool,
@@ -188,14 +179,14 @@ def test_a_run_whose_folder_is_deleted_ends_as_an_error(
 
     given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
     amid(monkeypatch, command, delete)
-    told = refused(capsys, *given)
+    told = refused(*given)
     assert f"{tmp_path / 'run'} to stay in place, found it deleted, moved or replaced" in told
     assert not list((tmp_path / "run").glob("*")), "no half of a run is made again"
 
 
 @pytest.mark.parametrize("command", ["search", "train"])
 def test_tokens_beyond_the_vocabulary_are_named(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+    data: Path, tmp_path: Path, refused: Refused, command: str
 ) -> None:
     """A store may agree with its own hashes and yet hold them."""
     path, index = data / "train" / "b.bin", json.loads((data / "index.json").read_text())
@@ -207,6 +198,6 @@ def test_tokens_beyond_the_vocabulary_are_named(
     index["sha256"] = sha256_of(index["domains"], *parts)
     (data / "index.json").write_text(json.dumps(index))
     given = searched(data, tmp_path) if command == "search" else trained(data, tmp_path)
-    told = refused(capsys, *given)
+    told = refused(*given)
     assert "Expected tokens below 280, the vocabulary of " in told
     assert told.endswith("found 280 in the train text of 'b'")

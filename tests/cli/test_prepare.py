@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "text"
 
 
-def test_prepare_builds_a_store(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prepare_builds_a_store(folder: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     out = tmp_path / "store"
     options = ["--data", str(folder), "--out", str(out), "--vocabulary", "280"]
     command = [sys.executable, "-m", "bydore_pyro", "prepare", *options, "--processes", "2"]
@@ -31,15 +30,15 @@ def test_prepare_builds_a_store(
     for name in ("a", "b"):
         assert f"{len(store.train[name]):,}" in done.stdout
     assert "Warning" not in done.stderr
-    with pytest.raises(SystemExit) as exit_:
-        prepare_command(options)
-    assert exit_.value.code == 2
-    told = f"bydore prepare: error: Expected a new folder for the store, found {out}\n"
-    assert capsys.readouterr().err == told
+    told = f"bydore prepare: error: Expected a new folder for the store, found {out}"
+    assert refused("prepare", *options) == told
 
 
 def test_a_sample_is_told_with_what_it_is_of(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
 ) -> None:
     write_lines(folder / "c.jsonl", [row("c", i) for i in range(3000)])
     options = ["--data", str(folder), "--processes", "0", "--vocabulary", "280", "--tokens", "0.2M"]
@@ -50,28 +49,25 @@ def test_a_sample_is_told_with_what_it_is_of(
     size = open_store(tmp_path / "out").size("c")
     assert f"{size:,} ± " in told[3]
     for few in ("0.5", "0", "-1", "1e30", "many", "nan"):
-        with pytest.raises(SystemExit) as error:
-            prepare_command(["--data", "x", "--out", str(tmp_path / "more"), "--tokens", few])
-        assert error.value.code == 2
-        assert "xpected tokens" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        prepare_command([*options, "--out", str(tmp_path / "more"), "--domain_megabytes", "1"])
-    assert capsys.readouterr().err.endswith("Expected --tokens or --domain_megabytes, found both\n")
+        given = ("--data", "x", "--out", tmp_path / "more", "--tokens", few)
+        assert "xpected tokens" in refused("prepare", *given)
+    told = refused("prepare", *options, "--out", tmp_path / "more", "--domain_megabytes", "1")
+    assert told.endswith("Expected --tokens or --domain_megabytes, found both")
 
 
 def test_a_bad_row_names_its_place(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
 ) -> None:
     path = write_lines(folder / "c.jsonl", [row("c", 1), {"text": 3}, row("c", 2)])
     options = ["--data", str(folder), "--out", str(tmp_path / "out"), "--processes", "0"]
-    with pytest.raises(SystemExit):
-        prepare_command(options)
     expected = f"Expected text in column 'text', found int, {path}, line 2"
-    assert capsys.readouterr().err.splitlines()[-1] == f"bydore prepare: error: {expected}"
+    assert refused("prepare", *options) == f"bydore prepare: error: {expected}"
     prepare_command([*options, "--on_error", "skip"])
     assert capsys.readouterr().out.splitlines()[3].split()[-1] == "1"
-    with pytest.raises(SystemExit):
-        prepare_command(["--data", "megatron:x", "--out", str(tmp_path / "more")])
-    assert "text, found token shards (megatron:x), which bydore search" in capsys.readouterr().err
+    told = refused("prepare", "--data", "megatron:x", "--out", tmp_path / "more")
+    assert "text, found token shards (megatron:x), which bydore search" in told
     with pytest.raises(ValueError, match="Expected a value for --out"):
         PrepareConfig(data="x", out="")

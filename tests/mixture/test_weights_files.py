@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from mutations import mutated
 
 from bydore_pyro.mixture.mixture import Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, pile_weights
@@ -183,24 +184,7 @@ def test_published_weights() -> None:
         mixture_from("published:cats")
 
 
-def mutated(content: bytes, rng: random.Random) -> bytes:
-    """Cuts, flips, inserts, repeats or swaps bytes, a few times."""
-    data = bytearray(content)
-    pieces = [b"null", b"-", b"\n", b": ", b"{", b'"', b"1e999", b"*a", b"&a ", b"!!int ", b"\xff"]
-    for _ in range(rng.choice([1, 1, 2, 4])):
-        at = rng.randrange(len(data) + 1)
-        match rng.randrange(5):
-            case 0:
-                del data[at:]
-            case 1 if at < len(data):
-                data[at] ^= 1 << rng.randrange(8)
-            case 2:
-                data[at:at] = rng.choice(pieces)
-            case 3:
-                del data[at : at + rng.randrange(1, 20)]
-            case 4:
-                data[at:at] = data[at : at + rng.randrange(1, 40)]
-    return bytes(data)
+PIECES = [b"null", b"-", b"\n", b": ", b"{", b'"', b"1e999", b"*a", b"&a ", b"!!int ", b"\xff"]
 
 
 @pytest.mark.filterwarnings("ignore:.* the weights sum to")
@@ -210,7 +194,7 @@ def test_mutations_give_a_mixture_or_one_line(tmp_path: Path) -> None:
     read, refused = 0, []
     for content in (OURS.to_json(), *KINDS.values()):
         for _ in range(30):
-            path.write_bytes(mutated(content.encode(), rng))
+            path.write_bytes(mutated(content.encode(), rng, PIECES))
             try:
                 mixture = read_mixture(path)
             except DataError as error:

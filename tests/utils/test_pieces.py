@@ -237,6 +237,9 @@ def test_a_head_that_restarts_costs_no_finished_piece(
     store: Path, machines: Any, tmp_path: Path
 ) -> None:
     """The command ends in one line, and goes on where it stood; here without a cluster."""
+    import ray
+
+    ray.shutdown()  # the head may have no other program
     given = ["fit", "--method", "regmix", "--regmix_proxies", "16", "--smoke", "--data", str(store)]
     given += ["--validation", "a", "--proxy", str(PROXY), "--steps", "100"]
     main([*given, "--out", str(tmp_path / "turn")])
