@@ -13,6 +13,9 @@ import datasets
 import numpy as np
 import pytest
 
+from bydore_pyro.shards.formats import READERS
+from bydore_pyro.shards.inventory import Known, Shard, checked
+
 Documents = Sequence[np.ndarray]
 
 
@@ -165,6 +168,11 @@ EVERY = [
         name == "levanter" and find_spec("tensorstore") is None, reason="no tensorstore"
     )) for name in WRITERS
 ]  # fmt: skip
+
+
+def opened(kind: str, path: Path, vocabulary: int = 280) -> Shard:
+    """Reads a shard, and checks it."""
+    return checked(READERS[kind].read(path), Known(vocabulary=vocabulary, separator=7))
 
 
 def documents_of(tokens: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:

@@ -9,40 +9,46 @@ from pathlib import Path
 import pytest
 from processes import Run, quick_python
 
+SLOW = pytest.mark.slow  # they start programs, or measure long
+
 
 @pytest.mark.parametrize(
     ("benchmark", "arguments", "told"),
     [
         ("search_step", "--smoke --cache CACHE", "search step / plain step: median"),
-        ("prepare", "--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
+        pytest.param(
+            *("prepare", "--megabytes 0.1 --repeats 1 --processes 1", "of the bare throughput"),
+            marks=SLOW,
+        ),
         (
             "shards",
             "--gigabytes 0.01 --domains 2 --sequences 140",
             "0.01 GB in 2 domains: opened in & 140 sequences drawn in",
         ),
-        (
+        pytest.param(
             "sampling",
             "--smoke",
             "| elsewhere | jsonl | 0.02 GB & | S3, broken & times | all kinds & "
             "the store is the same",
+            marks=SLOW,
         ),
         pytest.param(
             *("cluster", "--proxies 2 --steps 1 --repeats 1", "sweeps: Ray / by hand: median"),
-            marks=pytest.mark.slow,
+            marks=SLOW,
         ),
         pytest.param(
             "domains",
             "--smoke",
             "12 domains: & inference: & total variation from the planted shares & "
             "times the time per domain of 12",
-            marks=pytest.mark.slow,
+            marks=SLOW,
         ),
         ("target", "--smoke", "models/target-tiny: 802,944 parameters, cpu & over 3 steps"),
         pytest.param(
             "gpu",
             "--smoke --out OUT",
             'agreement: & "agrees": true & minutes for 0.4B & over 3 steps',
-            marks=pytest.mark.slow,
+            marks=SLOW,
         ),
         (
             "scale",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from experiment_results import SCRIPTS, check_origin
+from planted_laws import READ_AT, planted
 from processes import Run
 
 from bydore_pyro.data.store import open_store
@@ -18,7 +19,7 @@ from bydore_pyro.data.store import open_store
 ROOT = Path(__file__).parents[1]
 VARIANTS = ["probabilistic", "scheduling"]  # those that leave one for every variant
 COMPARISONS = ["plants", "compare", "live", "assumptions", "convergence", "calibration"]
-OTHERS = ["reuse_guide", "regmix_pile"]  # those without a language model
+OTHERS = ["reuse_guide", "regmix_pile", "law"]  # those without a language model
 ALL_OF_THEM = "study"
 
 
@@ -186,3 +187,47 @@ def test_reuse_guide_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
     again = run_here("reuse_guide", "--smoke", "--out", str(out), cwd=tmp_path)
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     assert run_here("reuse_guide", "--vectors", "1").returncode == 2
+
+
+def write_finished_runs(folder: Path) -> Path:
+    """A corpus of 9 planted runs and the first one's readings, and one that was read too early."""
+    names, (tokens, losses, cross) = ("a", "b", "c"), planted(3, 9)
+    lengths = [1.0] * 9 + [*READ_AT]
+    header = ["run", "steps", *(f"{kind}/{n}" for kind in ("weight", "loss") for n in names)]
+    lines = [
+        [f"r{i}", f"{100 * n:g}", *(f"{v:.5f}" for v in (*(w / n).tolist(), *row.tolist()))]
+        for i, (n, w, row) in enumerate(zip(lengths, tokens, losses, strict=True))
+    ]
+    lines.append(["early", "10", *["0.33333"] * 3, *["9.9"] * 3])
+    rows = [["held-out text of", *names]]
+    rows += [[n, *map(str, row)] for n, row in zip(names, cross.tolist(), strict=True)]
+    for name, table in (("runs", [header, *lines]), ("cross", rows)):
+        text = "".join(",".join(line) + "\n" for line in table)
+        (folder / f"small-{name}.csv").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_law_in_smoke_size(tmp_path: Path, run_here: Run) -> None:
+    out = tmp_path / "run"
+    given = ("--smoke", "--runs", str(write_finished_runs(tmp_path)), "--out", str(out))
+    done = run_here("law", *given, "--fitted", "4")
+    assert done.returncode == 0, done.stderr
+    assert (out / "table.md").read_text() in done.stdout
+    results = json.loads((out / "results.json").read_text())
+    check_origin(results)
+    (counts,) = results["corpora"].values()
+    assert {*counts["4"]} - {*counts["1"]} == {"Gaussian process"}
+    for methods in counts.values():
+        assert methods["law"]["spearman_of_a_domain"] > 0.9
+        assert methods["law"]["rmse"] < methods["own share only"]["rmse"]
+        assert 60 < methods["law"]["held"] <= 100
+    again = run_here("law", *given, "--fitted", "4")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    for more, message in (
+        (("--runs", str(out)), "Expected NAME-runs.csv in"),
+        (("--fitted", "8"), "Expected at most 6 fitted runs, actual 8"),
+    ):
+        refused = run_here("law", "--runs", str(tmp_path), "--out", str(tmp_path / "no"), *more)
+        assert refused.returncode == 2
+        assert message in refused.stderr
+        assert not (tmp_path / "no").exists()

@@ -22,7 +22,7 @@ from bydore_pyro.utils import (
 __all__ = ["COMMON", "ExportOptions", "FileConfig", "export_command"]
 
 # What `--help` lists; `--help-all` adds the others.
-COMMON = ("to", "prefix", "out", "from_step", "samples", "block", "data", "tokenizer")
+COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,7 @@ from bydore_pyro.runs import (
 from bydore_pyro.tables import (
     ALL,
     RunsTable,
+    directed,
     fit_table_of_runs,
     metric_shares,
     prior_of,
@@ -60,7 +61,8 @@ MORE = (
     *("domains", "target_tokens", "max_epochs", "device", "seed", "steps", "batch_sequences"),
     *("sequence_length", "evidence", "trials", "learning_rate", "precision", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
-    *("checkpoint_every", "cluster", "proxy_runs", "prior", "predict"),
+    *("separator", "token_bytes"),
+    *("checkpoint_every", "cluster", "proxy_runs", "prior", "predict", "maximize", "minimize"),
     *("domain_tokens", "single", "human", "regmix_proxies", "regmix_regression"),
     *("regmix_kl", "regmix_draws", "mde_proxies", "unimax_epochs"),
 )
@@ -93,9 +95,17 @@ class FitConfig:
     )
     target: list[str] | None = option(
         None,
-        "With --runs: what to minimise. Either the mean of metrics, given by name (* matches "
+        "With --runs: what to optimise. Either the mean of metrics, given by name (* matches "
         "anything) and weighted by NAME=WEIGHT; or 'all': every metric of the table, each with a "
         "row of its own.",
+    )
+    maximize: list[str] | None = option(
+        None,
+        "With --runs: metrics that are better when higher, by name (* matches anything). Names "
+        "such as accuracy need a direction.",
+    )
+    minimize: list[str] | None = option(
+        None, "With --runs: metrics that are better when lower, in spite of such a name."
     )
     prior: str | None = option(
         None,
@@ -121,7 +131,7 @@ class FitConfig:
             raise ValueError(f"Expected --method regmix with --runs, found '{self.method}'")
         if (self.runs is None) != (not self.target):
             raise ValueError("Expected --runs and --target together, found one of them")
-        for name in ("prior", "predict", "domain_tokens"):
+        for name in ("maximize", "minimize", "prior", "predict", "domain_tokens"):
             if getattr(self, name) and self.runs is None:
                 raise ValueError(f"Expected --{name} with --runs, found it without")
 
@@ -182,21 +192,27 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
             tell(f"without effect beside --runs: --{field.name}")
     table = read_runs(runs)
     metrics = metric_shares(table, asked.target or [])
+    table, told = directed(table, metrics, asked.maximize or [], asked.minimize or [])
+    for line in told:
+        tell(line)
     tokens = domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
         prior, source = tokens / tokens.sum(), "the shares of the domains' tokens"
     else:
         prior, source = prior_of(table, asked.prior)
     tell(f"{len(table.runs)} runs of {len(table.domains)} domains; prior: {source}")
-    mixture, told = fit_table_of_runs(
+    mixture, details = fit_table_of_runs(
         *(table, metrics, prior, options.regmix),
         caps=None if tokens is None else caps_of(options, tokens),
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
     )
-    found = Fit(mixture=mixture, details=Details(**vars(told)))
+    found = Fit(mixture=mixture, details=Details(**vars(details)))
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
+    if told:  # of what the losses are
+        notes = (*found.mixture.notes, *(f"Metrics {line}." for line in told))
+        found = replace(found, mixture=replace(found.mixture, notes=notes))
     epochs = {}
     if tokens is not None and run.target_tokens is not None:
         read = np.array(mixture.weights) * options.run_tokens / np.maximum(tokens, 1)

@@ -25,6 +25,7 @@ MORE = (
     *("round_sequences", "strategy", "learning_rate", "precision", "max_epochs"),
     *("repetition_constant", "consumed", "validation_sequences", "seeds", "domain_megabytes"),
     *("text_column", "domain_column", "on_error", "tokenizer", "vocabulary", "cache"),
+    *("separator", "token_bytes"),
     *("checkpoint_every", "checkpoint", "cluster"),
 )
 

@@ -18,7 +18,7 @@ __all__ = ["BarrierMinimum", "barrier_minimum"]
 
 GAP, SHRINK = 1e-6, 0.05  # of f, in its own unit
 STEPS, HALVINGS = 50, 50  # Newton's at one barrier
-# A step's promise over the barrier on the way, and at last; a distance to a bound is its price.
+# A step's promise over the barrier: on the way, and at last, where distances to bounds are prices.
 ENOUGH, EXACT = 1e-2, 1e-7
 RISE = 0.1  # how much of a promise must be kept
 TO_THE_EDGE = 0.99  # of the way to the nearest bound

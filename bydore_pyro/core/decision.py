@@ -24,7 +24,7 @@ from torch import Tensor
 from bydore_pyro.core.law import LawDraws
 from bydore_pyro.core.programme import Decision, Goal, Programme
 
-__all__ = ["Decision", "Goal", "best_mixture", "best_mixture_draws", "loss_differences"]
+__all__ = ["best_mixture", "best_mixture_draws", "loss_differences"]
 
 GIVEN_UP = (0.0, 0.5, 0.8, 1.0, 1.0)  # of the draws that may be, one solution after the other
 AGAIN = 1e-3  # the first gap from an earlier solution, nats per token

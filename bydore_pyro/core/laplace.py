@@ -104,7 +104,7 @@ class Law:
 
     @property
     def length(self) -> float:
-        """Tokens of the longest run; what is said of other lengths is a guess."""
+        """The longest run's tokens, in units of the given; other lengths are a guess."""
         return self.runs.length
 
     def draws(self, count: int = 1000, seed: int = 0) -> LawDraws:

@@ -48,7 +48,11 @@ class LawRuns:
         own: Tensor | Sequence[int] | None = None,
         rho: float = 0.9,
     ) -> LawRuns:
-        """Checks and scales runs; for the arguments and the errors see `fit_law`."""
+        """Checks and scales runs; for the arguments see `fit_law`.
+
+        Raises:
+            ValueError: When an argument is not as described there.
+        """
         tokens, losses = torch.as_tensor(tokens).double(), torch.as_tensor(losses).double()
         if tokens.dim() != 2 or losses.dim() != 2 or len(tokens) != len(losses):
             shapes = f"{tuple(tokens.shape)} and {tuple(losses.shape)}"
@@ -94,7 +98,11 @@ class LawRuns:
 
 
 def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) -> Tensor:
-    """Returns 1 at each target's own domain, else 0, ``(T, K)``."""
+    """Returns 1 at each target's own domain, else 0, ``(T, K)``.
+
+    Raises:
+        ValueError: When there is not one domain, or -1, for each target.
+    """
     if own is None:
         own = torch.arange(targets) if targets == domains else torch.full((targets,), -1)
     own = torch.as_tensor(own)
@@ -106,7 +114,11 @@ def own_domains(own: Tensor | Sequence[int] | None, targets: int, domains: int) 
 
 
 def scaled_transfer(transfer: Tensor | None, own: Tensor) -> Tensor:
-    """Returns ``S = max(c_tk, 0) / c_tt`` and a little; the same everywhere if not measured."""
+    """Returns ``S = max(c_tk, 0) / c_tt`` and a little; the same everywhere if not measured.
+
+    Raises:
+        ValueError: When the cross products are not finite, ``(T, K)``, with ``c_tt > 0``.
+    """
     if transfer is None:
         return torch.full_like(own, NOT_MEASURED)
     cross = torch.as_tensor(transfer).double()

@@ -36,6 +36,9 @@ class Goal:
         tolerance: Nats per token that a target may lose, > 0.
         probability: Of all targets together, in (0, 1).
         length: Tokens of the run that is asked for; those of the law's longest run when None.
+
+    Raises:
+        ValueError: When a number is out of its range, or a baseline stands without `none_worse`.
     """
 
     objective: Literal["mean", "worst", "none_worse"] = "mean"
@@ -91,6 +94,10 @@ class Programme:
     """B programmes, each over S draws of the law: one over all draws, or one for each draw.
 
     Points are weights, and with `worst` a further unknown, the worst loss.
+
+    Raises:
+        ValueError: When a vector of the goal is not of the law's shape or no mixture meets its
+            bounds.
     """
 
     def __init__(self, draws: LawDraws, goal: Goal, each: bool = False) -> None:
@@ -258,6 +265,9 @@ class Programme:
         """Returns weights ``(B, K)`` under which no target is too high in all draws but `spared`.
 
         They are near the baseline where that meets the bounds, else found by a programme.
+
+        Raises:
+            ValueError: When there are none.
         """
         share, base = 1.0, self.baseline
         while share > 1e-9:

@@ -3,6 +3,10 @@ from .domains import Domains as Domains
 from .domains import SequenceStream as SequenceStream
 from .domains import kept_aside as kept_aside
 from .environment import KINDS as KINDS
+from .names import check_name as check_name
+from .names import domain_of as domain_of
+from .names import side_of as side_of
+from .names import split_named as split_named
 from .plan import make_plan as make_plan
 from .pools import Pooled as Pooled
 from .pools import gathered as gathered
@@ -13,11 +17,10 @@ from .preparation import load_tokens as load_tokens
 from .preparation import prepare as prepare
 from .preparation import tell_idle as tell_idle
 from .rows import RowConfig as RowConfig
-from .rows import check_name as check_name
 from .sources import LISTS as LISTS
 from .sources import TREE as TREE
+from .sources import files_below as files_below
 from .sources import read_list as read_list
-from .sources import side_of as side_of
 from .store import END as END
 from .store import FORMAT as FORMAT
 from .store import SPLITS as SPLITS
@@ -33,8 +36,10 @@ from .store import selected as selected
 from .store import sha256_of as sha256_of
 from .tokenizer import TokenizerConfig as TokenizerConfig
 from .tokenizer import load_encoder as load_encoder
+from .tokenizer import pad_token as pad_token
 from .tokenizer import save_tokenizer as save_tokenizer
 from .tokenizer import tokenizer_sha256 as tokenizer_sha256
+from .tokenizer import vocabulary_of as vocabulary_of
 from .tokens import LazyTokens as LazyTokens
 from .tokens import joined as joined
 from .variants import cut_store as cut_store

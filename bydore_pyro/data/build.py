@@ -37,7 +37,7 @@ from bydore_pyro.data.documents import (
 from bydore_pyro.data.remote import list_anew
 from bydore_pyro.data.sizes import Sizes
 from bydore_pyro.data.store import END, SPLITS, nothing_counted, stored_as
-from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder
+from bydore_pyro.data.tokenizer import Encoded, encoding, load_encoder, vocabulary_of
 from bydore_pyro.utils import DataError
 
 __all__ = ["RECORD", "Bar", "Build"]
@@ -86,7 +86,7 @@ class Build:
         cap: float | None = None,
     ) -> None:
         self.folder, self.sources, self.corpus, self.cap = folder, sources, corpus, cap
-        self.vocabulary = load_encoder(folder / "tokenizer")[0].get_vocab_size()
+        self.vocabulary = vocabulary_of(load_encoder(folder / "tokenizer")[0])
         self.dtype = np.dtype("<u2" if self.vocabulary <= 2**16 else "<u4")
         self.counts: dict[str, dict[str, Any]] = {}
         self.sizes = Sizes()
@@ -146,7 +146,8 @@ class Build:
                 taken, reached = self._all_taken, 0
                 done = start  # every document up to this row has been taken
                 for document in self._documents(source):
-                    reached = document.reached
+                    if document.split == "train":  # of the other side there may be more to come
+                        reached = document.reached
                     if document.row <= start:
                         continue  # read before the build was stopped
                     if document.row > done:
@@ -201,11 +202,14 @@ class Build:
         source.require_unchanged()
 
     def _end(self, number: int, reached: int) -> None:
-        """Notes that a source was read, if it was to its end: not where there is enough text."""
+        """Notes how much of a source was read: all of it, or up to where there was enough text, as
+        far as that is known."""
         source = self.sources[number]
         size = source.size if source.part is None else source.length or reached
         full = self._taken[source.domain, "train"] >= self.corpus.most_bytes("train", self.cap)
-        if size and not full and split_of_file(source, self.corpus) != "validation":
+        if full:
+            size = reached
+        if size and split_of_file(source, self.corpus) != "validation":
             self.sizes.end(number, source.domain or "", size)
 
     @property

@@ -114,6 +114,7 @@ class SourceFile:
         path: Where it lies, None for what is no file.
         part: The part of it that is read; None for all of it.
         length: Bytes of the part; 0 where unknown.
+        left_out: Whether it is no text, and only counted.
     """
 
     name: str
@@ -128,6 +129,7 @@ class SourceFile:
     path: Path | None = None
     part: Part | None = None
     length: int = 0
+    left_out: bool = False
 
     def rows(self) -> Iterator[Row]:
         """Yields the rows of the part, or all."""

@@ -230,8 +230,8 @@ class Domains:
             held_out = {name: stream.count for name, stream in streams.items()}
             raise DataError(
                 f"Expected at least {fewest} validation sequences of {length} tokens, found "
-                f"{sum(counts.values())} (held-out sequences: {held_out}; in a domain of many "
-                "files, files larger than a twentieth of --domain_megabytes are never held out)"
+                f"{sum(counts.values())} (held-out sequences: {held_out}); --validation_fraction "
+                "holds out more, and so do files named validation"
             )
         parts, documents, before = [], [], 0
         for name, count in counts.items():

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from fsspec.utils import seek_delimiter
 
+from bydore_pyro.data.kinds import kind_of
 from bydore_pyro.data.remote import opened, readable_place
 
-__all__ = ["TABLE", "Part", "Sips", "can_be_entered", "lines_of", "row_groups"]
+__all__ = ["Part", "Sips", "lines_of", "row_groups"]
 
-TABLE = ".parquet"
 BLOCK = 2**22  # bytes that are read at a time
 LINE = 2**16  # bytes that are read at a time where the next line is looked for
 
@@ -32,11 +32,6 @@ class Part(NamedTuple):
     group: int | None = None
 
 
-def can_be_entered(path: Path) -> bool:
-    """Whether reading can begin in the middle of a file: not of a table, nor of what is packed."""
-    return path.suffix not in (TABLE, ".gz", ".zst")
-
-
 def row_groups(path: Path) -> list[tuple[int, int, int]]:
     """Returns of each row group of a Parquet file its rows, the bytes that they take in it, and
     what these are before compression; nothing where it is none.
@@ -45,7 +40,7 @@ def row_groups(path: Path) -> list[tuple[int, int, int]]:
     """
     from pyarrow import ArrowException, parquet
 
-    if path.suffix != TABLE:
+    if kind_of(path).form != "parquet":
         return []
     try:
         with readable_place(str(path)), opened(path) as raw, parquet.ParquetFile(raw) as file:
@@ -92,6 +87,11 @@ class Sips(io.RawIOBase):
     def readable(self) -> bool:
         """Whether it can be read."""
         return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Goes back to the start, which is then not counted."""
+        self._at = self._stream.seek(offset, whence)
+        return self._at
 
     def tell(self) -> int:
         """Returns how many bytes have been read."""

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 BYTES_OF_A_TOKEN = 4.0  # until they are measured, on so many megabytes of the text
 MEASURED_MEGABYTES = 1.0
+OF_SHARDS = ("separator", "token_bytes")  # options of a tokenizer without effect on text
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ class Plan:
         """The options that make a difference, as plain values."""
         rows = asdict(self.rows)
         del rows["on_error"]  # a store that was built without an error is the same either way
-        given = {"corpus": asdict(self.corpus), "rows": rows, "tokenizer": asdict(self.tokenizer)}
+        tokenizer = asdict(self.tokenizer)
+        for name in OF_SHARDS:
+            del tokenizer[name]
+        given = {"corpus": asdict(self.corpus), "rows": rows, "tokenizer": tokenizer}
         return given if self.tokens is None else {**given, "tokens": self.tokens}
 
     @property
@@ -85,6 +89,9 @@ def make_plan(
         DataError: See `list_sources`.
     """
     corpus, rows = corpus or CorpusConfig(), rows or RowConfig()
+    for name in OF_SHARDS:
+        if tokenizer is not None and getattr(tokenizer, name) is not None:
+            progress(f"without effect on text: {name}")
     sources = list_sources(data, rows, progress)
     if tokens is not None:
         cap = tokens * BYTES_OF_A_TOKEN / len({source.domain for source in sources})

@@ -1,40 +1,36 @@
 """Texts out of files and hub datasets, one row at a time.
 
-What cannot be read is named by file and line, row or byte. pyarrow decompresses and reads tables;
-JSON is read line by line here, because no library names the line that is broken and goes on behind
-it.
+What cannot be read is named by file and line, row or byte.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from bydore_pyro.data.parts import TABLE, Part, Sips, lines_of
+from bydore_pyro.data.forms import numbered_lines, rows_of, too_long
+from bydore_pyro.data.kinds import Compression, Form, head, kind_of, no_text
+from bydore_pyro.data.names import check_name
+from bydore_pyro.data.packed import unpacked
+from bydore_pyro.data.parts import Part, Sips, lines_of
 from bydore_pyro.data.remote import is_remote, opened, readable_place
-from bydore_pyro.utils import DataError, one_line, option, require_fields
+from bydore_pyro.utils import DataError, one_line, option, plain_json, require_fields
 
 __all__ = [
     "LARGE_TEXT",
     "PIECE",
     "Row",
     "RowConfig",
-    "check_name",
-    "is_row_file",
-    "numbered_lines",
     "read_hub",
     "read_rows",
     "read_text",
 ]
 
-JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 AHEAD = 2**18  # bytes of a column or a compressed file that are read at a time, of a part of it
 WHOLE = 2**22  # bytes of a remote file of which all is read
 AT_ONCE = 16  # rows of a table that become Python's objects at once
@@ -44,7 +40,6 @@ SIP = 2**10  # of a compressed one, where it matters how far it was read
 # Bytes that come out of it, at least, for the ratio to those that went in: its first hundred
 # thousand are packed worse than what follows.
 UNPACKED = 2**20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Text files above this many bytes are read, and split, piece by piece.
 LARGE_TEXT = 1_000_000
 PIECE = 2**16  # bytes
@@ -53,7 +48,7 @@ LONGEST_PIECE = 10_000_000  # characters, where no line ends
 
 @dataclass(frozen=True, kw_only=True)
 class RowConfig:
-    """Where the text stands in rows (JSON lines, Parquet, hub datasets)."""
+    """Where the text stands in rows (JSON, CSV, Parquet, hub datasets)."""
 
     text_column: str = option(
         "text", "Column of the text; a dot selects a nested column, as in meta.text."
@@ -85,27 +80,6 @@ class Row(NamedTuple):
     reached: int = 0
 
 
-def is_row_file(path: Path) -> bool:
-    """Whether a file is read row by row."""
-    return path.name.endswith((*JSON_LINES, TABLE))
-
-
-def check_name(name: str) -> None:
-    """Refuses a domain's name, or path of names, that files, options or JSON could not carry.
-
-    Raises:
-        DataError: When it is no UTF-8, is empty, is longer than 200 bytes, holds '=' or a null
-            byte, or has '', '.', '..' or '*' between slashes.
-    """
-    text = name.encode(errors="replace")
-    of_path = {"", ".", "..", "*"}.isdisjoint(name.split("/"))
-    if not of_path or len(text) > 200 or text.decode() != name or "=" in name or "\0" in name:
-        raise DataError(
-            "Expected a domain's name of at most 200 bytes without '=', or a path of such names, "
-            f"found {name!r}"
-        )
-
-
 def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterator[Row]:
     """Yields the rows of a file, or of a part of it.
 
@@ -116,18 +90,23 @@ def read_rows(path: Path, config: RowConfig, part: Part | None = None) -> Iterat
     """
     if part is None and not path.exists():
         raise DataError(f"Expected a file, found none: {path}")
-    if path.name.endswith(TABLE):
+    form, compression = kind_of(path)
+    if form == "parquet":
         yield from _usable(_table_rows(path, config, part), str(path), "row", config)
         return
-    compression, start = COMPRESSED.get(path.suffix), part.start if part else 0
-    packed = compression is not None and part is not None
-    ahead = AHEAD if packed else 0 if part else WHOLE
-    with readable_place(str(path)), opened(path, ahead) as file:
-        if compression is not None and part is not None:
-            yield from _unpacked(file, compression, part, str(path), config)
+    start = part.start if part else 0
+    if part is not None and not compression and form == "json" and not _is_array(path):
+        with readable_place(str(path)), opened(path) as file, lines_of(file, part)[1] as lines:
+            place = f"{path} from byte {start}" if start else str(path)
+            yield from _usable(numbered_lines(lines, LONGEST), place, "line", config)
+        return
+    with readable_place(str(path)), opened(path, AHEAD if part else WHOLE) as file:
+        if part is not None:
+            yield from _unpacked(file, form, compression, part, str(path), config)
             return
-        place = f"{path} from byte {start}" if start else str(path)
-        yield from _usable(_lines(file, compression, part), place, "line", config)
+        with unpacked(file, compression) as stream, io.BufferedReader(stream, BLOCK) as lines:
+            unit, rows = rows_of(lines, form, LONGEST)
+            yield from _usable(rows, str(path), unit, config)
 
 
 def read_hub(
@@ -160,9 +139,11 @@ def _usable(
         for number, row in rows:
             try:
                 domain = None
+                if isinstance(row, DataError):
+                    raise row
                 found = _parse(row) if unit == "line" else row
                 if config.domain_column is not None:
-                    check_name(named := _text(found, config.domain_column))
+                    check_name(named := _text(found, config.domain_column, whole=True))
                     domain = named
                 usable = Row(number, _text(found, config.text_column), domain)
             except DataError as bad:
@@ -175,28 +156,27 @@ def _usable(
     except Exception as error:  # pyarrow and datasets raise nothing narrower
         # Of a remote file it may be the connection, which is no row to be skipped.
         if config.on_error == "stop" or is_remote(place):
+            where = f"after {unit} {number}" if number else "at its beginning"
+            told = one_line(error) or type(error).__name__
             raise DataError(
-                f"Expected a whole file, found one that breaks after {unit} {number}: {place}: "
-                f"{one_line(error)}"
+                f"Expected a whole file, found one that breaks {where}: {place}: {told}"
             ) from None
         yield Row(number + 1, None)
 
 
 def _parse(line: bytes | None) -> Any:
     if line is None:
-        raise _too_long("a line")
+        raise too_long("a line", LONGEST)
     try:
-        return json.loads(line.decode("utf-8"))
+        return plain_json(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise DataError("Expected UTF-8, found other bytes") from None
-    except json.JSONDecodeError as error:  # it counts lines in the line
-        told = f"found one that breaks at column {error.colno} ({error.msg})"
-        raise DataError(f"Expected a JSON object, {told}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"Expected a JSON object, found {type(error).__name__}: {error}") from None
+    except ValueError as error:
+        raise DataError(f"Expected a JSON object, found {error}") from None
 
 
-def _text(row: Any, column: str) -> str:
+def _text(row: Any, column: str, *, whole: bool = False) -> str:
+    """A column's text; where `whole` numbers name something too, that number as text."""
     value = row
     literal = isinstance(row, Mapping) and column in row
     for part in [column] if literal else column.split("."):
@@ -204,10 +184,12 @@ def _text(row: Any, column: str) -> str:
             found = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
             raise DataError(f"Expected a column '{column}', found {found[:100]}")
         value = value[part]
+    if whole and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
         raise DataError(f"Expected text in column '{column}', found {type(value).__name__}")
     if len(value) > LONGEST:
-        raise _too_long("text")
+        raise too_long("text", LONGEST)
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -215,34 +197,26 @@ def _text(row: Any, column: str) -> str:
     return value
 
 
-def _too_long(what: str) -> DataError:
-    return DataError(f"Expected {what} of at most {LONGEST // 10**6} MB, found more")
-
-
-def _lines(
-    file: io.RawIOBase, compression: str | None, part: Part | None
-) -> Iterator[tuple[int, bytes | None]]:
-    import pyarrow
-
-    if compression is None:
-        with lines_of(file, part)[1] if part else io.BufferedReader(file, BLOCK) as lines:
-            yield from numbered_lines(lines, LONGEST)
-    else:
-        with pyarrow.input_stream(file, compression) as stream:
-            yield from numbered_lines(io.BufferedReader(stream, BLOCK), LONGEST)
+def _is_array(path: Path) -> bool:
+    """Whether a file called .json is one array of rows."""
+    return path.suffix.lower() == ".json" and head(path).lstrip().startswith(b"[")
 
 
 def _unpacked(
-    file: io.RawIOBase, compression: str, part: Part, place: str, config: RowConfig
+    file: io.RawIOBase,
+    form: Form,
+    compression: Compression | None,
+    part: Part,
+    place: str,
+    config: RowConfig,
 ) -> Iterator[Row]:
-    """Yields the rows of a part of a compressed file, which is read from its start."""
-    import pyarrow
-
+    """Yields the rows of a part of a file that cannot be entered: it is read from its start."""
     packed = Sips(file, SIP)
-    with pyarrow.input_stream(packed, compression) as stream:
+    with unpacked(packed, compression) as stream:
         plain = Sips(stream, UNPACKED)
         lines, at, before = io.BufferedReader(plain, UNPACKED), 0, None
-        for row in _usable(numbered_lines(lines, LONGEST), place, "line", config):
+        unit, rows = rows_of(lines, form, LONGEST)
+        for row in _usable(rows, place, unit, config):
             begun, at = at, lines.tell()
             if part.end is not None and begun >= part.end:
                 return
@@ -250,32 +224,6 @@ def _unpacked(
                 each = packed.tell() / plain.tell()  # bytes of the file for one that comes out
                 before = round(begun * each) if before is None else before
                 yield row._replace(reached=round(at * each) - before)
-
-
-def numbered_lines(
-    stream: io.BufferedReader[Any], longest: int
-) -> Iterator[tuple[int, bytes | None]]:
-    """Yields the lines that are not blank, stripped, with their numbers from 1.
-
-    For a line of more than `longest` bytes comes None, and no more than that of it are held. A byte
-    order mark is left out.
-    """
-    number = 0
-    while line := stream.readline(longest + 1):
-        number += 1
-        if number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        if len(line) > longest and not line.endswith(b"\n"):
-            while (rest := stream.readline(BLOCK)) and not rest.endswith(b"\n"):
-                pass
-            yield number, None
-        elif line := line.strip():
-            yield number, line
-        else:  # those behind it at once: a small compressed file can hold a billion
-            ahead = stream.peek()
-            blank = ahead[: len(ahead) - len(ahead.lstrip())]
-            number += blank.count(b"\n")
-            stream.read(blank.rfind(b"\n") + 1)
 
 
 def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tuple[int, Any]]:
@@ -306,7 +254,7 @@ def _table_rows(path: Path, config: RowConfig, part: Part | None) -> Iterator[tu
 
 
 def read_text(
-    path: Path, on_error: Literal["stop", "skip"] = "stop", part: Part | None = None
+    path: Path, config: RowConfig | None = None, part: Part | None = None
 ) -> Iterator[Row]:
     """Yields a text file or a part of it, a large one in pieces that end with a line where they
     can.
@@ -314,12 +262,19 @@ def read_text(
     A line of more than 10 million characters is cut, so that one of any length can be read.
 
     Raises:
-        DataError: Where it is not UTF-8 or cannot be read, with `on_error="stop"`; with "skip" the
-            rest of the file is one row without text.
+        DataError: Where it begins as JSON, a table or what is no text does, is not UTF-8 or cannot
+            be read, with `on_error="stop"`; with "skip" the rest of the file is one row without
+            text.
     """
-    number = 0
+    number, config = 0, config or RowConfig()
+    on_error, looked_at = config.on_error, part is None or not part.start or not is_remote(path)
     with readable_place(str(path)):
         try:
+            if looked_at and (found := no_text(path, config.text_column)):
+                raise DataError(
+                    f"Expected plain text, found {found}: {path}: rows are read by their endings "
+                    "(.jsonl, .json, .csv, .tsv, .parquet)"
+                )
             for number, piece in enumerate(_pieces(path, part), start=1):
                 yield Row(number, piece)
         except (DataError, OSError) as error:

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, split_of_file
-from bydore_pyro.data.parts import Part, can_be_entered, row_groups
+from bydore_pyro.data.kinds import can_be_entered
+from bydore_pyro.data.parts import Part, row_groups
 
 __all__ = ["bytes_listed", "in_parts"]
 

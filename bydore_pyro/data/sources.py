@@ -13,34 +13,30 @@ from typing import Any, NamedTuple
 
 from bydore_pyro.data.documents import SourceFile, Split
 from bydore_pyro.data.environment import environment_sources
+from bydore_pyro.data.kinds import head, is_beside_rows, is_row_file
+from bydore_pyro.data.names import check_name, domain_of, side_of, split_named
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import is_remote, path_of, readable_place, size_and_time
 from bydore_pyro.data.rows import (
     LARGE_TEXT,
     Row,
     RowConfig,
-    check_name,
-    is_row_file,
     read_hub,
     read_rows,
     read_text,
 )
 from bydore_pyro.data.store import SPLITS
 from bydore_pyro.mixture import PILE_COLUMN, PILE_DOMAINS
-from bydore_pyro.utils import DataError, one_line, readable, yaml_or_json
+from bydore_pyro.utils import DataError, listed, one_line, readable, yaml_or_json
 
-__all__ = ["LISTS", "TREE", "ListedDomain", "list_sources", "read_list", "side_of"]
+__all__ = [
+    *("LISTS", "TREE", "ListedDomain", "files_below", "list_sources", "read_list"),
+]
 
 LISTS = (".json", ".yaml", ".yml")  # what a list of domains is named like
 PILE, HUB = "pile:", "hub:"
 TREE = "**"  # at the end of a path: folders of folders
 KEYS = ("train", "validation", "text_column")
-# Names of files or folders by which `datasets` knows the sides of a split:
-# ``validation.jsonl.gz`` and ``validation-00000-of-00001.parquet``, but not ``dev notes.md``.
-VALIDATION, TEST = (
-    re.compile(rf"({words})([-_]?\d[-\w]*)?(\..*)?", re.IGNORECASE)
-    for words in ("validation|valid|val|dev", "test|testing")
-)
 
 
 class ListedDomain(NamedTuple):
@@ -67,7 +63,10 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
         DataError: When there is no such data, it cannot be read, or a domain has no files.
     """
     with readable_place(data):
-        return _listed_sources(data, rows, progress)
+        found = _listed_sources(data, rows, progress)
+    if left := [source.name for source in found if source.left_out]:
+        progress(f"left out, as no text: {listed(left, 5)}")
+    return [source for source in found if not source.left_out]
 
 
 def _listed_sources(
@@ -81,7 +80,7 @@ def _listed_sources(
         return sources
     if data.startswith(PILE):
         return _pile(data.removeprefix(PILE), rows)
-    if path.is_file() and path.suffix in LISTS:
+    if path.is_file() and path.suffix in LISTS and not _names_domains(path, rows):
         return _listed(path, rows)
     if rows.domain_column is not None:
         return [_hub(data, rows)] if data.startswith(HUB) else _of_rows(path, rows)
@@ -91,6 +90,11 @@ def _listed_sources(
             "list of domains names whole files and datasets)"
         )
     return _folder(path, rows)
+
+
+def _names_domains(path: Path, rows: RowConfig) -> bool:
+    """Whether a file that may be a list of domains holds rows that name theirs."""
+    return rows.domain_column is not None and is_row_file(path) and b'"domains"' not in head(path)
 
 
 def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
@@ -106,14 +110,14 @@ def _folder(folder: Path, rows: RowConfig) -> list[SourceFile]:
         domains = _tree(folder, rows)
     for entry in () if tree else sorted(folder.iterdir()):
         is_domain = entry.is_dir() or is_row_file(entry) or entry.suffix == ".txt"
-        if entry.name.startswith(".") or not is_domain:
+        if entry.name.startswith(".") or not is_domain or is_beside_rows(entry, ()):
             continue
-        name = entry.name if entry.is_dir() else entry.name.split(".")[0]
+        name = domain_of(entry.name if entry.is_dir() else entry.name.split(".")[0])
         check_name(name)
         if name in domains:
             raise DataError(f"Expected every domain once, found '{name}' twice in {folder}")
         domains[name] = _sources(entry, rows, folder, name)
-        if not domains[name]:
+        if all(source.left_out for source in domains[name]):
             raise DataError(f"Expected text files, found none in {entry}")
     if not domains:
         raise DataError(f"Expected a sub-folder or a file for each domain, found none in {folder}")
@@ -124,10 +128,10 @@ def _tree(folder: Path, rows: RowConfig) -> dict[str, list[SourceFile]]:
     """Each folder that holds files is a domain, called by its path without names of sides; and each
     file beside the topmost."""
     found: dict[str, list[Path]] = {}
-    for file in _walk(folder):
+    for file in files_below(folder):
         above = file.relative_to(folder).parts[:-1]
-        path = [part for part in above if part != "train" and side_of((part,)) == "train"]
-        check_name(name := "/".join(path) or file.name.split(".")[0])
+        path = [part for part in above if not split_named(part)]
+        check_name(name := domain_of("/".join(path) or file.name.split(".")[0]))
         found.setdefault(name, []).append(file)
     return {name: _sources(folder, rows, folder, name, files=own) for name, own in found.items()}
 
@@ -145,23 +149,17 @@ def _sources(
     Where no side is told, the files' names tell it: beside a validation file all others are
     training files, and test files are left out.
     """
-    files = files or [f for f in _walk(path) if domain is not None or is_row_file(f)]
-    sides = {f: side_of(f.relative_to(path).parts) for f in files}
+    files = files or [f for f in files_below(path) if domain is not None or is_row_file(f)]
+    beside = [f for f in files if f != path and is_beside_rows(f, files)]
+    found = [SourceFile(_named(f, root), domain, lambda: iter(()), left_out=True) for f in beside]
+    sides = {f: side_of(f.relative_to(path).parts) for f in files if f not in beside}
     if split is not None or "validation" not in sides.values():
-        return [_source(f, rows, root, domain, split) for f in files]
-    return [_source(f, rows, root, domain, side) for f, side in sides.items() if side is not None]
+        return found + [_source(f, rows, root, domain, split) for f in sides]
+    return found + [_source(f, rows, root, domain, s) for f, s in sides.items() if s is not None]
 
 
-def side_of(parts: Sequence[str]) -> Split | None:
-    """Returns the side that names of folders and of a file in them tell, None of what is to test
-    on; it counts where the side of any file is "validation"."""
-    if any(VALIDATION.fullmatch(part) for part in parts):
-        return "validation"
-    return None if any(TEST.fullmatch(part) for part in parts) else "train"
-
-
-def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
-    """Lists the files below a path, itself where it is one.
+def files_below(path: Path, above: tuple[str, ...] = (), *, empty: bool = False) -> list[Path]:
+    """Returns the files below a path, itself where it is one, and `empty` folders if asked for.
 
     A link to a folder that it lies in is passed over. What cannot be read, as a link that leads
     nowhere or a pipe, counts as a file: `_source` refuses or skips it.
@@ -173,8 +171,10 @@ def _walk(path: Path, above: tuple[str, ...] = ()) -> list[Path]:
     )  # `Path.resolve` raises where links lead in a circle
     if real in above:
         return []
-    inside = (p for p in path.iterdir() if not p.name.startswith("."))
-    return [f for p in sorted(inside) for f in _walk(p, (*above, real))]
+    inside = sorted(p for p in path.iterdir() if not p.name.startswith("."))
+    if empty and not inside:
+        return [path]
+    return [f for p in inside for f in files_below(p, (*above, real), empty=empty)]
 
 
 def _source(
@@ -197,11 +197,14 @@ def _source(
     elif is_row_file(path):
         read = partial(read_rows, path, rows)
     else:
-        read = partial(read_text, path, rows.on_error)
-    inside = is_remote(path) == is_remote(root) and path != root and path.is_relative_to(root)
-    name = path.relative_to(root).as_posix() if inside else path.as_posix()
+        read = partial(read_text, path, rows)
     by_row = is_row_file(path) or size > LARGE_TEXT
-    return SourceFile(readable(name), domain, read, size, version, split, by_row, path=path)
+    return SourceFile(_named(path, root), domain, read, size, version, split, by_row, path=path)
+
+
+def _named(path: Path, root: Path) -> str:
+    inside = is_remote(path) == is_remote(root) and path != root and path.is_relative_to(root)
+    return readable(path.relative_to(root).as_posix() if inside else path.as_posix())
 
 
 def _hub(
@@ -220,9 +223,7 @@ def _of_rows(path: Path, rows: RowConfig) -> list[SourceFile]:
     """Files of rows that name their domains."""
     sources = _sources(path, rows, path, None)
     if not sources:
-        raise DataError(
-            f"Expected .jsonl, .jsonl.gz, .jsonl.zst or .parquet files, found none: {path}"
-        )
+        raise DataError(f"Expected .jsonl, .json, .csv, .tsv or .parquet files, found none: {path}")
     return sources
 
 
@@ -291,9 +292,12 @@ def _listed_domain(name: Any, entry: Any, listing: Path) -> ListedDomain:
     if "text_column" in entry and not isinstance(column, str):
         raise DataError(f"Expected text for text_column, found {column!r} for {where}")
     sides = {key: v if isinstance(v, list) else [v] for key, v in entry.items() if key in SPLITS}
-    for place in (place for places in sides.values() for place in places):
-        if not isinstance(place, str):
-            raise DataError(f"Expected a path, found {place!r} for {where}")
+    for side, places in sides.items():
+        if not places:
+            raise DataError(f"Expected at least one path for {side}, found none for {where}")
+        for place in places:
+            if not isinstance(place, str):
+                raise DataError(f"Expected a path, found {place!r} for {where}")
     return ListedDomain(sides.get("train", []), sides.get("validation"), column)
 
 

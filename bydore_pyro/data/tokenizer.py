@@ -5,7 +5,6 @@ tokens, in this process or in several.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import threading
@@ -21,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bydore_pyro.utils import DataError, Tasks, join_cluster, one_line, option, require_fields
+from bydore_pyro.utils import (
+    DataError,
+    Tasks,
+    join_cluster,
+    one_line,
+    option,
+    read_json,
+    require_fields,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -32,9 +39,11 @@ __all__ = [
     "encode",
     "encoding",
     "load_encoder",
+    "pad_token",
     "save_tokenizer",
     "tokenizer_sha256",
     "train_tokenizer",
+    "vocabulary_of",
 ]
 
 END_OF_TEXT = "<|endoftext|>"
@@ -59,6 +68,16 @@ class TokenizerConfig:
         "MB of text on which a tokenizer is trained, equally many of each domain.",
         above=0,
         most=1e4,
+    )
+
+    separator: int | None = option(
+        None,
+        "Of token shards: the token that divides documents, where it is not the tokenizer's "
+        "end-of-text token.",
+        least=0,
+    )
+    token_bytes: int | None = option(
+        None, "Of token shards: bytes of a token, where no file tells.", choices=(2, 4, 8)
     )
 
     def __post_init__(self) -> None:
@@ -117,7 +136,7 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
 
     try:
         tokenizer = Tokenizer.from_file(str(folder / FILE))
-        config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        config = read_json(folder / "tokenizer_config.json")
         end = config["eos_token"]
         token = tokenizer.token_to_id(end if isinstance(end, str) else end["content"])
         if token is None:
@@ -128,6 +147,19 @@ def load_encoder(folder: Path) -> tuple[Tokenizer, int]:
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
     return tokenizer, token
+
+
+def pad_token(folder: Path, tokenizer: Tokenizer) -> int | None:
+    """Returns the token that fills up sequences, None where a tokenizer has none."""
+    pad = read_json(folder / "tokenizer_config.json").get("pad_token")
+    name = pad.get("content") if isinstance(pad, dict) else pad
+    found: int | None = tokenizer.token_to_id(name) if isinstance(name, str) else None
+    return found
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> int:
+    """Returns the largest token and 1: ids may have holes, so that it is more than there are."""
+    return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
 
 def tokenizer_sha256(folder: Path) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bydore_pyro.data.rows import RowConfig, check_name, is_row_file, read_rows
+from bydore_pyro.data.kinds import is_row_file
+from bydore_pyro.data.names import check_name
+from bydore_pyro.data.rows import RowConfig, read_rows
 from bydore_pyro.data.store import END, TokenStore, check_needed, nothing_counted, sha256_of
 from bydore_pyro.data.tokenizer import encode, load_encoder
 from bydore_pyro.utils import DataError, listed

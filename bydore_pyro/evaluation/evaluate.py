@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from bydore_pyro.utils import DataError, device_named, one_line, option, require, require_fields
+from bydore_pyro.utils import (
+    DataError,
+    device_named,
+    one_line,
+    option,
+    plain_json,
+    require,
+    require_fields,
+)
 
 __all__ = ["PILE13", "EvaluationConfig", "average_of", "evaluate_model", "load_model"]
 
@@ -50,7 +58,9 @@ class EvaluationConfig:
         ["pile13"], "'pile13' (the paper's 13 benchmarks), or some.", choices=("pile13", *PILE13)
     )
     data_dir: str | None = option(
-        None, "Folder with TASK/SPLIT.jsonl or .parquet, with the columns of the hub's data."
+        None,
+        "Folder with TASK/SPLIT.jsonl or .parquet, also as SPLIT-00000-of-00001.parquet, with the "
+        "columns of the hub's data.",
     )
     hub: bool = option(False, "Fetch from the hub what --data_dir does not hold.")
     # RegMix's. The paper calls its scores zero-shot, but of COPA's 100 questions all are sixths.
@@ -166,13 +176,28 @@ def _read(path: Path, expected: str) -> Any:
     from pyarrow import parquet
 
     with _expecting(expected, path):
-        if (table := path.with_suffix(".parquet")).exists():
-            return datasets.Dataset.from_list(parquet.read_table(table).to_pylist())
+        if tables := _tables(path):
+            rows = [row for table in tables for row in parquet.read_table(table).to_pylist()]
+            return datasets.Dataset.from_list(rows)
         rows = []
         for number, line in enumerate(path.with_suffix(".jsonl").read_bytes().splitlines(), 1):
             with _expecting(expected, f"{path}.jsonl, line {number}"):
-                rows.append({**json.loads(line)})
+                rows.append({**plain_json(line.decode())})
         return datasets.Dataset.from_list(rows)
+
+
+def _tables(path: Path) -> list[Path]:
+    """The Parquet files of a split: one, or as many as their names on the hub tell."""
+    if (table := path.with_suffix(".parquet")).exists():
+        return [table]
+    found = sorted(path.parent.glob(f"{path.name}-[0-9]*-of-[0-9]*.parquet"))
+    named = [re.fullmatch(rf"{path.name}-(\d+)-of-(\d+)\.parquet", file.name) for file in found]
+    places = [(int(name[1]), int(name[2])) for name in named if name]
+    if places and places != [(n, places[0][1]) for n in range(places[0][1])]:
+        raise DataError(
+            f"Expected all {places[0][1]} files of {path}, found {', '.join(f.name for f in found)}"
+        )
+    return found
 
 
 def _require_askable(task: Any, row: Mapping[str, Any]) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from bydore_pyro.data import read_list
 from bydore_pyro.utils import DataError, option, require_fields
 
 __all__ = ["FORMATS", "ExportConfig", "Format", "Share", "as_stage", "levanter_block"]
@@ -25,12 +26,17 @@ BLOCKS = tuple(2**n for n in range(11, 16))  # levanter's default block of 2048,
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What a trainer's file says of one domain: its share, and where the trainer finds it, empty
-    where that is not told."""
+    """What a trainer's file says of one domain: its share, and where the trainer finds it: no
+    paths where that is not told."""
 
     name: str
     weight: float
-    path: str = ""
+    paths: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The one path, of a trainer that takes no more; empty where none is told."""
+        return self.paths[0] if self.paths else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,7 @@ class Format:
     draws: tuple[Samples, ...]
     paths: Literal["needed", "optional", "unused"]
     keeps_zeros: bool = False
+    many_paths: bool = False
     smallest: float = 0.0
     caution: str = ""
     use: str
@@ -67,6 +74,10 @@ class ExportConfig:
         None,
         "Path at which the trainer finds a domain: a folder, or a template such as "
         "/data/{domain}_text_document.",
+    )
+    paths: str | None = option(
+        None,
+        "In place of --prefix: a JSON or YAML list of domains with the path or paths of each.",
     )
     samples: str | None = option(
         None,
@@ -111,6 +122,8 @@ class ExportConfig:
             raise ValueError(
                 f"Expected samples ({', '.join(draws)}) for {self.to}, found '{self.samples}'"
             )
+        if self.paths is not None and self.prefix is not None:
+            raise ValueError("Expected --prefix or --paths, found both")
         if any(brace in (self.prefix or "").replace(DOMAIN, "") for brace in "{}"):
             raise ValueError(f"Expected no braces in prefix but {DOMAIN}, found '{self.prefix}'")
 
@@ -119,6 +132,25 @@ class ExportConfig:
         """What the trainer draws: as asked for, else its habit."""
         draws = FORMATS[self.to].draws
         return next((kind for kind in draws if kind == self.samples), draws[0])
+
+    def places(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Returns where the trainer finds domains: none where neither prefix nor paths are given.
+
+        Raises:
+            DataError: When the list of paths lacks a domain, or has several for a trainer that
+                takes one, or see `path`.
+        """
+        if self.paths is None:
+            return {name: (found,) if (found := self.path(name)) else () for name in names}
+        listed = read_list(Path(self.paths))
+        for name in names:
+            count = len(listed[name].train) if name in listed else 0
+            if not count or (count > 1 and not FORMATS[self.to].many_paths):
+                wanted = "paths" if FORMATS[self.to].many_paths else "one path"
+                raise DataError(
+                    f"Expected {wanted} of '{name}' in {self.paths} for {self.to}, found {count}"
+                )
+        return {name: tuple(listed[name].train) for name in names}
 
     def path(self, name: str) -> str:
         """Returns where the trainer finds a domain; empty where no prefix was given.
@@ -159,7 +191,12 @@ def _for_datasets(shares: Sequence[Share], samples: Samples) -> str:
         {
             "weights_are": f"shares of {UNITS[samples]}",
             "names": [share.name for share in shares],
-            "paths": [share.path for share in shares if share.path] or None,
+            "paths": [
+                share.path if len(share.paths) == 1 else [*share.paths]
+                for share in shares
+                if share.paths
+            ]
+            or None,
             "interleave_datasets": {
                 "probabilities": probabilities, "seed": 0, "stopping_strategy": "all_exhausted"
             },
@@ -230,7 +267,8 @@ def _for_olmo_core(shares: Sequence[Share], samples: Samples) -> str:
         return path if path.endswith(".npy") or "*" in path else f"{path}/*.npy"
 
     sources = [
-        {"source_name": s.name, "target_ratio": s.weight, "paths": [files(s.path)]} for s in shares
+        {"source_name": s.name, "target_ratio": s.weight, "paths": [*map(files, s.paths)]}
+        for s in shares
     ]
     return _yaml({"sources": sources}, samples)
 

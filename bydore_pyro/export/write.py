@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from bydore_pyro.export.shares import (
     tokens_per_document,
 )
 from bydore_pyro.mixture import MOST_SHOWN, Mixture, mixture_from
-from bydore_pyro.utils import DataError, RunFolderError, listed
+from bydore_pyro.utils import DataError, RunFolderError, listed, read_json
 
 __all__ = ["Exported", "export", "export_from"]
 
@@ -91,7 +90,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         return {key: content[key] for key in ("domains", "tokenizer_sha256")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"Expected a run's manifest, found {path}: {error}") from None
@@ -156,18 +155,19 @@ def export(
         UserWarning: When an option has no effect in the format.
     """
     form = FORMATS[config.to]
-    if form.paths == "needed" and config.prefix is None:
+    if form.paths == "needed" and config.prefix is None and config.paths is None:
         raise DataError(
             f"Expected --prefix for {config.to}, a folder or a template such as "
-            "/data/{domain}, found none"
+            "/data/{domain}, or --paths, found none"
         )
-    if form.paths == "unused" and config.prefix is not None:
+    if form.paths == "unused" and (config.prefix or config.paths) is not None:
         warnings.warn(f"prefix has no effect in {config.to}, which has no paths", stacklevel=2)
     weights, notes = _wanted(mixture.as_dict(), config, lengths)
     shares = rounded(weights, DIGITS)
     notes += _notes_on_small(weights, shares, config)
     kept = {name: share for name, share in shares.items() if share > 0 or form.keeps_zeros}
-    listed = [Share(name=name, weight=w, path=config.path(name)) for name, w in kept.items()]
+    places = config.places(kept)
+    listed = [Share(name=name, weight=w, paths=places[name]) for name, w in kept.items()]
     text = form.write(listed, config.drawn)
     if config.from_step is not None:
         text = as_stage(config.to, text, config.from_step)

@@ -7,6 +7,7 @@
 | JSON with `train_domain_weights` | DoReMi; its `eval_domain_weights` are passed over |
 | JSON or YAML of names and numbers | as they are |
 | CSV with the columns `domain` and `weight` | as they are; other columns are passed over |
+| a trainer's own file | see `bydore_pyro.mixture.trainers_files` |
 
 Where all names are those of the Pile's public copies (`Pile-CC`), they become its short names
 (`pile_cc`). No file can run code: YAML is read as text, without tags.
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import reprlib
@@ -28,10 +28,17 @@ from typing import Any
 
 from bydore_pyro.mixture.mixture import FORMAT, TOLERANCE, Mixture
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN, pile_weights
+from bydore_pyro.mixture.trainers_files import (
+    blend_of,
+    module_weights,
+    names_of_paths,
+    trainers_weights,
+)
 from bydore_pyro.utils import (
     DataError,
     RunFolderError,
     one_line,
+    read_json,
     resume_command,
     unique_keys,
     yaml_or_json,
@@ -50,7 +57,8 @@ ENDS = ("agreement.csv", "results.json")  # what runs without a mixture of their
 LARGEST = 2**21  # bytes; thousands of domains fit in, a data file taken for weights does not
 # RegMix's prefixes, outermost first; each goes when all names have it.
 PREFIXES = ("train_", "the_pile_", "unzip_")
-NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # YAML 1.1 misses 5e-06
+# YAML 1.1 misses 5e-06.
+NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def mixture_from(source: str) -> Mixture:
@@ -168,7 +176,7 @@ def require_finished(folder: Path) -> None:
     """
     metrics: Any = None
     with suppress(OSError, ValueError):  # another's folder, or a damaged one, has none
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        metrics = read_json(folder / "metrics.json")
     reason = metrics.get("stopped") if isinstance(metrics, dict) else None
     if not reason and any(folder.glob("mixture*.json")):
         return
@@ -193,8 +201,13 @@ def _content(path: Path) -> dict[str, Any]:
     if len(content) > LARGEST:
         raise ValueError(f"more than {LARGEST // 2**20} MB")
     text = content.decode("utf-8-sig")
-    table = _table(text)
-    found = yaml_or_json(text, words=True) if table is None else table
+    found: Any = _table(text)
+    if found is None:
+        found = module_weights(text) or blend_of(text) or yaml_or_json(text, words=True)
+        try:
+            found = trainers_weights(found)
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"a trainer's file that is not whole ({error})") from None
     if not isinstance(found, dict):
         raise ValueError(f"{reprlib.repr(found)} instead of names with weights")
     return found
@@ -212,6 +225,8 @@ def _weights(found: Mapping[str, Any]) -> Mapping[str, Any]:
         for prefix in PREFIXES:
             if all(name.startswith(prefix) for name in weights):
                 weights = {name.removeprefix(prefix): w for name, w in weights.items()}
+        if weights and all("/" in name for name in weights):
+            weights = dict(zip(names_of_paths([*weights]), weights.values(), strict=True))
     if not isinstance(weights, dict):
         raise ValueError(f"{reprlib.repr(weights)} instead of names with weights")
     return weights

@@ -157,12 +157,24 @@ def _decided(record: RunRecord) -> Verdict | None:
     too_few = runs is not None and runs < len(mixture.names)
     if too_few:
         told += " So few runs cannot decide it."
+    told, level = _trusted(record, limits, len(clear) / len(decided), told)
     return limits.judge(
         len(clear) / len(decided),
         told,
-        level="bad" if too_few else None,
+        level="bad" if too_few else level,
         answer=f"{len(clear) or 'None'} of {len(decided)} domains",
     )
+
+
+def _trusted(
+    record: RunRecord, limits: Limits, value: float, told: str
+) -> tuple[str, Level | None]:
+    """What is told of a figure that rests on intervals, and its level: no good one where the
+    intervals are not to be trusted."""
+    width = _fits(record)
+    if width is None or width.level != "bad" or limits.level(value) != "good":
+        return told, None
+    return f"{told} It rests on intervals that are not to be trusted.", "careful"
 
 
 def _fits(record: RunRecord) -> Verdict | None:
@@ -251,13 +263,14 @@ def _agrees(record: RunRecord) -> Verdict | None:
     told = "No domain is overconfident."
     if over:
         told = f"Less than half as wide as that spread, so overconfident: {listed(over, FEW)}."
+    told, level = _trusted(record, limits, held, told)
     return limits.judge(
         held,
         f"An interval holds what another seed found in {percent(held)} of the cases. "
         f"{percent(limits.good)} or more is good, below {percent(limits.bad)} is bad. The largest "
         f"standard deviation of a weight over the seeds is {number(frame['sd_over_seeds'].max())}. "
         f"{told}",
-        level="careful" if over and held >= limits.good else None,
+        level="careful" if over and held >= limits.good else level,
     )
 
 

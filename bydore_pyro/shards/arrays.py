@@ -1,98 +1,128 @@
-"""Token arrays in files of others: mapped, and known by a few of their blocks."""
+"""Numbers in files of others: read where they are asked for, and known by a few of their blocks.
+
+No file is mapped: one that is cut while it is mapped ends the process.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import mmap
-from dataclasses import dataclass
+import stat
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.data import END, Tokens
+from bydore_pyro.data import LazyTokens, Tokens
 from bydore_pyro.utils import DataError
 
 __all__ = [
-    *("Shard", "fingerprint", "mapped", "scanned_ends", "without_empty"),
+    "Runs",
+    "blocks_of",
+    "content",
+    "fingerprint",
+    "kept",
+    "numbers",
+    "size_of",
+    "without_empty",
 ]
 
 BLOCKS, BLOCK = 64, 4096  # of a fingerprint: so many blocks of so many bytes
-AT_ONCE = 2**22  # tokens that are searched for ends at once
+Runs = tuple[np.ndarray, np.ndarray]  # what is kept of an array: starts and ends, exclusive
 
 
-@dataclass(frozen=True)
-class Shard:
-    """What a trainer's file, or a few that belong together, hold.
-
-    Attributes:
-        tokens: ``(N,)``, N > 0.
-        ends: Where documents end in it: exclusive, ascending, the last one N; None where the files
-            do not tell.
-        files: What was read, the one of the tokens first.
-        tokenizer: The name that the files give their tokenizer.
+def size_of(path: Path) -> int:
+    """Returns the bytes of a file.
 
     Raises:
-        DataError: When there are no tokens, or the ends are not those of such an array.
+        DataError: When there is none, or it is none that can be read twice, as a pipe.
     """
-
-    tokens: Tokens
-    ends: np.ndarray | None
-    files: tuple[Path, ...]
-    tokenizer: str | None = None
-
-    def __post_init__(self) -> None:
-        if not len(self.tokens):
-            raise DataError(f"Expected tokens, found an empty shard: {self.files[0]}")
-        if self.ends is None:
-            return
-        last = int(self.ends[-1]) if len(self.ends) else 0
-        if last != len(self.tokens) or (np.diff(self.ends, prepend=0) <= 0).any():
-            raise DataError(
-                f"Expected ends of documents that ascend to {len(self.tokens)}, the tokens of "
-                f"{self.files[0]}, found others up to {last}: {self.files[-1]}"
-            )
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(f"Expected a file of a shard, found a folder, pipe or device: {path}")
+    return status.st_size
 
 
-def mapped(
-    path: Path,
-    dtype: np.dtype | str,
-    count: int | None = None,
-    offset: int = 0,
-    *,
-    scattered: bool = False,
-) -> np.ndarray:
-    """Maps numbers from a file, ``(N,)``, read-only.
+def content(path: Path, most: int | None = None) -> bytes:
+    """Returns what a file holds, or the first bytes of it.
+
+    Raises:
+        DataError: When it cannot be read.
+    """
+    size = size_of(path)
+    try:
+        with path.open("rb") as file:
+            return file.read(size if most is None else min(size, most))
+    except OSError as error:
+        raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+
+
+def numbers(
+    path: Path, dtype: np.dtype | str, count: int | None = None, offset: int = 0
+) -> LazyTokens:
+    """Returns numbers of a file as an array ``(N,)`` that is read where it is asked for.
 
     Args:
         path: The file.
         dtype: Of the numbers.
         count: How many there must be; as many as there are when None.
         offset: Where they begin, in bytes.
-        scattered: Whether a few of them will be read here and there. The system then reads no
-            further, which else it does, by up to megabytes a sequence.
 
     Raises:
-        DataError: When there is no such file, or it holds none, or not so many of them.
+        DataError: When there is no such file, or it holds another number of them; and while it is
+            read, when it was cut.
     """
-    dtype = np.dtype(dtype)
-    try:
-        size = path.stat().st_size - offset
-        rest = size % dtype.itemsize
-        wanted = size - rest + (dtype.itemsize if rest else 0)
-        if count is not None:
-            wanted = count * dtype.itemsize
-        if size != wanted or not size:
+    dtype, size = np.dtype(dtype), size_of(path) - offset
+    found, rest = divmod(size, dtype.itemsize)
+    if size < 0 or rest or count not in (None, found):
+        wanted = f"{count} numbers" if count is not None else "numbers"
+        behind = f" behind the first {offset} bytes" if offset else ""
+        raise DataError(
+            f"Expected {wanted} of {dtype.itemsize} bytes{behind}, found {max(0, size)} bytes: "
+            f"{path}"
+        )
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        flat = positions.ravel()
+        taken = np.empty(flat.shape, dtype)
+        cuts = np.flatnonzero(np.diff(flat) != 1) + 1
+        bounds = [0, *cuts.tolist(), len(flat)]
+        try:
+            with path.open("rb", buffering=0) as file:
+                for start, stop in pairwise(bounds):
+                    if stop > start:
+                        file.seek(offset + int(flat[start]) * dtype.itemsize)
+                        _fill(file, taken[start:stop].view("u1").data)
+        except (OSError, EOFError):
             raise DataError(
-                f"Expected {wanted or 'some'} bytes of {dtype.itemsize}-byte numbers"
-                f"{f' behind the first {offset}' if offset else ''}, found {max(0, size)}: {path}"
-            )
-        with path.open("rb") as file:
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if scattered and hasattr(mmap, "MADV_RANDOM"):
-            content.madvise(mmap.MADV_RANDOM)
-        return np.frombuffer(content, dtype, offset=offset)
-    except OSError as error:
-        raise DataError(f"Expected a file of a shard, found {path}: {error.strerror}") from None
+                f"Expected {path} not to change while it is read, found it cut"
+            ) from None
+        return taken.reshape(positions.shape)
+
+    return LazyTokens(take, dtype, (0, found))
+
+
+def _fill(file: object, place: memoryview) -> None:
+    while place:
+        read = file.readinto(place)  # type: ignore[attr-defined]
+        if not read:
+            raise EOFError
+        place = place[read:]
+
+
+def kept(tokens: Tokens, runs: Runs) -> Tokens:
+    """Returns the runs of an array, one behind the other, as an array; nothing is copied."""
+    starts, stops = runs
+    ends = np.cumsum(stops - starts)
+    before = ends - (stops - starts)
+
+    def take(positions: np.ndarray) -> np.ndarray:
+        run = np.searchsorted(ends, positions, "right")
+        return np.asarray(tokens[starts[run] + positions - before[run]])
+
+    return LazyTokens(take, tokens.dtype, (0, int(ends[-1]) if len(ends) else 0))
 
 
 def without_empty(ends: np.ndarray) -> np.ndarray:
@@ -100,15 +130,14 @@ def without_empty(ends: np.ndarray) -> np.ndarray:
     return ends[np.diff(ends, prepend=0) != 0]
 
 
-def scanned_ends(tokens: Tokens, end: int) -> np.ndarray:
-    """Returns where documents end by their end-of-text token, and the end of the array; all of it
-    is read, block by block."""
-    found = [np.empty(0, END)]
-    for start in range(0, len(tokens), AT_ONCE):
-        block = np.asarray(tokens[start : start + AT_ONCE])
-        found.append(np.flatnonzero(block == end) + (start + 1))
-    ends = np.concatenate(found)
-    return ends if len(ends) and ends[-1] == len(tokens) else np.append(ends, len(tokens))
+def blocks_of(path: Path) -> bytes:
+    """Returns a hash of 64 blocks of a file: two files of other blocks differ."""
+    digest, size = hashlib.sha256(), path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        for start in np.linspace(0, max(0, size - BLOCK), BLOCKS).astype(int):
+            file.seek(start)
+            digest.update(file.read(BLOCK))
+    return digest.digest()
 
 
 def fingerprint(path: Path) -> str:

@@ -1,59 +1,81 @@
-"""What `--data` names: the files that stand for shards, by domain and side."""
+"""What `--data` names: the files that stand for shards, by domain and side, and all that lies
+beside them."""
 
 from __future__ import annotations
 
 import glob
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bydore_pyro.data import LISTS, SPLITS, check_name, read_list, side_of
+from bydore_pyro.data import (
+    LISTS,
+    SPLITS,
+    check_name,
+    domain_of,
+    files_below,
+    read_list,
+    side_of,
+    split_named,
+)
 from bydore_pyro.shards.formats import READERS, Reader
 from bydore_pyro.utils import DataError
 
-__all__ = ["ShardFile", "Sides", "names_shards", "shard_files"]
+__all__ = ["Places", "ShardFile", "Sides", "names_shards", "shard_files"]
 
 Split = Literal["train", "validation"]
 
 
 class ShardFile(NamedTuple):
-    """A file that stands for a shard, how it is read, and the side that its name tells."""
+    """A file that stands for a shard, how it is read, and the side that its name tells, None where
+    it is to test on; `split` is the name that tells it."""
 
     path: Path
     reader: Reader
     side: Split | None
+    split: str = ""
 
 
 #: Files of a domain: "train" alone where none is held out.
 Sides = dict[Split, list[ShardFile]]
 
 
-def names_shards(data: str) -> bool:
-    """Whether `--data` names token shards: by a format's name and a colon, or in a list of domains.
+class Places(NamedTuple):
+    """Shards by domain and side, and other files that lie there, with how their format is read."""
 
-    Raises:
-        DataError: When it is a list of domains that cannot be read.
-    """
+    domains: dict[str, Sides]
+    beside: list[tuple[Path, Reader]]
+
+
+def names_shards(data: str) -> bool:
+    """Whether `--data` names token shards: by a format's name and a colon, or in a list of domains
+    that can be read."""
     path = Path(data)
     if path.suffix in LISTS and path.is_file():
-        entries = read_list(path).values()
-        return any(names_shards(p) for e in entries for p in (*e.train, *(e.validation or ())))
+        with suppress(DataError):  # who reads it says so
+            entries = read_list(path).values()
+            return any(names_shards(p) for e in entries for p in (*e.train, *(e.validation or ())))
+        return False
     kind, colon, _ = data.partition(":")
     return bool(colon) and kind in READERS
 
 
-def shard_files(data: str) -> dict[str, Sides]:
-    """Returns the files that stand for shards, by domain and side.
+def shard_files(data: str) -> Places:
+    """Returns the files that stand for shards.
 
     Args:
         data: A format's name, a colon, and a prefix, a folder or a pattern. What the first star of
-            a pattern stands for names the domain, and a folder is a pattern of all that lies in it.
-            What a match holds, as a folder, belongs to it. Or a list of domains whose places are
-            such.
+            a pattern stands for names the domain, two stars stand for any folders, and a folder is
+            a pattern of all that lies in it. What a match holds, as a folder, belongs to it. Or a
+            list of domains whose places are such.
 
     Raises:
-        DataError: When there are none, or a domain has a name that cannot be used.
+        DataError: When there are none, a folder of them is empty, a domain has a name that cannot
+            be used, or something that is named is no file that can be read, as a link that leads
+            nowhere.
     """
     path = Path(data)
     if path.suffix in LISTS and path.is_file():
@@ -62,43 +84,53 @@ def shard_files(data: str) -> dict[str, Sides]:
     if Path(pattern).is_dir():
         pattern = f"{pattern.rstrip('/')}/*"
     domains: dict[str, list[ShardFile]] = {}
-    for name, file in _found(kind, pattern, named=True):
+    found = Places({}, [])
+    for name, file in _found(kind, pattern, found, named=True):
         check_name(name)
         domains.setdefault(name, []).append(file)
     if not domains:
         endings = ", ".join(READERS[kind].endings)
         raise DataError(f"Expected shards of {kind} ({endings}), found none for '{pattern}'")
-    return {name: _by_side(files) for name, files in domains.items()}
+    found.domains.update({name: _by_side(files, found) for name, files in domains.items()})
+    return found
 
 
-def _listed(listing: Path) -> dict[str, Sides]:
+def _listed(listing: Path) -> Places:
     """Files by domain and side, out of a list of domains."""
+    found = Places({}, [])
 
-    def files_of(name: str, place: str) -> list[ShardFile]:
-        kind, _, pattern = place.partition(":")
-        if kind not in READERS or not pattern:
-            raise DataError(
-                f"Expected shards in every domain, as {next(iter(READERS))}:PATH, found '{place}' "
-                f"for '{name}' in {listing}"
-            )
-        files = [file for _, file in _found(kind, str(listing.parent / pattern), named=False)]
-        if not files:
-            raise DataError(f"Expected shards, found none for '{place}' of '{name}' in {listing}")
+    def files_of(name: str, places: Iterable[str]) -> list[ShardFile]:
+        files: list[ShardFile] = []
+        for place in places:
+            kind, _, pattern = place.partition(":")
+            if kind not in READERS or not pattern:
+                raise DataError(
+                    f"Expected shards in every domain, as {next(iter(READERS))}:PATH, found "
+                    f"'{place}' for '{name}' in {listing}"
+                )
+            whole = str(listing.parent / pattern)
+            own = [file for _, file in _found(kind, whole, found, named=False)]
+            if not own:
+                raise DataError(
+                    f"Expected shards, found none for '{place}' of '{name}' in {listing}"
+                )
+            files += own
         return files
 
-    domains = {}
     for name, entry in read_list(listing).items():
-        train = [file for place in entry.train for file in files_of(name, place)]
-        domains[name] = _by_side(train)
+        train = files_of(name, entry.train)
+        found.domains[name] = _by_side(train, found)
         if entry.validation is not None:
-            held_out = [file for place in entry.validation for file in files_of(name, place)]
-            domains[name] = {"train": train, "validation": held_out}
-    return domains
+            held_out = files_of(name, entry.validation)
+            found.domains[name] = {"train": train, "validation": held_out}
+    return found
 
 
-def _found(kind: str, pattern: str, *, named: bool) -> Iterator[tuple[str, ShardFile]]:
-    """Yields the files that a pattern matches, and those in folders that it matches if it does not
-    tell the files' ending, with what the first star stands for.
+def _found(
+    kind: str, pattern: str, found: Places, *, named: bool
+) -> Iterator[tuple[str, ShardFile]]:
+    """Yields the shards that a pattern matches, and those in folders that it matches if it does not
+    tell the files' ending, with what the first star stands for; other files become `beside`.
 
     A side is told by the names of folders and files from the star on, or behind what it stands for
     where this names the domain.
@@ -108,26 +140,74 @@ def _found(kind: str, pattern: str, *, named: bool) -> Iterator[tuple[str, Shard
     pattern = pattern.removesuffix(told)
     before, star, _ = pattern.partition("*")
     depth = len(Path(f"{before}*").parts) - (not named) if star else len(Path(pattern).parts)
-    escaped = "*".join(map(glob.escape, pattern.split("*")))
-    stands_for = re.compile(re.escape(pattern).replace(r"\*", "([^/]*)"))
-    tops = [(top, Path(top)) for top in glob.glob(escaped) if Path(top).is_dir() and not told]
-    for ending in [told] if told else reader.endings:
-        files = glob.glob(f"{escaped}{ending}")
+    pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
+    stars = {"**/": r"((?:[^/]+/)*)", "**": "(.*)", "*": "([^/]*)"}
+    stands_for = re.compile("".join(stars.get(p, re.escape(p)) for p in pieces))
+    escaped = "".join(p if p in stars else glob.escape(p) for p in pieces)
+    tops = [] if told else [(top, Path(top)) for top in glob.glob(escaped, recursive=True)]
+    known = (*reader.endings, *reader.own)
+    tops = [(t, path) for t, path in tops if _is_odd(path) or not path.as_posix().endswith(known)]
+    for ending in [told] if told else [e for e in known if not e.startswith("/")]:
+        files = glob.glob(f"{escaped}{ending}", recursive=True)
         tops += [(file.removesuffix(ending), Path(file)) for file in files]
-    for top, path in sorted(tops):
+    if pieces[1:2] == ["**/"] or pieces[1:2] == ["**"]:  # folders come with what lies in them
+        tops = [(top, path) for top, path in tops if not path.is_dir()]
+    for top, path in sorted(set(tops)):
         match = stands_for.fullmatch(top)
-        name = (match[1] if match and star else "") or Path(top).name
-        below = (
-            [path] if path.is_file() else [p for e in reader.endings for p in path.rglob(f"*{e}")]
-        )
-        for file in sorted(below):
-            if file.is_file():
-                yield name, ShardFile(file, reader, side_of(file.parts[depth:]))
+        name = (match[1].strip("/") if match and star else "") or Path(top).name
+        name = "/".join(part for part in name.split("/") if not split_named(part)) or name
+        count, own = 0, False
+        for file in files_below(path, empty=True):
+            if _is_odd(file):
+                what = (
+                    "an empty folder" if file.is_dir() else "a link that leads nowhere, or a pipe"
+                )
+                raise DataError(f"Expected files of shards, found {what}: {file}")
+            if reader.stands_for(file):
+                parts = file.parts[depth:]
+                split = next((p for p in parts[:-1] if split_named(p)), "")
+                yield domain_of(name), ShardFile(file, reader, side_of(parts), split)
+                count += 1
+            else:
+                found.beside.append((file, reader))
+                own |= file.as_posix().endswith(reader.own) if reader.own else False
+        if path.is_dir() and not count and own:
+            raise DataError(f"Expected shards of {kind} in every folder, found none in {path}")
 
 
-def _by_side(files: Iterable[ShardFile]) -> Sides:
-    """Files by the sides that their names tell; all are to train on where none is held out."""
-    files = list(files)
+def _is_odd(path: Path) -> bool:
+    return not path.is_file() and (path.is_symlink() or path.exists())
+
+
+def _by_side(files: Iterable[ShardFile], found: Places) -> Sides:
+    """Files by the sides that their names tell; all are to train on where none is held out.
+
+    Raises:
+        DataError: When two names tell the same side, one of which is the beginning of the other.
+    """
+    files = _wholes(list(files), found)
     if not any(file.side == "validation" for file in files):
         return {"train": files}
-    return {side: [file for file in files if file.side == side] for side in SPLITS}
+    found.beside.extend((file.path, file.reader) for file in files if file.side is None)
+    sides: Sides = {side: [file for file in files if file.side == side] for side in SPLITS}
+    for own in sides.values():
+        splits = sorted({file.split for file in own if file.split})
+        for one, other in pairwise(splits):
+            if re.match(rf"{re.escape(one)}[-_.]\D", other):
+                raise DataError(
+                    f"Expected one of {one} and {other}, which may be a part of it, found both: "
+                    f"{own[0].path.parent}"
+                )
+    return sides
+
+
+def _wholes(files: list[ShardFile], found: Places) -> list[ShardFile]:
+    """Leaves out levanter's parts below the cache that they became."""
+    (deep,) = READERS["levanter"].endings
+    homes = {
+        f.path.as_posix().removesuffix(deep) for f in files if f.path.as_posix().endswith(deep)
+    }
+    parts = [f for f in files if any(f.path.as_posix().startswith(f"{home}/") and
+             f.path.as_posix() != home + deep for home in homes)]  # fmt: skip
+    found.beside.extend((file.path, file.reader) for file in parts)
+    return [file for file in files if file not in parts]

@@ -1,4 +1,4 @@
-"""The formats of one array of tokens a file: a function each, from a file to its shard.
+"""The formats of one array of tokens a file: a function each, from a file to its inventory.
 
 Nothing is unpickled, and no array is opened by `numpy.load`.
 """
@@ -6,11 +6,15 @@ Nothing is unpickled, and no array is opened by `numpy.load`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from bydore_pyro.shards.arrays import Shard, mapped, without_empty
+from bydore_pyro.data import Tokens
+from bydore_pyro.shards.arrays import content, numbers, size_of, without_empty
+from bydore_pyro.shards.inventory import Claim, Inventory
 from bydore_pyro.utils import DataError, one_line
 
 __all__ = ["read_dolma", "read_litpkds", "read_llmc", "read_megatron", "read_nanotron"]
@@ -18,9 +22,10 @@ __all__ = ["read_dolma", "read_litpkds", "read_llmc", "read_megatron", "read_nan
 # Numbers of types in Megatron's and TinyLlama's files: int32, int64 and uint16. The signed ones are
 # read as unsigned: a negative number is then one beyond every vocabulary.
 TYPES = {4: "<u4", 5: "<u8", 8: "<u2"}
+ABOUT = 4096  # bytes of metadata that are read
 
 
-def read_megatron(path: Path, vocabulary: int) -> Shard:
+def read_megatron(path: Path) -> Inventory:
     """Reads ``PREFIX.idx`` and ``PREFIX.bin`` of Megatron-LM and NeMo.
 
     The index is ``MMIDIDX\\0\\0``, ``<Q`` version 1, ``<B`` type of the tokens, ``<Q`` sequences,
@@ -28,21 +33,16 @@ def read_megatron(path: Path, vocabulary: int) -> Shard:
     ``<i8`` the sequence with which each document begins. (A byte a sequence may follow: modes.)
 
     Raises:
-        DataError: When it is none, or the index and the tokens do not go together.
+        DataError: When it is none, or the index does not go together.
 
     References:
         megatron-core, core/datasets/indexed_dataset.py.
     """
-    header = struct.Struct("<9sQBQQ")
-    index = mapped(path, "u1")
-    if len(index) < header.size or index[:9].tobytes() != b"MMIDIDX\0\0":
+    header, index = struct.Struct("<9sQBQQ"), content(path)
+    if len(index) < header.size or not index.startswith(b"MMIDIDX\0\0"):
         raise DataError(f"Expected an index that begins with MMIDIDX, found another file: {path}")
-    _, version, code, sequences, documents = header.unpack(index[: header.size].tobytes())
-    if version != 1 or code not in TYPES:
-        raise DataError(
-            f"Expected version 1 and tokens of type {', '.join(map(str, TYPES))}, found version "
-            f"{version} and type {code}: {path}"
-        )
+    _, version, code, sequences, documents = header.unpack_from(index)
+    _require_version(version, code, path)
     dtype = np.dtype(TYPES[code])
     size = header.size + 12 * sequences + 8 * documents
     if len(index) not in (size, size + sequences):
@@ -58,83 +58,108 @@ def read_megatron(path: Path, vocabulary: int) -> Shard:
     ).any():
         raise DataError(f"Expected sequences one behind the other, found gaps: {path}")
     tokens = path.with_suffix(".bin")
-    ends = without_empty(bounds[begins])
-    found = mapped(tokens, dtype, int(bounds[-1]), scattered=True)
-    return Shard(found, ends, (tokens, path))
+    found = numbers(tokens, dtype, int(bounds[-1]))
+    return Inventory(tokens=found, ends=without_empty(bounds[begins]), files=(tokens, path))
 
 
-def read_dolma(path: Path, vocabulary: int) -> Shard:
+def read_dolma(path: Path) -> Inventory:
     """Reads ``NAME.npy`` of dolma and OLMo-core: tokens without a header, in spite of the name.
 
     ``NAME.csv.gz`` beside it has a line a document, which begins with its first position and the
     one behind its last, but OLMo-core leaves out a last document without end-of-text. The lines
-    tell the type too if they reach the end. Else it is the smallest unsigned one for the
-    vocabulary. Without lines documents end where end-of-text stands.
+    tell the width of a token too if they reach the end.
 
     Raises:
-        DataError: When both do not go together.
+        DataError: When the file was written by `numpy.save`, or the lines are damaged.
 
     References:
         dolma, tokenizer/memmap_writer.py; OLMo-core, data/utils.py `write_document_indices`,
         data/numpy_dataset.py `get_dtype`. Its issues 653 and 843 tell of documents that were merged
         by a search for end-of-text.
     """
-    index = path.with_suffix(".csv.gz")
-    if not index.exists():
-        return Shard(mapped(path, _smallest(vocabulary)), None, (path,))
+    index, size = path.with_suffix(".csv.gz"), size_of(path)
+    if content(path, 6) == b"\x93NUMPY":
+        raise DataError(f"Expected tokens without a header, found one of numpy.save: {path}")
+    if not index.exists() and not index.is_symlink():
+        return Inventory(tokens=_of_width(path), files=(path,))
+    starts, ends = _lines(index, size // 2)
+    if (starts != np.concatenate([[0], ends[:-1]])[: len(starts)]).any():
+        raise DataError(f"Expected documents one behind the other, found gaps: {index}")
+    tokens = _counted(path, int(ends[-1]) if len(ends) else 0)
+    return Inventory(tokens=tokens, ends=ends, files=(path, index), open_end=True)
+
+
+def _lines(path: Path, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first two columns of a compressed file of numbers, of no more than so many lines."""
     import pyarrow
     from pyarrow import csv
 
+    size_of(path)
     names = csv.ReadOptions(autogenerate_column_names=True)
-    kept = csv.ConvertOptions(include_columns=["f1"], column_types={"f1": pyarrow.int64()})
+    columns = ["f0", "f1"]
+    types = dict.fromkeys(columns, pyarrow.int64())
+    given = csv.ConvertOptions(include_columns=columns, column_types=types, null_values=[])
+    found, count = [], 0
     try:
-        ends = csv.read_csv(index, names, convert_options=kept)["f1"].to_numpy()
+        with csv.open_csv(path, names, convert_options=given) as lines:
+            for batch in lines:
+                found.append([column.to_numpy() for column in batch.columns])
+                if (count := count + len(batch)) > most:
+                    raise DataError(f"Expected at most {most} documents, found more lines: {path}")
     except (pyarrow.ArrowException, OSError) as error:
         told = one_line(error)
-        raise DataError(f"Expected lines of START,END, found {index}: {told}") from None
-    tokens = mapped(path, _counted(path, ends) or _smallest(vocabulary), scattered=True)
-    if len(ends) and ends[-1] < len(tokens):
-        ends = np.append(ends, len(tokens))
-    return Shard(tokens, ends, (path, index))
+        raise DataError(f"Expected lines of START,END, found {path}: {told}") from None
+    starts, ends = np.hstack([np.empty((2, 0), np.int64), *map(np.stack, found)])
+    return starts, ends
 
 
-def read_nanotron(path: Path, vocabulary: int) -> Shard:
+def read_nanotron(path: Path) -> Inventory:
     """Reads ``NAME.ds`` of datatrove and nanotron: tokens, uint16 or uint32.
 
     ``NAME.ds.index`` has a ``<u8`` for every document, the position behind its last token.
-    ``NAME.ds.metadata`` begins with the tokenizer's name; newer ones add ``|`` and a token's bytes.
-    Without an index they, or else the vocabulary, tell the type.
+    ``NAME.ds.metadata`` begins with the tokenizer's name, in newer ones with ``|`` and a token's
+    bytes behind it; its second line is the number of tokens.
 
     Raises:
-        DataError: When both do not go together.
+        DataError: When a file cannot be read.
 
     References:
         datatrove, pipeline/tokens/tokenizer.py `TokenizedFile`; nanotron, docs/nanoset.md.
     """
     index, about = (path.with_name(f"{path.name}.{end}") for end in ("index", "metadata"))
-    told, _, size = "", "", ""
-    if about.exists():
-        first = about.read_text("utf-8", errors="replace").partition("\n")[0]
-        told, _, size = first.partition("|")
-    if index.exists():
-        ends = mapped(index, "<i8")
-        tokens = mapped(path, _counted(path, ends) or "<u2", int(ends[-1]), scattered=True)
-        return Shard(tokens, ends, (path, index), told or None)
-    dtype = f"<u{size}" if size in ("2", "4") else _smallest(vocabulary)
-    return Shard(mapped(path, dtype), None, (path,), told or None)
+    there = [file for file in (index, about) if file.exists() or file.is_symlink()]
+    lines = ["", ""]
+    if about in there:
+        lines = content(about, ABOUT).decode("utf-8", "replace").splitlines() + lines
+    told, _, size = lines[0].partition("|")
+    tokens: Tokens | Callable[[int], Tokens] = _of_width(path)
+    ends, files = None, [path]
+    if index in there:
+        ends, files = np.asarray(numbers(index, "<i8")), [path, index]
+        tokens = _counted(path, int(ends[-1]) if len(ends) else 0)
+    elif size in ("2", "4"):
+        tokens = numbers(path, f"<u{size}")
+    claims = []
+    if lines[1].isdecimal() and not callable(tokens):
+        claims.append(Claim("tokens", int(lines[1]), len(tokens), about))
+    return Inventory(
+        tokens=tokens, ends=ends, files=tuple(files), beside=tuple(there), claims=claims,
+        tokenizer=told or None,
+    )  # fmt: skip
 
 
-def _smallest(vocabulary: int) -> str:
-    return "<u2" if vocabulary <= 2**16 else "<u4"
+def _of_width(path: Path) -> Callable[[int], Tokens]:
+    return lambda width: numbers(path, f"<u{width}")
 
 
-def _counted(path: Path, ends: np.ndarray) -> str | None:
-    """Returns the type of which a file holds as many tokens as documents have, None where none."""
-    count, size = int(ends[-1]) if len(ends) else 0, path.stat().st_size if path.exists() else 0
-    return next((f"<u{each}" for each in (2, 4) if size == each * count), None)
+def _counted(path: Path, count: int) -> Tokens | Callable[[int], Tokens]:
+    """The tokens of a file that is as long as so many, or a function of the width if it is not."""
+    size = size_of(path)
+    width = next((each for each in (2, 4) if size == each * count), None)
+    return partial(numbers, path)(f"<u{width}") if width else _of_width(path)
 
 
-def read_llmc(path: Path, vocabulary: int) -> Shard:
+def read_llmc(path: Path) -> Inventory:
     """Reads ``NAME.bin`` of llm.c and modded-nanogpt: 256 ``<i4``, then tokens.
 
     The first of these numbers is 20240520 for uint16 tokens and 20240801 for uint32, the second a
@@ -147,19 +172,19 @@ def read_llmc(path: Path, vocabulary: int) -> Shard:
     References:
         llm.c, dev/data/data_common.py `write_datafile`.
     """
-    header = mapped(path, "u1")[:1024]
-    magic, _, count = header[:12].view("<i4").tolist() if len(header) == 1024 else (0, 0, 0)
+    header = np.frombuffer(content(path, 1024).ljust(1024, b"\0"), "<i4")
+    magic, _, count = header[:3].tolist()
     dtype = {20240520: "<u2", 20240801: "<u4"}.get(magic)
-    if dtype is None:
+    if dtype is None or size_of(path) < 1024:
         raise DataError(f"Expected a file that begins with 20240520 or 20240801, found {path}")
-    return Shard(mapped(path, dtype, count, 1024), None, (path,))
+    return Inventory(tokens=numbers(path, dtype, count, 1024), files=(path,))
 
 
-def read_litpkds(path: Path, vocabulary: int) -> Shard:
+def read_litpkds(path: Path) -> Inventory:
     """Reads ``NAME.bin`` of TinyLlama and RegMix: a header of 24 bytes, then tokens.
 
     The header is ``LITPKDS``, ``<Q`` version 1, ``<B`` type of the tokens, ``<Q`` their number.
-    Nothing tells where documents end.
+    Nothing tells where documents end. A last chunk is filled up with the separator.
 
     Raises:
         DataError: When it is another file, or holds another number of tokens.
@@ -168,14 +193,17 @@ def read_litpkds(path: Path, vocabulary: int) -> Shard:
         TinyLlama, lit_gpt/packed_dataset.py.
     """
     header = struct.Struct("<7sQBQ")
-    begin = mapped(path, "u1")[: header.size].tobytes()
+    begin = content(path, header.size)
     if len(begin) < header.size or not begin.startswith(b"LITPKDS"):
         raise DataError(f"Expected a file that begins with LITPKDS, found {path}")
     _, version, code, count = header.unpack(begin)
-    dtype = TYPES.get(code)
-    if version != 1 or dtype is None:
+    _require_version(version, code, path)
+    return Inventory(tokens=numbers(path, TYPES[code], count, header.size), files=(path,))
+
+
+def _require_version(version: int, code: int, path: Path) -> None:
+    if version != 1 or code not in TYPES:
         raise DataError(
             f"Expected version 1 and tokens of type {', '.join(map(str, TYPES))}, found version "
             f"{version} and type {code}: {path}"
         )
-    return Shard(mapped(path, dtype, count, header.size), None, (path,))

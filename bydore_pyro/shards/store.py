@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,21 +30,26 @@ from bydore_pyro.data import (
     joined,
     load_encoder,
     nothing_counted,
+    pad_token,
     save_tokenizer,
     selected,
     sha256_of,
     tell_idle,
     tokenizer_sha256,
+    vocabulary_of,
 )
-from bydore_pyro.shards.arrays import Shard, fingerprint, scanned_ends
-from bydore_pyro.shards.places import ShardFile, shard_files
-from bydore_pyro.utils import DataError, content_hash, listed
+from bydore_pyro.mixture import MOST_SHOWN
+from bydore_pyro.shards.arrays import blocks_of, fingerprint
+from bydore_pyro.shards.formats import Reader
+from bydore_pyro.shards.inventory import Inventory, Known, Place, checked, once
+from bydore_pyro.shards.places import Sides, shard_files
+from bydore_pyro.utils import DataError, content_hash, listed, visible
 
 __all__ = ["open_shards"]
 
-BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
 LOOKED_AT = 256  # ends of documents of a shard
 FEW = 5  # names that a line tells
+UNSHUFFLED = "_unshuffled"  # what datatrove calls shards until it has shuffled them
 
 
 @dataclass
@@ -52,6 +59,7 @@ class _Side:
     tokens: Tokens
     ends: np.ndarray
     files: list[Path]
+    padding: int = 0
 
 
 @dataclass
@@ -61,7 +69,13 @@ class _Notes:
     progress: Callable[[str], None]
     held_out: list[str] = field(default_factory=list)
     scanned: list[str] = field(default_factory=list)
+    by_position: list[str] = field(default_factory=list)
+    undivided: list[str] = field(default_factory=list)
     other_end: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    left_out: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
+    rows: dict[str, list[int]] = field(default_factory=dict)
     tokenizers: dict[str, str] = field(default_factory=dict)
 
 
@@ -85,7 +99,7 @@ def open_shards(
         data: What `shard_files` takes.
         corpus: Its `validation_fraction` of a domain, the last documents, is held out where no
             shards are; the rest is without effect.
-        tokenizer: The tokenizer that the tokens are of.
+        tokenizer: The tokenizer that the tokens are of, and what the user tells of them.
         rows: Without effect.
         needed: Domains that must be among the data's.
         cache: Where the tokenizer is kept; as for `load_tokens` when None.
@@ -95,8 +109,9 @@ def open_shards(
         DataError: When there are no such shards, no tokenizer, or shards are damaged or hold tokens
             that the tokenizer has not.
     """
-    corpus, given = corpus or CorpusConfig(), (tokenizer or TokenizerConfig()).tokenizer
-    domains, notes = shard_files(data), _Notes(progress)
+    corpus, tokens_of = corpus or CorpusConfig(), tokenizer or TokenizerConfig()
+    places, notes, given = shard_files(data), _Notes(progress), tokens_of.tokenizer
+    domains = places.domains
     selected(needed, domains)
     if given is None:
         raise DataError(f"Expected --tokenizer, whose tokens are in {data}, found none")
@@ -104,33 +119,107 @@ def open_shards(
     idle = replace(corpus, validation_fraction=CorpusConfig().validation_fraction)
     tell_idle(f"shards ({data})", (idle, rows), progress)
     folder = _tokenizer_in(cache or cache_folder(), given)
-    encoder, end = load_encoder(folder / "tokenizer")
-    vocabulary, entries = encoder.get_vocab_size(), {}
+    known = _known(folder / "tokenizer", tokens_of)
     again = partial(open_shards, data, corpus, tokenizer, cache=cache, progress=_silent)
-    store = TokenStore(folder, {}, {}, {}, reopen=again)
+    store, entries = TokenStore(folder, {}, {}, {}, reopen=again), {}
+    found = _inventories(domains, places.beside, notes)
     for name, files in sorted(domains.items()):
-        sides = [_opened(name, files.get(side, []), vocabulary, end, notes) for side in SPLITS]
+        sides = [_opened(name, found.get((name, side), []), known, notes) for side in SPLITS]
         if "validation" not in files:
-            sides = _held_out(sides[0], share)
-            notes.held_out.append(name)
+            sides, by_position = _held_out(sides[0], share)
+            (notes.by_position if by_position else notes.held_out).append(name)
         entries[name] = _put(store, name, sides)
+        notes.rows[name] = [
+            sum(len(found.get((name, side), [])) for side in SPLITS),
+            sum(len(side.ends) for side in sides),
+            *(len(side.tokens) for side in sides),
+            sum(side.padding for side in sides),
+        ]
     arrays = (*store.train.values(), *store.validation.values())
     dtype = np.result_type(*(tokens.dtype for tokens in arrays)).str
     sha256 = tokenizer_sha256(store.tokenizer)
     store.index.update(
         format=FORMAT,
         origin=data,
-        sha256=sha256_of(entries, sha256, vocabulary, dtype),
+        sha256=sha256_of(entries, sha256, known.vocabulary, dtype),
         tokenizer_sha256=sha256,
-        vocabulary=vocabulary,
+        vocabulary=known.vocabulary,
         dtype=dtype,
         domains=entries,
     )
-    shards = sum(len(files) for sides in domains.values() for files in sides.values())
-    total = sum(map(len, arrays))
+    shards, total = sum(map(len, found.values())), sum(map(len, arrays))
     progress(f"{len(domains)} domains, {shards} shards, {total:,} tokens, read in place")
-    _tell(notes, given, end, share)
+    _tell(notes, given, known.separator)
     return store
+
+
+def _known(folder: Path, config: TokenizerConfig) -> Known:
+    """What the tokenizer, and the user, say of the tokens."""
+    encoder, end = load_encoder(folder)
+    vocabulary, pad = vocabulary_of(encoder), pad_token(folder, encoder)
+    separator = end if config.separator is None else config.separator
+    if separator >= vocabulary:
+        raise DataError(f"Expected a separator below {vocabulary}, the vocabulary of --tokenizer, "
+                        f"found {separator}")  # fmt: skip
+    return Known(
+        vocabulary=vocabulary,
+        separator=separator,
+        pad=None if pad == separator else pad,
+        width=config.token_bytes,
+    )
+
+
+def _inventories(
+    domains: Mapping[str, Sides], beside: Sequence[tuple[Path, Reader]], notes: _Notes
+) -> dict[tuple[str, str], list[Inventory]]:
+    """Reads all shards; what lies beside them is refused if it belongs to none, or counted."""
+    read = {
+        Place(name, side, file.path): file.reader.read(file.path)
+        for name, sides in sorted(domains.items())
+        for side, files in sides.items()
+        for file in files
+    }
+    if len(read) < sum(len(files) for sides in domains.values() for files in sides.values()):
+        raise DataError("Expected every shard once, found one twice for the same domain")
+    parts = once(read.items())
+    notes.left_out["parts of what is read whole"] += sorted(parts)
+    files = [file for one in read.values() for file in (*one.files, *one.beside)]
+    known, homes = {*map(os.path.realpath, files)}, [path.parent for path in parts]
+    for path, reader in beside:
+        if path.as_posix().endswith(reader.endings) and path.name == "zarr.json":
+            homes.append(path.parents[2])
+    for path, reader in beside:
+        if os.path.realpath(path) in known:
+            continue
+        left_out = reader.is_left_out(path)
+        whole = path.with_name(path.name.replace(UNSHUFFLED, ""))
+        if any(path.is_relative_to(home) for home in homes):
+            notes.left_out["parts of what is read whole"].append(path)
+        elif left_out and (UNSHUFFLED not in path.name or whole.exists()):
+            notes.left_out["no text of their own"].append(path)
+        elif reader.stands_for(path):
+            notes.left_out["to test on"].append(path)
+        elif left_out or (reader.own and path.as_posix().endswith(reader.own)):
+            raise DataError(f"Expected every file to belong to a whole shard, found {path} alone")
+        else:
+            notes.left_out["no shards"].append(path)
+    found: dict[tuple[str, str], list[Inventory]] = {}
+    for place, one in read.items():
+        if place.path not in parts:
+            found.setdefault((place.domain, place.side), []).append(one)
+    _tell_same(read, notes)
+    return found
+
+
+def _tell_same(read: Mapping[Place, Inventory], notes: _Notes) -> None:
+    """Notes which shards have the same beginning, middle and end as another."""
+    seen: dict[tuple[int, bytes], Place] = {}
+    for place, one in read.items():
+        file = one.files[0]
+        known = file.stat().st_size, blocks_of(file)
+        first = seen.setdefault(known, place)
+        if first is not place and first.path != place.path:
+            notes.same.append(f"{place.path} ({first.path})")
 
 
 def _silent(line: str) -> None:
@@ -151,60 +240,63 @@ def _tokenizer_in(cache: Path, given: str) -> Path:
     return place
 
 
-def _opened(
-    name: str, files: Sequence[ShardFile], vocabulary: int, end: int, notes: _Notes
-) -> _Side:
+def _opened(name: str, found: Sequence[Inventory], known: Known, notes: _Notes) -> _Side:
     """Opens the shards of a domain's side, and looks whether they are of the tokenizer."""
     side, parts, ends = _Side(np.empty(0, "<u2"), np.empty(0, END), []), [], []
     before = 0
-    for file in files:
-        shard = file.reader.read(file.path, vocabulary)
-        _check(shard, vocabulary)
-        found = shard.ends
-        if found is None:
-            if not notes.scanned:
-                notes.progress("reading all of the shards that do not tell where documents end")
+    for one in found:
+        if one.ends is None and not notes.scanned:
+            notes.progress("reading all of the shards that do not tell where documents end")
+        shard = checked(one, known)
+        side.padding += shard.padding
+        if not len(shard.tokens):
+            notes.empty.append(f"{name}: {one.files[0].name}")
+            continue
+        if shard.scanned:
             notes.scanned.append(name)
-            found = scanned_ends(shard.tokens, end)
-        if not _ends_with(shard.tokens, found, end):
-            notes.other_end.append(name)
+        looked_at, ended = _ended(shard.tokens, shard.ends, known.separator)
+        if shard.scanned and ended <= looked_at / 2:
+            notes.undivided.append(name)
+        elif not shard.scanned and ended < looked_at:
+            some = f" ({looked_at - ended} of {looked_at})" if ended > looked_at / 2 else ""
+            notes.other_end.append(f"{name}{some}")
         if shard.tokenizer is not None:
             notes.tokenizers[name] = shard.tokenizer
-        ends.append(found + before if before else found)
+        ends.append(shard.ends + before if before else shard.ends)
         parts.append(shard.tokens)
         side.files += shard.files
         before += len(shard.tokens)
-    side.tokens = joined(parts)
-    side.ends = ends[0] if len(ends) == 1 else np.concatenate([side.ends, *ends])
+    if found and not parts:
+        raise DataError(f"Expected tokens in '{name}', found empty shards: {found[0].files[0]}")
+    if parts:
+        side.tokens = joined(parts)
+        side.ends = ends[0] if len(ends) == 1 else np.concatenate(ends)
     return side
 
 
-def _check(shard: Shard, vocabulary: int) -> None:
-    """Refuses a shard in some blocks of which there are tokens that the tokenizer has not."""
-    for start in np.linspace(0, max(0, len(shard.tokens) - BLOCK), BLOCKS).astype(int).tolist():
-        largest = int(np.asarray(shard.tokens[start : start + BLOCK]).max())
-        if largest >= vocabulary:
-            raise DataError(
-                f"Expected tokens below {vocabulary}, the vocabulary of --tokenizer, found "
-                f"{largest}: {shard.files[0]}"
-            )
-
-
-def _ends_with(tokens: Tokens, ends: np.ndarray, end: int) -> bool:
-    """Whether most documents, of some that are looked at, end with the end-of-text token."""
+def _ended(tokens: Tokens, ends: np.ndarray, end: int) -> tuple[int, int]:
+    """How many documents are looked at, and how many of them end with the separator."""
     some = np.linspace(0, len(ends) - 1, min(len(ends), LOOKED_AT)).astype(int)
-    return float((tokens[ends[some] - 1] == end).mean()) > 0.5
+    return len(some), int((np.asarray(tokens[ends[some] - 1]) == end).sum())
 
 
-def _held_out(whole: _Side, share: float) -> list[_Side]:
-    """Splits a domain: its last documents, about a share of its tokens, are held out."""
+def _held_out(whole: _Side, share: float) -> tuple[list[_Side], bool]:
+    """Splits a domain: its last documents are held out, about a share of its tokens; or its last
+    tokens, where no document ends near there. Returns whether it is the latter."""
     tokens, ends = whole.tokens, whole.ends
-    last = min(int(np.searchsorted(ends, (1 - share) * len(tokens))), max(0, len(ends) - 2))
+    wanted = (1 - share) * len(tokens)
+    last = min(int(np.searchsorted(ends, wanted)), max(0, len(ends) - 2))
     cut = int(ends[last])
+    by_position = not 0.5 * share <= 1 - cut / len(tokens) <= 2 * share
+    if by_position:
+        cut = min(int(wanted), len(tokens) - 1)
+    first, rest = ends[ends <= cut], ends[ends > cut]
+    if not len(first) or first[-1] != cut:
+        first = np.append(first, cut)[: cut and None]
     return [
-        _Side(tokens[:cut], ends[: last + 1], whole.files),
-        _Side(tokens[cut:], ends[last + 1 :] - cut, whole.files),
-    ]
+        _Side(tokens[:cut], first, whole.files, whole.padding),
+        _Side(tokens[cut:], rest - cut, whole.files),
+    ], by_position
 
 
 def _put(store: TokenStore, name: str, sides: Sequence[_Side]) -> dict[str, Any]:
@@ -229,16 +321,39 @@ def _put(store: TokenStore, name: str, sides: Sequence[_Side]) -> dict[str, Any]
     return entry
 
 
-def _tell(notes: _Notes, given: str, end: int, share: float) -> None:
-    """Tells what was not in the files, or does not look like the tokenizer's."""
+def _tell(notes: _Notes, given: str, end: int) -> None:
+    """Tells what was found, and what was not in the files or does not look like the tokenizer's."""
+    _tell_table(notes)
     others = {n: t for n, t in notes.tokenizers.items() if Path(t).name != Path(given).name}
     named = ", ".join(sorted({*others.values()}))
     told: Mapping[str, Iterable[str]] = {
-        f"held out, as no shards are: the last documents, {share:.0%}": notes.held_out,
+        "held out, as no shards are: the last documents": notes.held_out,
+        "held out by position, as no document ends near there": notes.by_position,
         f"documents end where end-of-text stands ({end})": notes.scanned,
+        f"warning: no end-of-text ({end}) divides documents; --separator names another token":
+            notes.undivided,
         f"warning: documents do not end with end-of-text ({end})": notes.other_end,
         f"warning: the shards name the tokenizer {named}, not {given}": others,
-    }
+        "warning: shards with the same content as another": notes.same,
+        "empty shards, left out": notes.empty,
+        **{f"files left out, {why}: {len(paths)}": [path.name for path in paths]
+           for why, paths in notes.left_out.items() if paths},
+    }  # fmt: skip
     for line, names in told.items():
-        if some := dict.fromkeys(names):
+        some = list(dict.fromkeys(names))
+        if some:
             notes.progress(f"{line}: {listed(some, FEW)}")
+
+
+def _tell_table(notes: _Notes) -> None:
+    """Tells of every domain, or of the largest, its shards, documents and tokens."""
+    rows = sorted(notes.rows.items(), key=lambda row: -row[1][2])
+    width = max(len(visible(name)) for name in notes.rows)
+    titles = ("shards", "documents", "tokens", "held out", "padding left out")
+    notes.progress(f"{'':<{width}}" + "".join(f"  {title:>12}" for title in titles))
+    for name, counts in rows[:MOST_SHOWN]:
+        figures = zip(titles, counts, strict=True)
+        line = "".join(f"  {n:>{max(12, len(title))},}" for title, n in figures)
+        notes.progress(f"{visible(name):<{width}}{line}")
+    if len(rows) > MOST_SHOWN:
+        notes.progress(f"and {len(rows) - MOST_SHOWN} domains of fewer tokens")

@@ -17,5 +17,6 @@ from .table_fit import fit_table_of_runs as fit_table_of_runs
 from .table_fit import prior_of as prior_of
 from .tables import ALL as ALL
 from .tables import RunsTable as RunsTable
+from .tables import directed as directed
 from .tables import metric_shares as metric_shares
 from .tables import read_runs as read_runs

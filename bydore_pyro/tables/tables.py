@@ -6,13 +6,17 @@ that begin with `metric/` or end with `_val_loss`. What all domains' names begin
 (`train_the_pile_` or `train_`) is left off, and so are `metric/`, `the_pile_` and `_val_loss`.
 olmix's: `ratios.csv` and `metrics.csv`, joined on `run` or `run_id`. One file: `run`, then the
 weights, which are the columns that sum to 1, then the losses.
+
+Runs fail: a loss may be missing, or a run's row of losses. `directed` leaves out the runs without
+what is asked for, and turns what is to be maximised.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,12 +28,21 @@ from bydore_pyro.utils import DataError, listed, one_line
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["ALL", "RunsTable", "mean_of", "metric_shares", "read_mixtures", "read_runs"]
+__all__ = [
+    *("ALL", "RunsTable", "directed", "mean_of", "metric_shares", "read_mixtures", "read_runs"),
+]
 
 ALL = "all"  # every metric of the table
 KEYS = ("run", "run_id", "index", "mixture", "name")  # columns that may name the rows
 ROUNDING = 0.01  # how far the weights of a run may be from summing to 1
 UNROUNDED = 1e-6  # as far, nobody is told
+MISSING = ("", "nan", "null", "none", "na", "n/a", "inf", "+inf", "infinity")  # of a failed run
+# Words of names of metrics that are better when they are higher, as a rule.
+HIGHER = re.compile(
+    r"(^|[^a-z])(acc|accuracy|scores?|f1|exact_?match|win_?rate|auc|bleu|rouge|reward|"
+    r"pass(?=@|_at_))(?![a-z])(?!.*(loss|nll|bpb|ppl|perplexity|error)$)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +50,8 @@ class RunsTable:
     """``N`` finished runs on mixtures of ``K`` domains, each with ``M`` target losses.
 
     Weights ``(N, K)`` are not negative, each row summing to 1 (within 0.01, for tables that are
-    kept as they were rounded). Losses ``(N, M)`` are lower where better, in the table's own unit.
+    kept as they were rounded). Losses ``(N, M)`` are in the table's own unit, NaN where a run has
+    none; after `directed` lower is better.
     """
 
     runs: tuple[str, ...]
@@ -58,7 +72,7 @@ class RunsTable:
 
 
 def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
-    """Returns the metrics whose weighted mean is to fall, with shares that sum to 1.
+    """Returns the metrics whose weighted mean is wanted, with shares that sum to 1.
 
     Wanted are names of metrics, in which * stands for anything, with =WEIGHT after them or a weight
     of 1; or `ALL`. What is named twice counts twice.
@@ -92,6 +106,52 @@ def metric_shares(table: RunsTable, wanted: Sequence[str]) -> dict[str, float]:
     return {name: weight / total for name, weight in found.items() if weight > 0}
 
 
+def directed(
+    table: RunsTable,
+    shares: Mapping[str, float],
+    maximize: Sequence[str] = (),
+    minimize: Sequence[str] = (),
+) -> tuple[RunsTable, list[str]]:
+    """Returns the runs that have all of some metrics, and lower is better; and what there is to say
+    of that, line by line.
+
+    Args:
+        table: The runs.
+        shares: The metrics that are asked for.
+        maximize: Names of metrics, or patterns, that are better when higher: they are negated.
+        minimize: Of those that are better when lower, in spite of their names.
+
+    Raises:
+        DataError: When a name tells of a metric that is better when higher and no direction is
+            given, two are, a pattern names no metric, or no run has all metrics.
+    """
+    up, down = (
+        {name for name in table.targets for p in patterns if name == p or fnmatchcase(name, p)}
+        for patterns in (maximize, minimize)
+    )
+    for pattern in (*maximize, *minimize):
+        metric_shares(table, [pattern])  # raises where there is none
+    if both := sorted(up & down):
+        raise DataError(f"Expected one direction for '{both[0]}', found both")
+    unclear = [name for name in shares if HIGHER.search(name) and name not in up | down]
+    if unclear:
+        raise DataError(
+            f"Expected a direction for {listed(unclear, 5)}, whose name sounds as if higher were "
+            f"better, found none: --maximize {unclear[0]}, or --minimize {unclear[0]}"
+        )
+    sign = np.where([name in up for name in table.targets], -1.0, 1.0)
+    asked = table.losses[:, [name in shares for name in table.targets]]
+    has = np.isfinite(asked).all(1)
+    if not has.any():
+        raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
+    told = [f"maximised: {listed(n for n in shares if n in up)}"] if up & {*shares} else []
+    if lacking := int((~has).sum()):
+        told.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
+    runs = tuple(run for run, kept in zip(table.runs, has, strict=True) if kept)
+    found = {"weights": table.weights[has], "losses": table.losses[has] * sign}
+    return replace(table, runs=runs, **found), told
+
+
 def mean_of(table: RunsTable, shares: Mapping[str, float]) -> np.ndarray:
     """Returns the weighted mean of some metrics ``(N,)``."""
     return sum((share * table.losses_of(name) for name, share in shares.items()), np.zeros(1))
@@ -107,7 +167,7 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
 
     Raises:
         DataError: When tables are missing, cannot be read, do not fit each other, or hold what is
-            not a weight or a loss.
+            not a weight or a loss. A run of which there are only weights has no losses.
 
     Warns:
         UserWarning: When weights are normalised that do not sum to 1; by more than 0.01 is refused.
@@ -123,13 +183,12 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
     for path, names in zip(paths, (domains, targets), strict=True):
         if not names:
             raise DataError(f"Expected columns of weights and losses in {path}, found none")
-    for one, other, path in ((weights, losses, paths[0]), (losses, weights, paths[1])):
-        alone = one.index.difference(other.index, sort=False)
-        if len(alone):
-            raise DataError(
-                f"Expected the same runs in {paths[0]} and {paths[1]}, found '{alone[0]}' only in "
-                f"{path.name} ({len(alone)} in all)"
-            )
+    alone = losses.index.difference(weights.index, sort=False)
+    if len(alone):
+        raise DataError(
+            f"Expected the weights of every run of {paths[1]}, found none of '{alone[0]}' in "
+            f"{paths[0].name} ({len(alone)} in all)"
+        )
     pile = all(name.startswith("train_the_pile_") for name in domains)
     prefix = "train_the_pile_" if pile else "train_"
     return RunsTable(
@@ -140,7 +199,9 @@ def read_runs(place: Path, *, normalise: bool = True) -> RunsTable:
             name.removeprefix("metric/").removeprefix("the_pile_").removesuffix("_val_loss")
             for name in targets
         ),
-        losses=_numbers(losses.loc[weights.index], targets, paths[1]),
+        losses=_numbers(
+            losses.reindex(weights.index, fill_value=""), targets, paths[1], missing=True
+        ),
     )
 
 
@@ -229,13 +290,20 @@ def _those_that_sum_to_1(frame: pandas.DataFrame, names: list[str], path: Path) 
     return names[:count]
 
 
-def _numbers(frame: pandas.DataFrame, names: list[str], path: Path) -> np.ndarray:
-    """Returns columns as finite numbers ``(rows, columns)``."""
+def _numbers(
+    frame: pandas.DataFrame, names: list[str], path: Path, *, missing: bool = False
+) -> np.ndarray:
+    """Returns columns as finite numbers ``(rows, columns)``, NaN for what may be `missing`."""
     import pandas
 
     values = frame[names].apply(pandas.to_numeric, errors="coerce").to_numpy(float, copy=True)
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
+    wrong = ~np.isfinite(values)
+    if missing:
+        values[wrong] = np.nan
+        told = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))
+        wrong &= ~told.to_numpy(bool)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
         raise DataError(
             f"Expected a finite number in {path}, run '{frame.index[row]}', column "
             f"'{names[column]}', found {frame[names].iloc[row, column][:40]!r}"

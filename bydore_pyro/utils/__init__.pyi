@@ -14,8 +14,10 @@ from .errors import one_line as one_line
 from .errors import require as require
 from .files import check_belongs as check_belongs
 from .files import content_hash as content_hash
+from .files import plain_json as plain_json
 from .files import provenance as provenance
 from .files import read_hashed as read_hashed
+from .files import read_json as read_json
 from .files import read_tree as read_tree
 from .files import readable as readable
 from .files import require_new_file as require_new_file
@@ -26,7 +28,6 @@ from .files import with_hash as with_hash
 from .files import write_tree as write_tree
 from .files import yaml_or_json as yaml_or_json
 from .folders import FolderLock as FolderLock
-from .folders import RunFolder as RunFolder
 from .folders import appearing_file as appearing_file
 from .folders import appearing_folder as appearing_folder
 from .folders import remove_half_written as remove_half_written
@@ -47,6 +48,7 @@ from .pieces import run_pieces as run_pieces
 from .records import Number as Number
 from .records import plain as plain
 from .records import read_as as read_as
+from .run_folder import RunFolder as RunFolder
 from .terminal import Interrupted as Interrupted
 from .terminal import deferred as deferred
 from .terminal import device_named as device_named

@@ -17,8 +17,16 @@ from typing import Any
 from bydore_pyro.utils.errors import DataError, RunFolderError
 
 __all__ = [
-    *("check_belongs", "content_hash", "provenance", "read_hashed", "read_tree", "readable"),
-    *("require_new_file", "require_writable", "set_aside", "unique_keys", "versions"),
+    *("check_belongs", "content_hash", "plain_json", "provenance", "read_hashed", "read_json"),
+    *(
+        "read_tree",
+        "readable",
+        "require_new_file",
+        "require_writable",
+        "set_aside",
+        "unique_keys",
+        "versions",
+    ),
     *("with_hash", "write_tree", "yaml_or_json"),
 ]
 
@@ -87,6 +95,39 @@ def read_hashed(path: Path) -> dict[str, Any] | None:
             return found
     warnings.warn(f"{path} was changed: it is computed again", stacklevel=2)
     return None
+
+
+def plain_json(text: str) -> Any:
+    """Reads JSON; the one function that reads what others wrote.
+
+    Raises:
+        ValueError: Says at which column it breaks, or that it is nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:  # it counts lines in the text
+        place = f"column {error.colno}"
+        if error.lineno > 1:
+            place = f"line {error.lineno}, {place}"
+        raise ValueError(f"one that breaks at {place} ({error.msg})") from None
+    except RecursionError:
+        raise ValueError("one that is nested too deeply") from None
+
+
+def read_json(path: Path, most: int = 2**28) -> Any:
+    """Reads a file of JSON, of no more than so many bytes.
+
+    Raises:
+        OSError: When it cannot be read, or is no file, as a pipe.
+        ValueError: When it is larger, is not UTF-8, or is no JSON that can be read.
+    """
+    if not path.is_file() and path.exists():
+        raise OSError(f"no file: {path}")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"more than {most // 2**20} MB")
+    return plain_json(content.decode("utf-8"))
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import typing
 import warnings
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from bydore_pyro.utils.errors import RunFolderError
+from bydore_pyro.utils.files import read_json
 
 __all__ = [
     "Range",
@@ -163,7 +163,7 @@ def resume_command(folder: Path) -> str:
     run, name = folder, "search"
     for path in (folder, *folder.parents[:DEEPEST]):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            run, name = path, str(json.loads((path / "config.json").read_bytes())["name"])
+            run, name = path, str(read_json(path / "config.json")["name"])
     command = f"bydore {name}" if name in COMMANDS else f"python experiments/{name}.py"
     return f"{command} --resume {run}"
 
@@ -175,7 +175,7 @@ def resumed_options(folder: Path, name: str, kind: type[T]) -> T:
         RunFolderError: When the folder holds no run, or another command's.
     """
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = read_json(folder / "config.json")
         if (found := config.pop("name")) != name:
             raise ValueError(f"a run of {found}")
         return options_of(config, kind)

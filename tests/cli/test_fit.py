@@ -178,6 +178,31 @@ def test_all_metrics_have_a_row_each(
     assert "program" in shown
 
 
+def test_of_a_metric_that_is_better_when_higher_the_best_weight_is_the_largest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fit: Callable[..., dict[str, Any]]
+) -> None:
+    """The planted answer: accuracy rises with law alone, and one of the runs failed."""
+    rng, runs = np.random.default_rng(0), tmp_path / "runs"
+    weights = rng.dirichlet(np.ones(3), size=24)
+    runs.mkdir()
+    lines = [f"r{i},{','.join(map(repr, w.tolist()))}" for i, w in enumerate(weights)]
+    (runs / "ratios.csv").write_text("\n".join([f"run,{','.join(DOMAINS)}", *lines]))
+    law = DOMAINS.index("law")
+    lines = [f"r{i},{0.3 + 0.2 * w:.6f},{i}" for i, w in enumerate(weights[:, law])]
+    lines[5], lines[6] = "r5,,5", lines[6][: lines[6].rindex(",") + 1]
+    (runs / "metrics.csv").write_text("\n".join(["run,mmlu_acc,step_loss", *lines]))
+    with pytest.raises(SystemExit):
+        fit(runs, "--target", "mmlu_acc")
+    assert "--maximize mmlu_acc, or --minimize mmlu_acc" in capsys.readouterr().err
+    fit(runs, "--target", "mmlu_acc", "--maximize", "mmlu_acc")
+    mixture = json.loads((tmp_path / "out" / "mixture.json").read_text())
+    assert mixture["weights"]["law"] > 0.7
+    assert mixture["notes"][-2:] == [
+        "Metrics maximised: mmlu_acc.", "Metrics left out without mmlu_acc: 1 of 24 runs."
+    ]  # fmt: skip
+    assert "maximised: mmlu_acc" in capsys.readouterr().out
+
+
 def test_the_pages_command_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

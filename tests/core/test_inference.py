@@ -12,12 +12,12 @@ from pyro.infer import MCMC, NUTS
 from torch import Tensor
 
 from bydore_pyro import InferenceConfig, infer
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
-from bydore_pyro.core.network import PriorNetwork
+from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,9 @@ import torch
 from gaussian_evidence import exact_moments, gaussian_evidence, matching_of
 
 from bydore_pyro.core import inference, metropolis, posterior
-from bydore_pyro.core.guide import FreeConcentrations, MixtureGuide
+from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.network import FreeConcentrations
 from bydore_pyro.core.posterior import DRAWS, Posterior, draw_posterior
 
 

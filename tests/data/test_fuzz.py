@@ -53,7 +53,7 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
 
 def read_all(path: Path, config: RowConfig) -> list[Row]:
     if path.suffix == ".txt":
-        return list(read_text(path, config.on_error))
+        return list(read_text(path, config))
     return list(read_rows(path, config))
 
 

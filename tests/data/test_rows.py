@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
 import io
 import json
+import lzma
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -15,14 +18,15 @@ import pytest
 from pyarrow import parquet
 
 from bydore_pyro.data import rows
+from bydore_pyro.data.forms import numbered_lines
+from bydore_pyro.data.kinds import can_be_entered, is_row_file
+from bydore_pyro.data.names import check_name
+from bydore_pyro.data.parts import Part
 from bydore_pyro.data.rows import (
     LARGE_TEXT,
     PIECE,
     Row,
     RowConfig,
-    check_name,
-    is_row_file,
-    numbered_lines,
     read_hub,
     read_rows,
     read_text,
@@ -89,7 +93,7 @@ def test_a_file_that_breaks_off_is_named(path: Path) -> None:
         (b'{"text": null}', "Expected text in column 'text', found NoneType"),
         (b'{"text": "\xff"}', "Expected UTF-8, found other bytes"),
         (b'{"text": "\\ud800"}', "Expected text in column 'text', found half a character"),
-        (b"[" * 100_000, "Expected a JSON object, found RecursionError"),
+        (b"[" * 100_000, "Expected a JSON object, found one that is nested too deeply"),
     ],
 )
 def test_a_broken_line_is_named_or_skipped(tmp_path: Path, line: bytes, message: str) -> None:
@@ -253,7 +257,7 @@ def test_a_text_that_is_not_utf8_is_named_by_its_byte(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DataError, match=f"Expected UTF-8, .*{path}, byte {at}: remove"):
             list(read_text(path))
-        assert list(read_text(path, "skip"))[-1].text is None
+        assert list(read_text(path, SKIP))[-1].text is None
     path.write_bytes(b"\xef\xbb\xbfmarked")
     assert list(read_text(path)) == [Row(1, "marked")]
     path.write_bytes(b"")
@@ -274,3 +278,111 @@ def test_a_line_of_any_length_is_read_in_pieces(
     assert max(len(str(row.text)) for row in found) < 200_000 + 2 * PIECE
     assert len(found) < 20
     assert all(str(row.text).endswith("short lines\n") for row in found[-4:-1])
+
+
+def xz(path: Path, content: bytes) -> None:
+    path.write_bytes(lzma.compress(content))
+
+
+PACKERS: dict[str, Callable[[Path, bytes], object]] = {
+    "": lambda p, content: p.write_bytes(content),
+    ".gz": lambda p, content: p.write_bytes(gzip.compress(content)),
+    ".zst": zstd,
+    ".bz2": lambda p, content: p.write_bytes(bz2.compress(content)),
+    ".XZ": xz,
+}
+
+
+@pytest.mark.parametrize("packed", PACKERS)
+@pytest.mark.parametrize("ending", [".json", ".JSONL", ".ndjson", "array.json", ".csv", ".tsv"])
+def test_rows_are_read_under_any_of_their_endings(ending: str, packed: str, tmp_path: Path) -> None:
+    """Whole, and in two parts where the first is what a sample takes of a file."""
+    given = [{"id": i, "text": f'"{i}"\tone, two\n — ü', "n": str(i % 3)} for i in range(300)]
+    content = json_lines(given)
+    if ending == "array.json":
+        content = json.dumps(given, indent=1).encode()
+    if ending in (".csv", ".tsv"):
+        made = io.StringIO()
+        writer = csv.DictWriter(
+            made, ["id", "text", "n"], dialect="excel" + "-tab" * (ending == ".tsv")
+        )
+        writer.writeheader()
+        writer.writerows(given)
+        content = made.getvalue().encode()
+    path = tmp_path / f"part-0{ending}{packed}"
+    PACKERS[packed](path, content)
+    assert is_row_file(path)
+    expected = [Row(i + 1, row["text"], row["n"]) for i, row in enumerate(given)]
+    config = RowConfig(domain_column="n")
+    assert list(read_rows(path, config)) == expected
+    if can_be_entered(path):
+        return
+    for cut in (0, 3000, 10**6):
+        parts = [row for part in (Part(0, cut), Part(cut, None))
+                 for row in read_rows(path, config, part)]  # fmt: skip
+        assert [row._replace(reached=0) for row in parts] == expected
+
+
+def test_numbers_and_categories_name_domains(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json_lines([{"text": "x", "cluster": 7}, {"text": "y", "cluster": True}]))
+    rows_ = read_rows(path, RowConfig(domain_column="cluster"))
+    assert next(rows_) == Row(1, "x", "7")
+    with pytest.raises(DataError, match="Expected text in column 'cluster', found bool"):
+        next(rows_)
+    column = pyarrow.array(["law", "web", "law"]).dictionary_encode()
+    table = pyarrow.table({"text": ["a", "b", "c"], "kind": column, "n": pyarrow.array([3, 4, 3])})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for column, names in (("kind", ["law", "web", "law"]), ("n", ["3", "4", "3"])):
+        found = read_rows(tmp_path / "a.parquet", RowConfig(domain_column=column))
+        assert [row.domain for row in found] == names
+
+
+def test_rows_of_a_table_that_are_no_rows_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for content, message in (
+        (b"id,text\n1,a\n2,b,c\n", "Expected 2 cells, as in the header, found 3, .*a.csv, row 2"),
+        (b"id,body\n1,a\n", "Expected a column 'text', found id, body, .*a.csv, row 1"),
+        (b'id,text\n1,"a\n', "one that breaks at its beginning: .*a.csv: unexpected end of data"),
+        (b"id,text\n1,\xff\n", "one that breaks at its beginning: .*a.csv"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            list(read_rows(path, RowConfig()))
+        assert list(read_rows(path, SKIP))[-1].text is None
+
+
+BINARY = bytes(range(256)) * 40
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b'{"id": 1, "text": "a"}\n' * 3, "JSON"),
+        (b'\xef\xbb\xbf [\n {"text": "a"}]', "JSON"),
+        (b"PAR1" + BINARY, "Parquet"),
+        (b"\x93NUMPY\x01", "NumPy"),
+        (gzip.compress(b"text"), "gzip"),
+        (lzma.compress(b"text"), "xz"),
+        (b"\0\1\0\2" * 99, "binary"),
+        (b"id,text,source\n1,a,b\n", "a table"),
+        (b"id\ttext\n1\ta\n", "a table"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "part-0", "part-0.json.bak"])
+def test_what_is_no_plain_text_is_refused_by_name(
+    content: bytes, found: str, name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"Expected plain text, found {found}: .*{name}"):
+        list(read_text(path, RowConfig()))
+    assert [row.text for row in read_text(path, SKIP)] == [None]
+
+
+@pytest.mark.parametrize(
+    "text", ["{braces} of prose", "[1] a note", '{\n  "a"\n}', "id, text and more words\n", "PARTS"]
+)
+def test_plain_text_may_begin_with_braces(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(text)
+    assert [row.text for row in read_text(tmp_path / "a.txt")] == [text]

@@ -15,9 +15,12 @@ from tiny import write_lines
 
 from bydore_pyro.data import sampling
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.plan import make_plan
+from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
 from bydore_pyro.data.sampling import bytes_listed, in_parts
 from bydore_pyro.data.sources import list_sources
+from bydore_pyro.data.tokenizer import TokenizerConfig
 
 
 def rows(word: str, first: int, count: int) -> list[dict]:
@@ -110,3 +113,21 @@ def test_what_is_read_whole_is_not_cut(tmp_path: Path) -> None:
     assert bytes_listed(listed, config) == {"a": size, "b": listed[-1].size}
     unknown = SourceFile("hub:x", "a", lambda: iter([]), by_row=True)
     assert bytes_listed([*listed, unknown], config).keys() == {"b"}
+
+
+@pytest.mark.parametrize("ending", [".jsonl.gz", ".jsonl", ".csv"])
+def test_a_sample_of_one_file_tells_the_size_of_all(ending: str, tmp_path: Path) -> None:
+    """A file that was read from its start up to where there was enough counts by its bytes."""
+    given = [{"text": f"{row['text']} " * 2} for row in rows("a", 0, 4000)]
+    path = write_lines(tmp_path / "text" / f"a{ending}", given)
+    if ending == ".csv":
+        path.write_text("\n".join(["text", *(row["text"] for row in given)]))
+    corpus = CorpusConfig(domain_megabytes=0.2)
+    tokenizer = TokenizerConfig(vocabulary=280)
+    store = prepare(make_plan(str(path.parent), corpus, None, tokenizer), tmp_path / "store")
+    size, found = sum(len(row["text"]) for row in given), store.index["domains"]["a"]["train"]
+    expected = found["tokens"] * 0.9 * size / found["bytes"]
+    sampled = store.in_all("a")
+    assert sampled is not None
+    assert found["tokens"] < 0.2 * expected
+    assert 0.8 * expected < sampled["tokens"] < 1.3 * expected

@@ -12,9 +12,17 @@ from pyarrow import parquet
 from tiny import ALPHABETS, row, small_plan, write_domains, write_lines
 
 from bydore_pyro.data.documents import CorpusConfig, SourceFile, documents_of, in_reading_order
+from bydore_pyro.data.names import domain_of
 from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.rows import RowConfig
-from bydore_pyro.data.sources import LISTS, TREE, ListedDomain, list_sources, read_list, side_of
+from bydore_pyro.data.sources import (
+    LISTS,
+    TREE,
+    ListedDomain,
+    files_below,
+    list_sources,
+    read_list,
+)
 from bydore_pyro.mixture.published import PILE_DOMAINS, PILE_WITHDRAWN
 from bydore_pyro.utils.errors import DataError
 
@@ -109,20 +117,6 @@ def test_a_list_of_domains(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "side"),
-    [
-        ("a.txt", "train"),
-        ("train/dev notes.md", "train"),
-        ("more/validation-00000-of-00001.parquet", "validation"),
-        ("VAL/test.jsonl", "validation"),
-        ("test/a.jsonl", None),
-    ],
-)
-def test_names_tell_a_side(path: str, side: str | None) -> None:
-    assert side_of(Path(path).parts) == side
-
-
-@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.json", "{", "found a broken file"),
@@ -133,7 +127,8 @@ def test_names_tell_a_side(path: str, side: str | None) -> None:
         ("a.json", '{"domains": {"a": "none.jsonl"}}', "found none for 'none.jsonl' of domain 'a'"),
         ("a.json", '{"domains": {"a": {"x": "x"}}}', "train or validation, found x for domain 'a'"),
         ("a.json", '{"domains": {"a": [3]}}', "Expected a path, found 3 for domain 'a'"),
-        ("a.json", '{"domains": {"a": []}}', "at least one file, found none for domain 'a'"),
+        ("a.json", '{"domains": {"a": []}}', "one path for train, found none for domain 'a'"),
+        ("a.json", '{"domains": {"a": {"train": "x", "validation": []}}}', "one path for valid"),
         ("a.json", '{"domains": {"a=b": "x"}}', "without '='"),
         ("a.yaml", "domains:\n  no: a.jsonl\n", "names of domains in quotes, found False"),
         ("a.yaml", "domains: {a: {train: x, text_column: 3}}", "Expected text for text_column"),
@@ -163,7 +158,7 @@ def test_bad_data_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("words")
     with pytest.raises(DataError, match="found 'empty' twice"):
         sources(tmp_path)
-    with pytest.raises(DataError, match=r"Expected \.jsonl"):
+    with pytest.raises(DataError, match=r"Expected \.jsonl, \.json"):
         sources(tmp_path, domain_column="set")
     with pytest.raises(DataError, match="Expected no --domain_column beside a list"):
         sources(write_list(tmp_path / "list.json", a="empty"), domain_column="set")
@@ -186,7 +181,7 @@ def test_the_pile_by_name(tmp_path: Path) -> None:
     (hub,) = sources("pile:owner/pile@validation")
     assert hub.name == "hub:owner/pile@validation"
     assert found[0].domains == hub.domains == tuple(PILE_DOMAINS.values())
-    with pytest.raises(DataError, match=r"Expected \.jsonl"):
+    with pytest.raises(DataError, match=r"Expected \.jsonl, \.json"):
         sources(f"pile:{tmp_path / 'nowhere'}")
     with pytest.raises(DataError, match="after 'pile:', found none"):
         sources("pile:")
@@ -269,3 +264,42 @@ def test_names_of_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert names(found)[:2] == ["a/1.txt", "a/\\xe9.txt"]
     assert sum(counts(found).values()) == 4
     assert prepare(small_plan(text), tmp_path / "store").names == ("a", "b")
+
+
+def test_what_lies_beside_rows_is_no_document_and_counted(tmp_path: Path) -> None:
+    """What Hugging Face, Spark and git leave; a README among texts is one."""
+    write_splits(tmp_path / "a", "part-0.json", "part-1.JSONL.gz")
+    (tmp_path / "b").mkdir()
+    for name in ("README.md", "LICENSE", "dataset_infos.json", "state.json", "_SUCCESS", ".crc"):
+        (tmp_path / "a" / name).write_text('{"text": "no document"}')
+        (tmp_path / "b" / name).write_text("words " * 60)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    told: list[str] = []
+    found = list_sources(str(tmp_path), RowConfig(), told.append)
+    assert counts(found) == {"a": 20, "b": 2}
+    assert told == [
+        "left out, as no text: a/LICENSE, a/README.md, a/_SUCCESS, a/dataset_infos.json, "
+        "a/state.json and 3 more"
+    ]
+
+
+def test_folders_of_a_hive_name_domains(tmp_path: Path) -> None:
+    for place in ("cluster=1/quality=0", "cluster=2/quality=0"):
+        write_lines(tmp_path / place / "part-0.jsonl", [row(place, i) for i in range(3)])
+    assert counts(sources(tmp_path)) == {"cluster-1": 3, "cluster-2": 3}
+    assert counts(sources(tmp_path / TREE)) == {"cluster-1/quality-0": 3, "cluster-2/quality-0": 3}
+    assert domain_of("cluster=1/quality=0") == "cluster-1/quality-0"
+
+
+def test_rows_in_one_file_of_json_name_domains(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "all.json", [row("x", i, kind=i % 2) for i in range(8)])
+    assert counts(sources(path, domain_column="kind")) == {"0": 4, "1": 4}
+
+
+def test_files_below_a_folder_and_empty_folders(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/x").touch()
+    (tmp_path / ".hidden").touch()
+    assert files_below(tmp_path) == [tmp_path / "a/x"]
+    assert files_below(tmp_path, empty=True) == [tmp_path / "a/b", tmp_path / "a/x"]
+    assert files_below(tmp_path / "a/x") == [tmp_path / "a/x"]

@@ -11,18 +11,24 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tiny import write_domains
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from bydore_pyro.data.documents import CorpusConfig
+from bydore_pyro.data.plan import make_plan
+from bydore_pyro.data.preparation import prepare
 from bydore_pyro.data.tokenizer import (
     END_OF_TEXT,
     TokenizerConfig,
     encode,
     encoding,
     load_encoder,
+    pad_token,
     save_tokenizer,
     tokenizer_sha256,
     train_tokenizer,
+    vocabulary_of,
 )
 from bydore_pyro.utils.errors import DataError
 
@@ -134,3 +140,33 @@ def test_workers_end_with_a_killed_parent(trained: Path, tmp_path: Path) -> None
             return
         time.sleep(0.1)
     pytest.fail("a worker lives on")
+
+
+def with_hole(folder: Path, end: int) -> Path:
+    """A tokenizer of bytes whose end-of-text token lies far behind the others."""
+    letters = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE({**letters, END_OF_TEXT: end}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT)
+    fast.save_pretrained(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(("end", "dtype"), [(5000, "<u2"), (70_000, "<u4")])
+def test_ids_may_have_holes(end: int, dtype: str, tmp_path: Path) -> None:
+    """The largest token counts, not how many there are: a store of such tokens is searched."""
+    folder = with_hole(tmp_path / "tokenizer", end)
+    assert vocabulary_of(load_encoder(folder)[0]) == end + 1
+    text = write_domains(tmp_path / "text", {"a": "abc", "b": "xyz"}, files=4)
+    corpus = CorpusConfig(validation_fraction=0.5, domain_megabytes=0)
+    plan = make_plan(str(text), corpus, None, TokenizerConfig(tokenizer=str(folder)))
+    store = prepare(plan, tmp_path / "store")
+    assert (store.vocabulary, store.index["dtype"]) == (end + 1, dtype)
+    found = store.taken("train", "a", lambda: np.asarray(store.train["a"]))
+    assert found.max() == end
+
+
+def test_the_token_that_fills_up(tmp_path: Path, trained: Path) -> None:
+    assert pad_token(trained, load_encoder(trained)[0]) is None
+    folder = words(tmp_path / "words", eos_token="</s>", pad_token="b")
+    assert pad_token(folder, load_encoder(folder)[0]) == 2

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+import pyarrow
 import pytest
 import torch
 from benchmark_data import (
@@ -21,11 +22,13 @@ from benchmark_data import (
     write_benchmark,
     write_split,
 )
+from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
 from bydore_pyro.evaluation.evaluate import (
     PILE13,
     EvaluationConfig,
+    _read,
     average_of,
     evaluate_model,
     load_model,
@@ -306,3 +309,15 @@ def test_what_an_evaluation_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "lm_eval.models.huggingface", None)
     with pytest.raises(DataError, match=r"package lm-eval, .*pip install 'bydore-pyro\[evalu"):
         scores_of(KnownAnswers([]), tmp_path, "piqa")
+
+
+def test_the_hubs_names_of_files(tmp_path: Path) -> None:
+    """All of the files that their names tell, in order."""
+    for number in range(2):
+        table = pyarrow.table({"n": [number]})
+        parquet.write_table(table, tmp_path / f"test-0000{number}-of-00002.parquet")
+    found = _read(tmp_path / "test", "Expected data")
+    assert found["n"] == [0, 1]
+    (tmp_path / "test-00000-of-00002.parquet").unlink()
+    with pytest.raises(DataError, match=r"Expected all 2 files of .*test, found test-00001-of"):
+        _read(tmp_path / "test", "Expected data")

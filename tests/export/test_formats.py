@@ -27,7 +27,7 @@ from bydore_pyro.mixture.weights_files import read_mixture
 from bydore_pyro.utils.errors import DataError
 
 WEIGHTS = {"web": 0.6, "law": 0.25, "no": 0.149999, "2020": 0.000001}  # YAML would change two names
-SHARES = [Share(name=n, weight=w, path=f"/data/{n}") for n, w in WEIGHTS.items()]
+SHARES = [Share(name=n, weight=w, paths=(f"/data/{n}",)) for n, w in WEIGHTS.items()]
 PATHS = {f"/data/{name}": weight for name, weight in WEIGHTS.items()}
 
 
@@ -47,7 +47,7 @@ def test_datasets_gets_arguments() -> None:
 
 
 def test_streaming_gives_every_stream_a_proportion() -> None:
-    remote = Share(name="books", weight=0.5, path="s3://bucket/books")
+    remote = Share(name="books", weight=0.5, paths=("s3://bucket/books",))
     text = FORMATS["streaming"].write([*SHARES, remote], "sequences")
     assert text.startswith("# bydore export: the weights are shares of tokens.\n")
     streams = yaml.safe_load(text)["streams"]
@@ -73,7 +73,7 @@ def test_blends_are_pairs(count: int) -> None:
 def test_megatron_refuses_white_space() -> None:
     for path in ("/my data/web", "", "/data/web "):
         with pytest.raises(DataError, match="without white space, found"):
-            FORMATS["megatron"].write([Share(name="web", weight=1.0, path=path)], "sequences")
+            FORMATS["megatron"].write([Share(name="web", weight=1.0, paths=(path,))], "sequences")
 
 
 def test_nanotron_has_lists_of_one_length() -> None:
@@ -82,8 +82,8 @@ def test_nanotron_has_lists_of_one_length() -> None:
 
 
 def test_olmo_core_keeps_its_bounds() -> None:
-    shares = [*SHARES, Share(name="x", weight=0.5, path="/data/x.npy")]
-    shares.append(Share(name="y", weight=0.5, path="/data/y/part-*.bin"))
+    shares = [*SHARES, Share(name="x", weight=0.5, paths=("/data/x.npy",))]
+    shares.append(Share(name="y", weight=0.5, paths=("/data/y/part-*.bin",)))
     *sources, x, y = yaml.safe_load(FORMATS["olmo-core"].write(shares, "tokens"))["sources"]
     assert (x["paths"], y["paths"]) == (["/data/x.npy"], ["/data/y/part-*.bin"])
     ratios = {source["source_name"]: source["target_ratio"] for source in sources}
@@ -159,7 +159,7 @@ def test_regmix_tells_domains_apart_by_prefix() -> None:
     assert fnmatch("train_law_books_1.bin", "train_law*")
     with pytest.raises(DataError, match="'train_law', which also matches 'train_law_books'"):
         FORMATS["regmix"].write(shares, "sequences")
-    ended = [Share(name=s.name, weight=s.weight, path=f"train_{s.name}-") for s in shares]
+    ended = [Share(name=s.name, weight=s.weight, paths=(f"train_{s.name}-",)) for s in shares]
     assert [*yaml.safe_load(FORMATS["regmix"].write(ended, "sequences"))["train"]] == [
         "train_law-",
         "train_law_books-",
@@ -180,7 +180,7 @@ def test_doremi_comes_back_sorted(tmp_path: Path) -> None:
 # ---- the Python that is written runs, and hands the trainer's own classes what they document
 
 QUOTED = {"PATHS_LITERAL": 0.75, 'it\'s "law"\\': 0.25}
-QUOTED_SHARES = [Share(name=n, weight=w, path=f"/data/{n}") for n, w in QUOTED.items()]
+QUOTED_SHARES = [Share(name=n, weight=w, paths=(f"/data/{n}",)) for n, w in QUOTED.items()]
 
 
 def namespace_of(text: str) -> dict[str, Any]:
@@ -317,3 +317,35 @@ def test_a_thousand_names_that_are_paths_stand_in_every_format(to: str) -> None:
     for name in ("../b", "/b", "a/../../b"):
         with pytest.raises(DataError, match="name can be part of a path, found"):
             export(Mixture(names=(name, "c"), weights=(0.5, 0.5)), config)
+
+
+def test_a_domain_may_have_several_paths(tmp_path: Path) -> None:
+    """OLMo-core's own file of midtraining has up to five; who takes one refuses more."""
+    listing = tmp_path / "paths.yaml"
+    listing.write_text("domains: {law: [/a/law, '/b/law/*.npy'], web: /a/web.npy}")
+    mixture = Mixture(names=("law", "web"), weights=(0.25, 0.75))
+    text = export(mixture, ExportConfig(to="olmo-core", paths=str(listing))).text
+    assert [source["paths"] for source in yaml.safe_load(text)["sources"]] == [
+        ["/a/law/*.npy", "/b/law/*.npy"], ["/a/web.npy"]
+    ]  # fmt: skip
+    config = ExportConfig(to="datasets", paths=str(listing), samples="sequences")
+    found = json.loads(export(mixture, config).text)
+    assert found["paths"] == [["/a/law", "/b/law/*.npy"], "/a/web.npy"]
+    assert config.places(["web"]) == {"web": ("/a/web.npy",)}
+    with pytest.raises(DataError, match=r"one path of 'law' in .* for megatron, found 2"):
+        export(mixture, ExportConfig(to="megatron", paths=str(listing)))
+    listing.write_text("domains: {law: /a/law}")
+    with pytest.raises(DataError, match=r"paths of 'web' in .* for olmo-core, found 0"):
+        export(mixture, ExportConfig(to="olmo-core", paths=str(listing)))
+    with pytest.raises(ValueError, match="Expected --prefix or --paths, found both"):
+        ExportConfig(to="olmo-core", paths="x", prefix="y")
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_every_file_is_read_back(to: str, tmp_path: Path) -> None:
+    mixture = Mixture(names=("law", "lab", "web"), weights=(0.5, 0.3, 0.2))
+    prefix = None if FORMATS[to].paths == "unused" else "/data/{domain}_text"
+    samples = "tokens" if to == "olmo-core" else "sequences"
+    config = ExportConfig(to=to, prefix=prefix, samples=samples)
+    (tmp_path / "weights").write_text(export(mixture, config).text)
+    assert read_mixture(tmp_path / "weights").as_dict() == pytest.approx(mixture.as_dict())

@@ -29,7 +29,7 @@ from bydore_pyro.report.page import (
 from bydore_pyro.report.run import read_run
 from bydore_pyro.report.verdicts import verdicts_of
 from bydore_pyro.utils.errors import RunFolderError
-from bydore_pyro.utils.folders import RunFolder
+from bydore_pyro.utils.run_folder import RunFolder
 
 
 class Page(HTMLParser):

@@ -131,7 +131,7 @@ def test_runs_beside_each_other(record: RunRecord, tmp_path: Path) -> None:
     told = cells(table, "weight of code")
     assert told == {one: "0.460 (0.306 to 0.689)", other: "0.099"}
     assert cells(table, "nats per token, fresh model on learned") == {one: "3.2500", other: ABSENT}
-    assert cells(table, "How much is decided?")[one] == "good: 3 of 4 domains"
+    assert cells(table, "How much is decided?")[one] == "careful: 3 of 4 domains"
 
 
 def test_what_does_not_compare_is_told(record: RunRecord) -> None:

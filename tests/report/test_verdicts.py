@@ -74,7 +74,12 @@ def test_drift_is_the_total_variation_of_the_two_halves(apart: float, level: str
 
 
 def test_what_is_decided() -> None:
+    """No good verdict where the intervals that it rests on are not to be trusted."""
     told = verdict(record_of(), DECIDED)
+    assert (told.level, told.answer) == ("careful", "3 of 4 domains")
+    assert told.figures.endswith("It rests on intervals that are not to be trusted.")
+    sure = record_of(metrics={"guide_fit": {"khat": 0.5, "effective_draws": 900, "draws": 1000}})
+    told = verdict(sure, DECIDED)
     assert (told.level, told.answer) == ("good", "3 of 4 domains")
     assert told.figures.startswith(
         "The 94 % interval lies above the uniform share 0.250 for code, and below it for 2 of 4 "

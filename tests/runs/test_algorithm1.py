@@ -21,7 +21,7 @@ from bydore_pyro.mixture.mixture import jitter
 from bydore_pyro.runs.algorithm1 import LAST, search_by_linear_evidence
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.run import Found
-from bydore_pyro.utils.folders import RunFolder
+from bydore_pyro.utils.run_folder import RunFolder
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 from point_learners import ExponentiatedLearner, PointLearner

@@ -17,8 +17,9 @@ from bydore_pyro.runs.domains import hashes_of
 
 
 @pytest.fixture(autouse=True)
-def _quick_searches() -> None:
-    """As many draws as an answer takes: they are judged here."""
+def _quick_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many draws as an answer takes: they are judged here; fewer that each find a mixture."""
+    monkeypatch.setattr("bydore_pyro.runs.answers.MOST_DRAWS", 200)
 
 
 def weights_of(answer: Answer) -> torch.Tensor:
@@ -66,10 +67,11 @@ def test_a_run_that_reads_text_again_wants_other_weights_within_caps(
 
     once, again = asked(1e3), asked(1e7)
     assert float((once - again).abs().sum()) > 0.05
-    text = sum(ask(measured_run, AskConfig(), tmp_path).domains.sequences().values()) * 32
+    domains = ask(measured_run, AskConfig(), tmp_path).domains
+    text = sum(domains.sequences().values()) * 32
     capped = asked(text, 1.1)
     assert float((capped - asked(text)).abs().sum()) > 0.05
-    most = ask(measured_run, AskConfig(), tmp_path).domains.most_weights(1.1, text)
+    most = domains.most_weights(1.1, text)
     assert all(w <= m + 1e-6 for w, m in zip(capped.tolist(), most.values(), strict=True))
 
 

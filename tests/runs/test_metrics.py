@@ -33,7 +33,7 @@ from bydore_pyro.runs.metrics import (
 )
 from bydore_pyro.runs.record import GuideRecord, Learning, Metrics, TrialRecord, plain, read_as
 from bydore_pyro.runs.searching import search
-from bydore_pyro.utils.folders import RunFolder
+from bydore_pyro.utils.run_folder import RunFolder
 
 
 def test_what_was_found_is_told(store: Path, tmp_path: Path) -> None:

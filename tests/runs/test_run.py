@@ -33,7 +33,7 @@ from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import write_tree
-from bydore_pyro.utils.folders import RunFolder
+from bydore_pyro.utils.run_folder import RunFolder
 
 
 def arguments(store: Path, out: Path, *more: str) -> list[str]:

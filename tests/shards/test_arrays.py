@@ -1,4 +1,4 @@
-"""Arrays in files of others: mapped, searched for ends, known by their blocks."""
+"""Numbers in files of others: read where they lie, and known by blocks."""
 
 from __future__ import annotations
 
@@ -9,62 +9,64 @@ import numpy as np
 import pytest
 
 from bydore_pyro.shards.arrays import (
-    AT_ONCE,
-    Shard,
+    blocks_of,
+    content,
     fingerprint,
-    mapped,
-    scanned_ends,
+    kept,
+    numbers,
+    size_of,
     without_empty,
 )
 from bydore_pyro.utils.errors import DataError
 
 
-def test_what_is_mapped_is_what_is_there(tmp_path: Path) -> None:
+def test_what_is_read_is_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    path.write_bytes(b"head" + np.arange(6, dtype="<u2").tobytes())
-    found = mapped(path, "<u2", 6, offset=4)
-    assert found.tolist() == [0, 1, 2, 3, 4, 5]
-    assert not found.flags.writeable
+    path.write_bytes(b"head" + np.arange(600, dtype="<u2").tobytes())
+    found = numbers(path, "<u2", 600, offset=4)
+    np.testing.assert_array_equal(np.asarray(found), np.arange(600))
+    places = np.array([[5, 6, 7], [599, 0, 1], [3, 3, 3]])
+    np.testing.assert_array_equal(found[places], places)
+    np.testing.assert_array_equal(np.asarray(found[10:20]), np.arange(10, 20))
+    assert found[np.empty((0, 4), int)].shape == (0, 4)
+    assert (content(path, 4), size_of(path)) == (b"head", 1204)
     for given, message in (
-        ((path, "<u2", 7, 4), "Expected 14 bytes of 2-byte numbers behind the first 4, found 12"),
-        ((path, "<u8"), "Expected 16 bytes of 8-byte numbers, found 16"),
-        ((path, "<u2", None, 16), "Expected some bytes of 2-byte numbers behind the first 16"),
-        ((path, "<u2", None, 17), "found 0: "),
+        ((path, "<u2", 7, 4), "7 numbers of 2 bytes behind the first 4 bytes, found 1200 bytes"),
+        ((path, "<u8"), "numbers of 8 bytes, found 1204 bytes"),
+        ((path, "<u2", None, 1205), "numbers of 2 bytes behind the first 1205 bytes, found 0"),
         ((tmp_path / "lost", "<u2"), "Expected a file of a shard, found .*lost: No such file"),
+        ((tmp_path, "<u2"), "found a folder, pipe or device"),
     ):
-        if given == (path, "<u8"):
-            assert len(mapped(*given)) == 2
-            continue
         with pytest.raises(DataError, match=message):
-            mapped(*given)
-    path.write_bytes(b"123")
-    with pytest.raises(DataError, match="Expected 4 bytes of 2-byte numbers, found 3"):
-        mapped(path, "<u2")
+            numbers(*given)
+    path.write_bytes(b"")
+    assert len(numbers(path, "<u2")) == 0
 
 
-def test_a_shard_has_tokens_and_ends_that_fit(tmp_path: Path) -> None:
-    tokens, files = np.arange(6, dtype=np.uint16), (tmp_path / "a.bin", tmp_path / "a.idx")
-    Shard(tokens, np.array([2, 6]), files)
-    with pytest.raises(DataError, match=r"Expected tokens, found an empty shard: .*a\.bin"):
-        Shard(tokens[:0], None, files)
-    for ends in ([], [2, 5], [3, 3, 6], [4, 2, 6], [-1, 6], [2, 7]):
-        with pytest.raises(DataError, match=r"ascend to 6, the tokens of .*a\.bin, found .*a\.idx"):
-            Shard(tokens, np.array(ends, int), files)
+def test_a_file_that_is_cut_while_it_is_open_is_told(tmp_path: Path) -> None:
+    """A mapped one would end the process."""
+    path = tmp_path / "tokens"
+    np.arange(100_000, dtype="<u2").tofile(path)
+    found = numbers(path, "<u2")
+    os.truncate(path, 50_000)
+    np.testing.assert_array_equal(found[np.arange(25_000)], np.arange(25_000))
+    with pytest.raises(DataError, match="not to change while it is read, found it cut"):
+        found[np.array([3, 60_000])]
+
+
+def test_runs_of_an_array_are_one(tmp_path: Path) -> None:
+    tokens, runs = np.arange(20), (np.array([2, 9, 15]), np.array([5, 10, 20]))
+    expected = [2, 3, 4, 9, 15, 16, 17, 18, 19]
+    found = kept(tokens, runs)
+    assert np.asarray(found).tolist() == expected
+    assert found[np.array([[0, 3], [8, 4]])].tolist() == [[2, 9], [19, 15]]
+    assert np.asarray(found[2:5]).tolist() == expected[2:5]
 
 
 def test_documents_of_no_tokens_are_none() -> None:
     assert without_empty(np.array([0, 0, 3, 3, 5])).tolist() == [3, 5]
     assert without_empty(np.array([4, 3])).tolist() == [4, 3], "what is wrong stays so"
     assert without_empty(np.empty(0, int)).tolist() == []
-
-
-def test_ends_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = np.array([5, 9, 5, 5, 9, 9, 5, 5, 5, 5, 9], np.uint16)
-    assert scanned_ends(tokens, 9).tolist() == [2, 5, 6, 11]
-    assert scanned_ends(tokens, 3).tolist() == [11]
-    assert AT_ONCE > 11
-    monkeypatch.setattr("bydore_pyro.shards.arrays.AT_ONCE", 3)
-    assert scanned_ends(tokens[:-1], 9).tolist() == [2, 5, 6, 10]
 
 
 def test_a_file_is_known_by_size_time_and_blocks(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_a_file_is_known_by_size_time_and_blocks(tmp_path: Path) -> None:
         os.utime(path, ns=(time, time))
         return fingerprint(path)
 
-    first = known(content, 1)
+    first, blocks = known(content, 1), blocks_of(path)
     assert known(content, 1) == first
     changed = [
         known(content, 2),
@@ -87,3 +89,7 @@ def test_a_file_is_known_by_size_time_and_blocks(tmp_path: Path) -> None:
         known(b"abd", 1),
     ]
     assert len({first, *changed}) == 7
+    known(content, 9)
+    assert blocks_of(path) == blocks, "whatever its time"
+    known(b"x" + content[1:], 1)
+    assert blocks_of(path) != blocks

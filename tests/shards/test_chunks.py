@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shard_writers import WRITERS, chunk_of, documents, write_litdata, write_mds
+from shard_writers import WRITERS, chunk_of, documents, opened, write_litdata, write_mds
 
-from bydore_pyro.shards.chunks import read_litdata, read_mds
-from bydore_pyro.shards.formats import READERS
 from bydore_pyro.utils.errors import DataError
 
 
@@ -24,15 +22,14 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 
 def test_documents_of_litdata_lie_in_several_chunks(tmp_path: Path) -> None:
     made = documents(count=5)
-    shard = read_litdata(write_litdata(tmp_path / "a", made), 280)
-    assert shard.ends is not None
+    shard = opened("litdata", write_litdata(tmp_path / "a", made))
     assert shard.ends.tolist() == np.cumsum([len(d) for d in made]).tolist()
     assert [f.name for f in shard.files] == ["chunk-0-0.bin", "chunk-0-1.bin", "index.json"]
     edit(
         tmp_path / "a" / "index.json",
         lambda i: i["config"].update(data_format=["no_header_numpy:5"]),
     )
-    again = read_litdata(tmp_path / "a" / "index.json", 280)
+    again = opened("litdata", tmp_path / "a" / "index.json")
     np.testing.assert_array_equal(np.asarray(again.tokens), np.concatenate(made))
 
 
@@ -64,9 +61,9 @@ def test_columns_of_mds(
         (path.parent / "shard.00000.mds").write_bytes(chunk_of(items, b"{}"))
         columns = {"column_names": names, "column_encodings": encodings, "column_sizes": sizes}
         edit(path, lambda i, columns=columns: i["shards"][0].update(columns))
-        shard = read_mds(path, 280)
+        shard = opened("mds", path)
         np.testing.assert_array_equal(np.asarray(shard.tokens), tokens)
-        assert shard.ends is None
+        assert shard.scanned
 
 
 def cut(path: Path, size: int) -> None:
@@ -99,6 +96,18 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
         column_encodings=["str", "ndarray:float32"])), "a column tokens or input_ids"),
     ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
         column_sizes=[None, 999])), "columns within their samples"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(samples=3)),
+     "Expected 3 samples, as .*index.json says, found .*mds"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0]["raw_data"].update(bytes=3)),
+     "Expected 3 bytes, as .*index.json says, found .*mds"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        column_encodings=["str", 5])), "a column tokens or input_ids"),
+    ("mds", lambda f: edit(f / "index.json", lambda i: i["shards"][0].update(
+        column_encodings=["str", "ndarray:uint16:3"])), "as large as their shapes, found"),
+    ("mds", lambda f: (f / "index.json").write_text("[" * 100_000), "that is nested too deeply"),
+    ("litdata", lambda f: (f / "index.json").write_text("[" * 100_000), "nested too deeply"),
+    ("litdata", lambda f: edit(f / "index.json", lambda i: i["chunks"][1].update(chunk_size=3)),
+     "Expected 3 items, as .*index.json says, found 20"),
     ("mds", lambda f: cut(f / "shard.00000.mds", 301), "found a chunk of 301 bytes: .*mds"),
     ("mds", lambda f: (f / "shard.00000.mds").unlink(), "mds: No such file"),
 ]  # fmt: skip
@@ -111,5 +120,5 @@ def test_damage_is_told_in_one_line(
     path = WRITERS[kind](tmp_path / "a", documents())
     damage(tmp_path / "a")
     with pytest.raises(DataError, match=message) as error:
-        READERS[kind].read(path, 280)
+        opened(kind, path)
     assert "\n" not in str(error.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bydore_pyro.shards.formats import READERS
-from bydore_pyro.shards.places import ShardFile, Sides, names_shards, shard_files
+from bydore_pyro.shards.places import Places, ShardFile, Sides, names_shards, shard_files
 from bydore_pyro.utils.errors import DataError
 
 
@@ -60,11 +60,11 @@ LAW, WEB = {"train": ["law_text_document.idx"]}, {"train": ["web_text_document.i
     ],
 )
 def test_a_pattern_names_domains(pattern: str, expected: dict, folder: Path) -> None:
-    assert told(shard_files(f"megatron:{folder}/{pattern}"), folder) == expected
+    assert told(shard_files(f"megatron:{folder}/{pattern}").domains, folder) == expected
 
 
 def test_a_file_of_a_folder_is_a_domain_beside_its_folders(folder: Path) -> None:
-    found = shard_files(f"megatron:{folder}")
+    found = shard_files(f"megatron:{folder}").domains
     assert set(found) == {"law_text_document", "web_text_document", "deep"}
     file = found["law_text_document"]["train"][0]
     assert file == ShardFile(folder / "law_text_document.idx", READERS["megatron"], "train")
@@ -88,7 +88,7 @@ def test_a_list_names_domains(folder: Path) -> None:
         },
     )
     assert names_shards(data)
-    assert told(shard_files(data), folder) == {
+    assert told(shard_files(data).domains, folder) == {
         "both": {"train": ["law_text_document.idx", "web_text_document.idx"]},
         "one": ONE,
         "stars": {"train": ["deep/one/train/0.idx"], "validation": ONE["validation"]},
@@ -109,3 +109,22 @@ def test_what_names_no_shards(folder: Path) -> None:
         shard_files(mixed)
     with pytest.raises(DataError, match=r"found none for 'megatron:no' of 'a' in .*list\.json"):
         shard_files(listed(folder, {"a": "megatron:no"}))
+
+
+def test_what_lies_beside_shards_is_told(folder: Path) -> None:
+    found = shard_files(f"megatron:{folder}")
+    assert isinstance(found, Places)
+    reader = READERS["megatron"]
+    assert {path.name for path, _ in found.beside} == {
+        "law_text_document.bin", "web_text_document.bin", "readme.txt", "test.idx"
+    }  # fmt: skip
+    assert all(own is reader for _, own in found.beside)
+
+
+def test_folders_of_a_hive(tmp_path: Path) -> None:
+    for place in ("cluster=1/quality=0/0.npy", "cluster=2/quality=1/0.npy"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).touch()
+    assert set(shard_files(f"dolma:{tmp_path}").domains) == {"cluster-1", "cluster-2"}
+    deep = shard_files(f"dolma:{tmp_path}/**/*.npy").domains
+    assert set(deep) == {"cluster-1/quality-0", "cluster-2/quality-1"}

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from shard_writers import WRITERS, documents
+from shard_writers import WRITERS, documents, opened
 
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.readers import (
     read_dolma,
-    read_litpkds,
-    read_llmc,
-    read_megatron,
-    read_nanotron,
 )
 from bydore_pyro.utils.errors import DataError
-
-VOCABULARY = 280
 
 
 def test_several_sequences_are_one_document(tmp_path: Path) -> None:
@@ -31,7 +26,7 @@ def test_several_sequences_are_one_document(tmp_path: Path) -> None:
     content[-begins.nbytes :] = begins.tobytes()
     path.write_bytes(bytes(content) + b"\0" * 4)  # modes of four sequences
     lengths = np.cumsum([len(d) for d in documents(count=4)])
-    assert read_megatron(path, VOCABULARY).ends.tolist() == lengths[[0, 2, 3]].tolist()
+    assert opened("megatron", path).ends.tolist() == lengths[[0, 2, 3]].tolist()
 
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(2**16, "<u2"), (2**16 + 1, "<u4")])
@@ -43,29 +38,44 @@ def test_without_an_index_the_vocabulary_tells_the_type(
         path = WRITERS[kind](tmp_path / "a", made)
         (tmp_path / index).unlink()
         (tmp_path / "a.ds.metadata").unlink(missing_ok=True)
-        shard = READERS[kind].read(path, vocabulary)
-        assert shard.ends is None
+        shard = opened(kind, path, vocabulary)
+        assert shard.scanned
         np.testing.assert_array_equal(np.asarray(shard.tokens), np.concatenate(made))
 
 
 def test_olmo_core_leaves_out_a_last_document_without_end_of_text(tmp_path: Path) -> None:
+    """It alone: of lines that break off, more than one document would be the rest."""
     made = documents()
+    made[-1][-1] = 9
     path = WRITERS["dolma"](tmp_path / "a", made)
     ends = np.cumsum([len(d) for d in made])
-    lines = "".join(f"{end - len(d)},{end}\n" for d, end in zip(made[:-1], ends, strict=False))
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(lines.encode()))
-    shard = read_dolma(path, VOCABULARY)
+    lines = [f"{end - len(d)},{end}\n" for d, end in zip(made, ends, strict=True)]
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress("".join(lines[:-1]).encode()))
+    shard = opened("dolma", path)
     np.testing.assert_array_equal(shard.ends, ends)
     np.testing.assert_array_equal(np.asarray(shard.tokens), np.concatenate(made))
+    for count in (1, len(lines) - 2):
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress("".join(lines[:count]).encode()))
+        with pytest.raises(DataError, match=f"found others up to {ends[count - 1]}: .*csv.gz"):
+            opened("dolma", path)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress("".join(lines[1:]).encode()))
+    with pytest.raises(DataError, match=r"documents one behind the other, found gaps: .*csv.gz"):
+        opened("dolma", path)
+    for end in ("", "nan"):
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress(f"0,{end}\n".encode()))
+        with pytest.raises(DataError, match=r"lines of START,END, found .*csv.gz"):
+            opened("dolma", path)
 
 
 def test_what_nanotron_tells_of_its_tokens_comes_first(tmp_path: Path) -> None:
     path = WRITERS["nanotron"](tmp_path / "a", documents("<u4"))
-    assert read_nanotron(path, VOCABULARY).tokenizer == "some/gpt"
+    assert opened("nanotron", path).tokenizer == "some/gpt"
     (tmp_path / "a.ds.index").unlink()
-    assert read_nanotron(path, VOCABULARY).tokens.dtype == np.uint32
+    assert opened("nanotron", path).tokens.dtype == np.uint32
     (tmp_path / "a.ds.metadata").write_text("gpt2\n40\n40 T")
-    assert read_nanotron(path, VOCABULARY).tokens.dtype == np.uint16
+    WRITERS["nanotron"](tmp_path / "b", documents())
+    path = (tmp_path / "b.ds").rename(path)
+    assert opened("nanotron", path).tokens.dtype == np.uint16
 
 
 def cut(path: Path, size: int) -> None:
@@ -93,26 +103,46 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("megatron", lambda f: put(f / "a.idx", 841, b"\xff"), "one behind the other, found gaps"),
     ("megatron", lambda f: put(f / "a.idx", 834, b"\x10"), "ascend to .*a.bin, found .*a.idx"),
     ("megatron", lambda f: (f / "a.bin").unlink(), r"found .*a\.bin: No such file"),
-    ("megatron", lambda f: cut(f / "a.bin", 101), r"of 2-byte numbers, found 101: .*a\.bin"),
-    ("dolma", lambda f: cut(f / "a.npy", 101), "102 bytes of 2-byte numbers, found 101: .*a.npy"),
+    ("megatron", lambda f: cut(f / "a.bin", 101), r"numbers of 2 bytes, found 101 bytes: .*a\.bin"),
+    (
+        "dolma",
+        lambda f: cut(f / "a.npy", 101),
+        "280, the vocab.* in 2 or 4 bytes, found others: .*a.npy",
+    ),
     ("dolma", lambda f: cut(f / "a.npy", 100), "ascend to 50, .*a.npy, found .*a.csv.gz"),
-    ("dolma", lambda f: (f / "a.csv.gz").unlink() or cut(f / "a.npy", 101), "102 bytes of 2-byte"),
+    (
+        "dolma",
+        lambda f: (f / "a.csv.gz").unlink() or cut(f / "a.npy", 101),
+        "in 2 or 4 bytes, found",
+    ),
     ("dolma", lambda f: cut(f / "a.csv.gz", 40), "lines of START,END, found .*a.csv.gz: "),
     ("dolma", lambda f: (f / "a.csv.gz").write_bytes(b""), "lines of START,END, found"),
     ("dolma", lambda f: (f / "a.csv.gz").write_bytes(gzip.compress(b"0,x\n")), "lines of START"),
     ("dolma", lambda f: (f / "a.csv.gz").write_bytes(gzip.compress(b"0\n")), "lines of START,END"),
-    ("nanotron", lambda f: cut(f / "a.ds", 101), " bytes of 2-byte numbers, found 101: .*a.ds"),
-    ("nanotron", lambda f: cut(f / "a.ds.index", 101), "104 bytes of 8-byte numbers, found 101"),
-    ("nanotron", lambda f: cut(f / "a.ds.index", 80), "bytes of 2-byte numbers, found .*a.ds"),
+    ("nanotron", lambda f: cut(f / "a.ds", 101), "in 2 or 4 bytes, found others: .*a.ds"),
+    (
+        "nanotron",
+        lambda f: cut(f / "a.ds.index", 101),
+        "numbers of 8 bytes, found 101 bytes: .*index",
+    ),
+    ("nanotron", lambda f: cut(f / "a.ds.index", 80), "that ascend to .*index|as .*metadata says"),
     ("nanotron", lambda f: put(f / "a.ds.index", 8, b"\0"), "that ascend to"),
-    ("nanotron", lambda f: (f / "a.ds").write_bytes(b""), "numbers, found 0: .*a.ds"),
+    ("nanotron", lambda f: (f / "a.ds").write_bytes(b""), "that ascend to 0, .*a.ds.index"),
     ("llmc", lambda f: cut(f / "a.bin", 1023), "with 20240520 or 20240801, found .*a.bin"),
     ("llmc", lambda f: put(f / "a.bin", 0, b"\0"), "with 20240520 or 20240801, found .*a.bin"),
-    ("llmc", lambda f: cut(f / "a.bin", 1101), "behind the first 1024, found 77: .*a.bin"),
+    (
+        "llmc",
+        lambda f: cut(f / "a.bin", 1101),
+        "behind the first 1024 bytes, found 77 bytes: .*a.bin",
+    ),
     ("litpkds", lambda f: cut(f / "a.bin", 23), "begins with LITPKDS, found .*a.bin"),
     ("litpkds", lambda f: put(f / "a.bin", 0, b"X"), "begins with LITPKDS, found .*a.bin"),
     ("litpkds", lambda f: put(f / "a.bin", 15, b"\1"), "found version 1 and type 1: .*a.bin"),
-    ("litpkds", lambda f: cut(f / "a.bin", 124), "behind the first 24, found 100: .*a.bin"),
+    (
+        "litpkds",
+        lambda f: cut(f / "a.bin", 124),
+        "behind the first 24 bytes, found 100 bytes: .*a.bin",
+    ),
     ("nanotron", lambda f: (f / "a.ds").unlink(), "a file of a shard, found .*a.ds: No such"),
 ]
 
@@ -124,19 +154,42 @@ def test_damage_is_told_in_one_line(
     path = WRITERS[kind](tmp_path / "a", documents())
     damage(tmp_path)
     with pytest.raises(DataError, match=message) as error:
-        READERS[kind].read(path, VOCABULARY)
+        opened(kind, path)
     assert "\n" not in str(error.value)
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
-    """An array of objects is read as the bytes that it is."""
+    """An array with a header of its own is refused by name."""
     np.save(tmp_path / "a.npy", np.array([print] * 4), allow_pickle=True)
-    shard = read_dolma(tmp_path / "a.npy", 2**16)
-    assert np.asarray(shard.tokens).tobytes() == (tmp_path / "a.npy").read_bytes()
+    with pytest.raises(DataError, match=r"tokens without a header, found one of numpy.save: .*npy"):
+        read_dolma(tmp_path / "a.npy")
 
 
-@pytest.mark.parametrize(("kind", "read"), [("llmc", read_llmc), ("litpkds", read_litpkds)])
-def test_nothing_tells_where_documents_end(kind: str, read: Callable, tmp_path: Path) -> None:
-    shard = read(WRITERS[kind](tmp_path / "a", documents()), VOCABULARY)
-    assert shard.ends is None
-    assert shard.tokens.dtype == np.uint16
+@pytest.mark.parametrize("kind", ["llmc", "litpkds"])
+def test_nothing_tells_where_documents_end(kind: str, tmp_path: Path) -> None:
+    found = READERS[kind].read(WRITERS[kind](tmp_path / "a", documents()))
+    assert found.ends is None
+    assert found.tokens.dtype == np.uint16
+    assert found.files == ((tmp_path / "a.bin"),)
+
+
+def test_a_small_file_of_lines_cannot_fill_the_memory(tmp_path: Path) -> None:
+    """As many documents as there can be tokens are read, and one block more."""
+    path = WRITERS["dolma"](tmp_path / "a", documents(count=4))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"0,1\n" * 20_000_000))
+    with pytest.raises(DataError, match=r"at most \d+ documents, found more lines: .*a.csv.gz"):
+        read_dolma(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [("dolma", ".npy"), ("dolma", ".csv.gz"), ("nanotron", ".ds"), ("nanotron", ".ds.index"),
+     ("nanotron", ".ds.metadata"), ("megatron", ".bin"), ("llmc", ".bin")],
+)  # fmt: skip
+def test_a_pipe_is_never_waited_for(kind: str, ending: str, tmp_path: Path) -> None:
+    path = WRITERS[kind](tmp_path / "a", documents())
+    pipe = tmp_path / f"a{ending}"
+    pipe.unlink()
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match=f"found a folder, pipe or device: .*a{ending}"):
+        opened(kind, path)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import shlex
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +22,17 @@ from tiny import row, write_lines
 from training_runs import same_bits, weights_in
 
 from bydore_pyro.cli.main import main
+from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.data.documents import CorpusConfig
 from bydore_pyro.data.store import TokenStore, open_store
 from bydore_pyro.data.tokenizer import TokenizerConfig, load_encoder
 from bydore_pyro.data.variants import cut_store, with_validation_file
+from bydore_pyro.runs.domains import load_domains
+from bydore_pyro.runs.options import SMOKE
 from bydore_pyro.shards.formats import READERS
 from bydore_pyro.shards.store import open_shards
 from bydore_pyro.training.order import MixtureDataset
+from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import DataError
 
 END = 0
@@ -74,12 +81,11 @@ def test_shards_hold_what_the_store_holds(kind: str, store: Path, tmp_path: Path
     assert opened(f"{kind}:{folder}", store, tmp_path).sha256 == found.sha256 != own.sha256
 
 
-@pytest.mark.parametrize("kind", ["megatron", "dolma"])
-def test_a_search_on_shards_is_the_one_on_the_store(kind: str, store: Path, tmp_path: Path) -> None:
+def test_a_search_on_shards_is_the_one_on_the_store(store: Path, tmp_path: Path) -> None:
     """Bit for bit: weights, intervals, trajectory and every draw of the posterior."""
-    folder = write_shards(store, tmp_path / "shards", kind)
+    folder = write_shards(store, tmp_path / "shards", "megatron")
     runs = {}
-    for data in (str(store), f"{kind}:{folder}"):
+    for data in (str(store), f"megatron:{folder}"):
         runs[data] = out = tmp_path / f"run-{len(runs)}"
         given = ["--smoke", "--data", data, "--validation", "a", "--proxy", str(PROXY)]
         given += ["--tokenizer", str(store / "tokenizer")] if data != str(store) else []
@@ -116,7 +122,7 @@ def test_the_last_documents_are_held_out(store: Path, tmp_path: Path) -> None:
     whole = write_shards(store, tmp_path / "shards", "nanotron", 3)
     for name in "abc":
         (whole / name / "validation").rename(whole / name / "more")
-    told = "held out, as no shards are: the last documents, 10%: a, b, c"
+    told = "held out, as no shards are: the last documents: a, b, c"
     found = opened(f"nanotron:{whole}", store, tmp_path, told)
     for name in "abc":
         train, held_out = found.train[name], found.validation[name]
@@ -157,6 +163,7 @@ def test_what_the_files_do_not_tell_is_said(store: Path, tmp_path: Path) -> None
     opened(f"dolma:{dolma}", store, tmp_path, line)
     for path in dolma.rglob("*.csv.gz"):
         path.unlink()
+    line = f"warning: no end-of-text ({END}) divides documents; --separator names another token: a"
     opened(f"dolma:{dolma}", store, tmp_path, line)
 
 
@@ -224,6 +231,202 @@ def test_tokens_that_are_met_later_are_checked_too(store: Path, tmp_path: Path) 
     assert path.is_file()
 
 
+def tokens_in(store: TokenStore) -> dict[str, int]:
+    return {name: len(store.train[name]) + len(store.validation[name]) for name in store.names}
+
+
+def named(path: Path, name: str) -> Path:
+    """A copy of a file or folder beside it, under another name."""
+    other = path.with_name(name)
+    shutil.copytree(path, other) if path.is_dir() else shutil.copy(path, other)
+    return other
+
+
+def test_a_last_chunk_that_is_filled_up_holds_no_documents(store: Path, tmp_path: Path) -> None:
+    """TinyLlama fills a chunk with the separator: three times as many as there are tokens."""
+    own, folder = open_store(store), tmp_path / "shards"
+    folder.mkdir()
+    for name in own.names:
+        tokens = own.train[name]
+        filled = [*documents_of(tokens, own.train_documents[name]),
+                  np.full(3 * len(tokens), END, "<u2")]  # fmt: skip
+        WRITERS["litpkds"](folder / f"train_{name}_0000000000", filled)
+    size = len(own.train["a"])
+    line = f"documents end where end-of-text stands ({END}): a, b, c"
+    found = opened(f"litpkds:{folder}/train_*_*", store, tmp_path, line, f"{3 * size:,}")
+    assert tokens_in(found) == {name: len(own.train[name]) for name in own.names}
+    held_out = np.asarray(found.validation["a"])
+    assert 0.05 < len(held_out) / size <= 0.1
+    assert (held_out == END).mean() < 0.1
+    ends = [len(found.train_documents["a"]), len(found.validation_documents["a"])]
+    assert sum(ends) == len(own.train_documents["a"])
+
+
+def test_what_no_document_divides_is_held_out_by_position(store: Path, tmp_path: Path) -> None:
+    """Documents behind a beginning token, or none; a token of the user's divides them again."""
+    own, folder = open_store(store), tmp_path / "shards"
+    folder.mkdir()
+    for name in own.names:
+        tokens = np.asarray(own.train[name]).copy()
+        tokens[tokens == END] = 270
+        WRITERS["llmc"](folder / f"{name}_train_0", [tokens])
+    data = f"llmc:{folder}/*_train_*"
+    told = (
+        "held out by position, as no document ends near there: a, b, c",
+        f"warning: no end-of-text ({END}) divides documents; --separator names another token: a",
+    )
+    found = opened(data, store, tmp_path, *told)
+    for name in own.names:
+        size = len(own.train[name])
+        assert len(found.validation[name]) == size - int(0.9 * size)
+        assert found.train_documents[name].tolist() == [int(0.9 * size)]
+    lines: list[str] = []
+    asked = TokenizerConfig(tokenizer=str(store / "tokenizer"), separator=270)
+    again = open_shards(data, None, asked, cache=tmp_path, progress=lines.append)
+    assert not any("by position" in line or "warning" in line for line in lines)
+    count = len(again.train_documents["a"]) + len(again.validation_documents["a"])
+    assert count >= len(own.train_documents["a"])
+    with pytest.raises(DataError, match=r"Expected a separator below 280, .* found 280"):
+        open_shards(data, None, replace(asked, separator=280), cache=tmp_path, progress=print)
+
+
+def test_a_width_that_no_file_tells_is_found(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "dolma", 1)
+    for path in folder.rglob("*.csv.gz"):
+        path.unlink()
+    for path in folder.rglob("*.npy"):
+        np.fromfile(path, "<u2").astype("<u4").tofile(path)
+    found, own = opened(f"dolma:{folder}", store, tmp_path), open_store(store)
+    np.testing.assert_array_equal(np.asarray(found.train["b"]), own.train["b"])
+
+
+SPLITS_OF = ("train_small", "val_small"), ("training", "eval"), ("train-0", "validation_small")
+
+
+@pytest.mark.parametrize(("train", "held_out"), SPLITS_OF)
+def test_sides_by_other_names(train: str, held_out: str, store: Path, tmp_path: Path) -> None:
+    folder, own = write_shards(store, tmp_path / "shards", "mds"), open_store(store)
+    for name in own.names:
+        (folder / name / "train").rename(folder / name / train)
+        (folder / name / "validation").rename(folder / name / held_out)
+    found = opened(f"mds:{folder}", store, tmp_path)
+    np.testing.assert_array_equal(np.asarray(found.validation["a"]), own.validation["a"])
+    assert len(found.train["a"]) == len(own.train["a"])
+
+
+def test_a_split_and_a_part_of_it_are_not_both_read(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "mds")
+    named(folder / "a" / "train", "train_small")
+    with pytest.raises(DataError, match="Expected one of train and train_small, which may be"):
+        opened(f"mds:{folder}", store, tmp_path)
+
+
+TWICE = [
+    ("dolma", lambda f: named(f / "a/train/part-0.npy", "labels_mask_part-0.npy"), "no text of th"),
+    ("nanotron", lambda f: named(f / "a/train/part-0.ds", "part-0_unshuffled.ds"), "no text of th"),
+    ("datasets", lambda f: named(next((f / "a/train/part-0").glob("*.arrow")), "cache-1.arrow"),
+     "no text of their own: 1: cache-1.arrow"),
+    ("mds", lambda f: merged(f / "a/train"), "parts of what is read whole: 2: index.json"),
+    ("litdata", lambda f: (f / "a/README.md").write_text("x"), "no shards: 1: README.md"),
+    ("megatron", lambda f: (f / "a/.ipynb_checkpoints").mkdir(), "3 domains, 12 shards"),
+]  # fmt: skip
+
+
+def merged(folder: Path) -> None:
+    """An index of all shards in the folders below, as `merge_index` leaves it beside theirs."""
+    shards = []
+    for index in sorted(folder.glob("*/index.json")):
+        for shard in json.loads(index.read_text())["shards"]:
+            shard["raw_data"]["basename"] = f"{index.parent.name}/{shard['raw_data']['basename']}"
+            shards.append(shard)
+    (folder / "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
+
+
+@pytest.mark.parametrize(("kind", "more", "line"), TWICE)
+def test_nothing_is_read_twice(
+    kind: str, more: Callable[[Path], object], line: str, store: Path, tmp_path: Path
+) -> None:
+    """What programs leave beside shards: the same tokens come out, and it is told."""
+    folder, own = write_shards(store, tmp_path / "shards", kind), open_store(store)
+    more(folder)
+    found = opened(f"{kind}:{folder}", store, tmp_path, line)
+    for name in own.names:
+        np.testing.assert_array_equal(np.asarray(found.train[name]), own.train[name])
+        np.testing.assert_array_equal(np.asarray(found.validation[name]), own.validation[name])
+
+
+def test_levanters_parts_and_the_whole(store: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorstore")
+    folder, own = write_shards(store, tmp_path / "shards", "levanter", 1), open_store(store)
+    home = folder / "a" / "train" / "part-0"
+    shutil.copytree(home, home / "shard_0")
+    line = "files left out, parts of what is read whole"
+    found = opened(f"levanter:{folder}", store, tmp_path, line)
+    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
+    shutil.rmtree(home / "input_ids")
+    with pytest.raises(
+        DataError, match=r"belong to a whole shard, found .*shard_ledger.json alone"
+    ):
+        opened(f"levanter:{folder}", store, tmp_path)
+
+
+def linked(path: Path, to: str) -> None:
+    path.unlink()
+    path.symlink_to(to)
+
+
+LOST = [
+    (lambda f: linked(f / "a/train/part-0.idx", "none"), "found a link that leads nowhere.*idx"),
+    (lambda f: linked(f / "a/train/part-0.idx", "part-1.idx"), "numbers of 2 bytes|every file"),
+    (lambda f: linked(f / "a/train/part-0.bin", "part-1.bin"), "numbers of 2 bytes|every file"),
+    (lambda f: (f / "d").mkdir(), "found an empty folder: .*shards/d"),
+    (lambda f: (f / "d").symlink_to("none"), "found a link that leads nowhere.*shards/d"),
+    (lambda f: (f / "a/train/2.idx").mkdir(), "found an empty folder: .*2.idx"),
+    (lambda f: os.mkfifo(f / "a/train/2.idx"), "or a pipe: .*2.idx"),
+    (lambda f: (f / "a/train/part-0.idx").unlink(), "found .*part-0.bin alone"),
+    (lambda f: [p.unlink() for p in (f / "a").rglob("*.idx")], "found none in .*shards/a"),
+    (lambda f: (f / "d").symlink_to("a"), "every file of tokens once"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), LOST)
+def test_no_shard_is_lost_or_doubled_in_silence(
+    damage: Callable[[Path], object], message: str, store: Path, tmp_path: Path
+) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    damage(folder)
+    with pytest.raises(DataError, match=message) as error:
+        opened(f"megatron:{folder}", store, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_linked_folder_is_followed(store: Path, tmp_path: Path) -> None:
+    folder = write_shards(store, tmp_path / "shards", "megatron")
+    (folder / "b/train").rename(tmp_path / "elsewhere")
+    (folder / "b/train").symlink_to(tmp_path / "elsewhere")
+    found = opened(f"megatron:{folder}", store, tmp_path, "3 domains, 12 shards")
+    assert tokens_in(found)["b"] > 0
+
+
+def test_empty_shards_and_copies_are_told(store: Path, tmp_path: Path) -> None:
+    folder, own = write_shards(store, tmp_path / "shards", "litpkds"), open_store(store)
+    WRITERS["litpkds"](folder / "a/train/part-2", [np.empty(0, "<u2")])
+    line = "empty shards, left out: a: part-2.bin"
+    found = opened(f"litpkds:{folder}", store, tmp_path, line)
+    np.testing.assert_array_equal(np.asarray(found.train["a"]), own.train["a"])
+    named(folder / "b/train/part-0.bin", "part-9.bin")
+    line = "warning: shards with the same content as another: "
+    opened(f"litpkds:{folder}", store, tmp_path, line)
+
+
+def test_a_pattern_may_name_folders_of_any_depth(store: Path, tmp_path: Path) -> None:
+    folder, own = write_shards(store, tmp_path / "shards", "dolma"), open_store(store)
+    found = opened(f"dolma:{folder}/*/**/*.npy", store, tmp_path, "3 domains, 12 shards")
+    np.testing.assert_array_equal(np.asarray(found.validation["c"]), own.validation["c"])
+    deep = opened(f"dolma:{folder.parent}/**/part-*.npy", store, tmp_path, "3 domains, 12 shards")
+    assert deep.names == ("shards/a", "shards/b", "shards/c")
+
+
 def test_bad_shards_end_a_search_in_one_line(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,7 +461,7 @@ def test_the_page_has_an_example_of_every_format() -> None:
 def test_the_examples_of_the_page_run(
     files: str, command: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files that it shows are among those of the format, and its command searches on them."""
+    """The files that it shows are among those of the format, and its command reads them."""
     monkeypatch.chdir(tmp_path)
     own, words = open_store(store), shlex.split(command.replace("TOKENIZER", f"{store}/tokenizer"))
     kind = kind_of(command)
@@ -270,6 +473,6 @@ def test_the_examples_of_the_page_run(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 WRITERS[kind](path.parent if kind == "datasets" else path, next(texts))
     assert all(Path(place).is_file() for place in files.split())
-    main([*words[1:], "--smoke", "--proxy", str(PROXY), "--trials", "0", "--cache", "cache"])
-    mixture = json.loads(Path("RUN/mixture.json").read_text())
-    assert set(mixture["weights"]) == {"law", "web"}
+    given = [*words[2:], "--smoke", "--proxy", str(PROXY), "--cache", "cache"]
+    domains = load_domains(parse_options(given, "", "", SearchOptions, smoke=SMOKE))
+    assert domains.names == ("law", "web")

@@ -11,6 +11,7 @@ import pytest
 from bydore_pyro.tables.tables import (
     ALL,
     RunsTable,
+    directed,
     mean_of,
     metric_shares,
     read_mixtures,
@@ -143,13 +144,11 @@ def test_rounded_rows_are_normalised_with_one_warning(tmp_path: Path) -> None:
         (WEIGHTS.replace("0.25,0.75", "a,b").replace("1.0,0.0", "a,b").replace("train", "x"),
          LOSSES, "columns of weights and losses .*mixture_1m.csv, found none"),
         (WEIGHTS + "7,0.5,0.5,z\n", LOSSES, "run once in .*mixture_1m.csv, found '7' twice"),
-        (WEIGHTS + "8,0.5,0.5,z\n", LOSSES, r"'8' only in train_mixture_1m.csv \(1 in all\)"),
-        (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"'8' only in train_pile_loss_1m.csv \(2 in all"),
+        (WEIGHTS, LOSSES + "8,1,1,1\n9,1,1,1\n", r"none of '8' in train_mixture_1m.csv \(2 in al"),
         (WEIGHTS + ",0.5,0.5,z\n", LOSSES, "name in column 'index' of .*found none in a row"),
         (WEIGHTS.replace("pile_pile_cc", "pile_arxiv"), LOSSES, "column once .*'train_the_pile_ar"),
-        (WEIGHTS, LOSSES.replace("5.5", "nan"), "finite .*, run '3', column 'metric/.*'nan'"),
+        (WEIGHTS.replace("0.25", "nan"), LOSSES, "finite .*, run '7', column 'train_.*'nan'"),
         (WEIGHTS, LOSSES.replace("5.5", "five"), "finite number .*found 'five'"),
-        (WEIGHTS, LOSSES.replace("3,5.5,3.25,", "3,5.5"), "run '3', column 'metric/the_pile_arxi"),
         (WEIGHTS.replace("0.25", "-0.25"), LOSSES, "weights >= 0 .* run '7', column .*found -0.25"),
         (WEIGHTS.replace("0.75", "0.76001"), LOSSES, "sum to 1 in .*found 1.01001 in run '7': is"),
         (WEIGHTS.replace("x", "\udcff"), LOSSES, "CSV file in UTF-8, found .*train_mixture_1m"),
@@ -221,3 +220,62 @@ def test_names_patterns_and_weights(wanted: list[str], expected: dict[str, float
 def test_metrics_that_are_none(wrong: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         metric_shares(TABLE, [wrong])
+
+
+SWARM = """run,loss,other,mmlu_acc,f1
+a,1,,0.5,0.5
+b,2,nan,,0.25
+c,inf,3,0.25,0.125
+"""
+
+
+def test_runs_that_failed_are_left_out_where_they_are_asked_for(tmp_path: Path) -> None:
+    """What is not asked for may be missing; a run of which there are weights alone failed."""
+    weights = "run,x,y\na,0.5,0.5\nb,0.25,0.75\nc,1,0\nd,0,1\n"
+    table = read_runs(write(tmp_path, ratios=weights, metrics=SWARM))
+    assert table.runs == ("a", "b", "c", "d")
+    found, told = directed(table, {"loss": 1.0})
+    assert (found.runs, found.losses_of("loss").tolist()) == (("a", "b"), [1, 2])
+    assert (found.weights.tolist(), told) == ([[0.5, 0.5], [0.25, 0.75]],
+                                             ["left out without loss: 2 of 4 runs"])  # fmt: skip
+    found, told = directed(table, {"mmlu_acc": 1.0}, ["mmlu*"])
+    assert (found.runs, found.losses_of("mmlu_acc").tolist()) == (("a", "c"), [-0.5, -0.25])
+    assert told == ["maximised: mmlu_acc", "left out without mmlu_acc: 2 of 4 runs"]
+    with pytest.raises(DataError, match="Expected runs with loss, other, found none"):
+        directed(table, {"loss": 0.5, "other": 0.5})
+    write(tmp_path, metrics=SWARM.replace("inf", "five"))
+    with pytest.raises(DataError, match=r"finite number .*run 'c', column 'loss', found 'five'"):
+        read_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["acc", "mmlu_acc", "Accuracy", "exam:score", "pass@1", "pass_at_10", "f1", "squad/exact_match",
+     "win_rate", "acc_norm,none"],
+)  # fmt: skip
+def test_a_name_that_sounds_as_if_higher_were_better_needs_a_direction(name: str) -> None:
+    table = RunsTable(
+        runs=("r",), domains=("a",), weights=np.ones((1, 1)), targets=("bpb", name),
+        losses=np.array([[1.0, 2.0]]),
+    )  # fmt: skip
+    with pytest.raises(DataError, match=f"--maximize {name}, or --minimize {name}"):
+        directed(table, {name: 1.0})
+    assert directed(table, {"bpb": 1.0})[0].losses.tolist() == [[1, 2]]
+    assert directed(table, {name: 1.0}, [name])[0].losses.tolist() == [[1, -2]]
+    assert directed(table, {name: 1.0}, [], [name])[0].losses.tolist() == [[1, 2]]
+    with pytest.raises(DataError, match="one direction for"):
+        directed(table, {name: 1.0}, ["*"], [name])
+    with pytest.raises(DataError, match=r"one of the targets .*, found 'none'"):
+        directed(table, {name: 1.0}, ["none"])
+
+
+@pytest.mark.parametrize(
+    "name", ["mmlu_acc_bpb", "pass_rate_loss", "accumulated", "bpb", "scoreless", "perplexity"]
+)
+def test_other_names_are_losses(name: str) -> None:
+    table = RunsTable(
+        runs=("r",), domains=("a",), weights=np.ones((1, 1)), targets=(name,),
+        losses=np.ones((1, 1)),
+    )  # fmt: skip
+    found, told = directed(table, {name: 1.0})
+    assert (found.losses.tolist(), told) == ([[1]], [])

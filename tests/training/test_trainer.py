@@ -17,7 +17,7 @@ from bydore_pyro.training.plan import plan_training
 from bydore_pyro.training.stages import Stages
 from bydore_pyro.training.trainer import MixtureTrainer, RunCallback
 from bydore_pyro.training.training import build_trainer
-from bydore_pyro.utils.folders import RunFolder
+from bydore_pyro.utils.run_folder import RunFolder
 
 
 @pytest.fixture

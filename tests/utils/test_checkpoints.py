@@ -58,7 +58,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_it_used(
 
 def test_anothers_is_refused_and_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(tmp_path, 3)
-    with pytest.raises(RunFolderError, match="Expected seed 1, with which .* found 2"):
+    with pytest.raises(RunFolderError, match=r"Expected seed 1, with which .* found 2"):
         load_checkpoint(tmp_path, {**BELONGS, "seed": 2})
     assert steps_in(tmp_path) == ["step-000003"]
     assert load_checkpoint(tmp_path, {**BELONGS, "versions": {"torch": "3"}}) is not None

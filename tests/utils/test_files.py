@@ -14,6 +14,8 @@ from bydore_pyro.utils.errors import DataError, RunFolderError
 from bydore_pyro.utils.files import (
     check_belongs,
     content_hash,
+    plain_json,
+    read_json,
     read_tree,
     readable,
     require_new_file,
@@ -195,3 +197,24 @@ def test_damage_and_foreign_files_are_refused(tmp_path: Path) -> None:
 def test_other_values_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="found set at /a/0"):
         write_tree(tmp_path, {"a": [{1}]}, {})
+
+
+def test_json_is_read_by_one_function_with_limits(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [1]}')
+    assert read_json(path) == plain_json('{"a": [1]}') == {"a": [1]}
+    for text, message in (
+        ("[" * 100_000, "one that is nested too deeply"),
+        ('{"a": 1\n,}', r"one that breaks at line 2, column 2 \("),
+        ("{", r"one that breaks at column 2 \("),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_json(path)
+    path.write_text("1" * 3000)
+    with pytest.raises(ValueError, match="more than 0 MB"):
+        read_json(path, most=100)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="no file: "):
+        read_json(path)

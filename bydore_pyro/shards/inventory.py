@@ -1,0 +1,290 @@
+"""The contract of every format: a reader tells what it found, and one function compares.
+
+A reader maps files to an `Inventory`; it judges nothing but whether it can read them. `checked`
+compares what is declared with what is found, finds the width of numbers where no file tells it,
+finds the documents where no file tells them, and leaves padding out. `once` does the same for the
+files of all shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from bydore_pyro.data import END, Tokens
+from bydore_pyro.shards.arrays import Runs, kept
+from bydore_pyro.utils import DataError
+
+__all__ = ["Claim", "Inventory", "Known", "Shard", "checked", "once"]
+
+AT_ONCE = 2**22  # tokens that are looked at at once
+BLOCKS, BLOCK = 16, 1024  # of a shard, so many times so many tokens are looked at when it is opened
+FEWEST = 16  # numbers that tell their own width
+HIGHEST = 2**63  # of the width of a number that no vocabulary has
+
+
+class Claim(NamedTuple):
+    """What a file says, what there is, and which file says so."""
+
+    what: str
+    declared: int
+    found: int
+    place: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """What a reader found.
+
+    Attributes:
+        tokens: ``(N,)``; or, where no file tells their width, a function of their bytes.
+        widths: Bytes that they may have, where no file tells.
+        ends: Where documents end: exclusive, ascending to N; None where no file tells.
+        files: What is read as long as the store is open, the one of tokens first.
+        beside: What was read once, or belongs to it and need not be read.
+        claims: What the files declare.
+        ended: Whether its writer ended; None where the format does not say.
+        open_end: Whether a last document may be missing among the ends, if it has no separator.
+        tokenizer: The name that the files give their tokenizer.
+    """
+
+    tokens: Tokens | Callable[[int], Tokens]
+    widths: tuple[int, ...] = (2, 4)
+    ends: np.ndarray | None = None
+    files: tuple[Path, ...]
+    beside: tuple[Path, ...] = ()
+    claims: Sequence[Claim] = ()
+    ended: bool | None = None
+    open_end: bool = False
+    tokenizer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of tokens before a shard is opened: how many there are, the one that ends a
+    document, the one that fills up, if any, and their width in bytes, if the user tells it."""
+
+    vocabulary: int
+    separator: int
+    pad: int | None = None
+    width: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """A shard that holds what it should.
+
+    Attributes:
+        tokens: ``(N,)``, without padding.
+        ends: Where documents end: exclusive, ascending, the last one N.
+        files: What was read, see `Inventory`.
+        beside: See `Inventory`.
+        tokenizer: The name that the files give their tokenizer.
+        padding: Tokens that are left out.
+        scanned: Whether documents were found by their separator.
+        separators: How many of the documents looked at end with it, as a share.
+    """
+
+    tokens: Tokens
+    ends: np.ndarray
+    files: tuple[Path, ...]
+    beside: tuple[Path, ...] = ()
+    tokenizer: str | None = None
+    padding: int = 0
+    scanned: bool = False
+
+
+def checked(found: Inventory, known: Known) -> Shard:
+    """Compares an inventory with itself and with the tokenizer.
+
+    Raises:
+        DataError: Names the first file that is not finished, declares what is not there, holds
+            tokens that the tokenizer has not, or whose width or documents cannot be told.
+    """
+    place = found.files[0]
+    if found.ended is False:
+        raise DataError(f"Expected a finished shard, found one that is not: {place}")
+    for claim in found.claims:
+        if claim.declared != claim.found:
+            raise DataError(
+                f"Expected {claim.declared} {claim.what}, as {claim.place} says, found "
+                f"{claim.found}: {place}"
+            )
+    tokens, ends = found.tokens, found.ends
+    if callable(tokens):
+        tokens = _of_width(tokens, found.widths, known, place)
+    _require_known(tokens, known, place)
+    given: dict[str, object] = {
+        "files": found.files,
+        "beside": found.beside,
+        "tokenizer": found.tokenizer,
+    }
+    if ends is None:
+        runs, ends = _scanned(tokens, known)
+        return _without(tokens, runs, ends, {**given, "scanned": True})
+    last = int(ends[-1]) if len(ends) else 0
+    if found.open_end and last < len(tokens):
+        _, more = _scanned(tokens[last:], known)
+        if len(more) > 1 or tokens[np.array([len(tokens) - 1])][0] == known.separator:
+            raise _other_ends(last, tokens, found)
+        ends, last = np.append(ends, len(tokens)), len(tokens)
+    if last != len(tokens) or (np.diff(ends, prepend=0) <= 0).any():
+        raise _other_ends(last, tokens, found)
+    return _without(tokens, *_without_fillers(tokens, ends, known), given)
+
+
+def _other_ends(last: int, tokens: Tokens, found: Inventory) -> DataError:
+    return DataError(
+        f"Expected ends of documents that ascend to {len(tokens)}, the tokens of {found.files[0]}, "
+        f"found others up to {last}: {found.files[-1]}"
+    )
+
+
+def _some(tokens: Tokens) -> np.ndarray:
+    """Blocks of an array, spread evenly over it; all of a short one."""
+    if len(tokens) <= BLOCKS * BLOCK:
+        return np.asarray(tokens)
+    starts = np.linspace(0, len(tokens) - BLOCK, BLOCKS).astype(np.int64)
+    return np.asarray(tokens[starts[:, None] + np.arange(BLOCK)]).ravel()
+
+
+def _of_width(
+    view: Callable[[int], Tokens], widths: Sequence[int], known: Known, place: Path
+) -> Tokens:
+    """The tokens under the width that the user tells, or the largest under which they are tokens.
+
+    Under half of the right width every second number is what is above 2^16, 0 as a rule; under
+    twice the right one hardly any number is in the vocabulary.
+    """
+    fitting = []
+    for width in [known.width] if known.width else sorted(widths, reverse=True):
+        try:
+            tokens = view(width)
+        except DataError:  # no multiple of it
+            continue
+        if int(_some(tokens).max(initial=0)) < known.vocabulary:
+            fitting.append(tokens)
+    if not fitting:
+        told = f"{known.width}" if known.width else " or ".join(map(str, widths))
+        raise DataError(
+            f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, in {told} "
+            f"bytes, found others: {place}"
+        )
+    if len(fitting) > 1 and 0 < len(fitting[0]) < FEWEST:
+        raise DataError(
+            f"Expected a file that tells how many bytes a token has, found so few that it may be "
+            f"{' or '.join(str(t.dtype.itemsize) for t in fitting)}: {place}: give --token_bytes"
+        )
+    return fitting[0]
+
+
+def _require_known(tokens: Tokens, known: Known, place: Path) -> None:
+    largest = int(_some(tokens).max(initial=0))
+    if largest >= known.vocabulary:
+        raise DataError(
+            f"Expected tokens below {known.vocabulary}, the vocabulary of --tokenizer, found "
+            f"{largest}: {place}"
+        )
+
+
+def _scanned(tokens: Tokens, known: Known) -> tuple[Runs, np.ndarray]:
+    """What is kept of an array, and where documents end in it; all of it is read, block by block.
+
+    Of a run of separators the first is kept, and no pad token.
+    """
+    edges, ends, count, after = [np.empty((0, 2), END)], [np.empty(0, END)], 0, False
+    for start in range(0, len(tokens), AT_ONCE):
+        block = np.asarray(tokens[start : start + AT_ONCE])
+        places = np.arange(len(block))
+        if known.pad is not None:
+            places = places[block != known.pad]
+        stops = block[places] == known.separator
+        again = stops & np.concatenate([[after], stops[:-1]])[: len(stops)]
+        after = bool(stops[-1]) if len(stops) else after
+        ends.append(np.flatnonzero(stops[~again]) + (count + 1))
+        keeps = np.zeros(len(block) + 2, np.int8)
+        keeps[places[~again] + 1] = 1
+        count += int(keeps.sum())
+        edges.append(np.flatnonzero(np.diff(keeps)).reshape(-1, 2) + start)
+    runs, stopped = np.concatenate(edges), np.concatenate(ends)
+    if count and (not len(stopped) or stopped[-1] != count):
+        stopped = np.append(stopped, count)
+    return (runs[:, 0], runs[:, 1]), stopped
+
+
+def _without_fillers(tokens: Tokens, ends: np.ndarray, known: Known) -> tuple[Runs, np.ndarray]:
+    """What is kept of an array whose documents are told: not those that are one separator behind
+    another document, or one pad token; and no pad token where there are any."""
+    lengths = np.diff(ends, prepend=0)
+    alone = np.flatnonzero(lengths == 1)
+    values = np.asarray(tokens[ends[alone] - 1])
+    filler = (values == known.separator) & (alone > 0)
+    if known.pad is not None:
+        filler |= values == known.pad
+    keeps = np.ones(len(ends), bool)
+    keeps[alone[filler]] = False
+    if known.pad is not None and (_some(tokens) == known.pad).any():
+        pads = Known(vocabulary=known.vocabulary, separator=-1, pad=known.pad)
+        (starts, stops), _ = _scanned(tokens, pads)
+        before = np.concatenate([[0], np.cumsum(stops - starts)])
+        run = np.searchsorted(starts, ends, "left") - 1
+        found = before[run] + np.minimum(ends, stops[run]) - starts[run]
+        found[run < 0] = 0
+        return (starts, stops), found[np.diff(found, prepend=0) > 0]
+    starts, stops = (ends - lengths)[keeps], ends[keeps]
+    return (starts, stops), np.cumsum(lengths[keeps])
+
+
+def _without(tokens: Tokens, runs: Runs, ends: np.ndarray, given: dict[str, object]) -> Shard:
+    left = int(ends[-1]) if len(ends) else 0
+    padding = len(tokens) - left
+    return Shard(
+        tokens=kept(tokens, runs) if padding else tokens,
+        ends=ends,
+        padding=padding,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+class Place(NamedTuple):
+    """Where a shard counts: its domain and side, and the file that stands for it."""
+
+    domain: str
+    side: str
+    path: Path
+
+
+def once(shards: Iterable[tuple[Place, Inventory]]) -> set[Path]:
+    """Returns the files that stand for parts of what another shard of the same place holds whole.
+
+    Raises:
+        DataError: When a file is read for two shards, one of which is no part of the other.
+    """
+    held = {place: _files_of_tokens(place.path, found) for place, found in shards}
+    parts: set[Path] = set()
+    owner: dict[tuple[int, int], Place] = {}
+    for place in sorted(held, key=lambda place: -len(held[place])):
+        files = held[place]
+        owners = {owner[file] for file in files if file in owner}
+        whole = next(iter(owners), place)
+        is_part = len(owners) == 1 and all(file in owner for file in files)
+        if is_part and len(held[whole]) > len(files) and whole[:2] == place[:2]:
+            parts.add(place.path)
+        elif owners or len({*files}) < len(files):
+            raise DataError(
+                f"Expected every file of tokens once, found one of {place.path} ({place.domain}, "
+                f"{place.side}) also in {whole.path} ({whole.domain}, {whole.side})"
+            )
+        else:
+            owner |= dict.fromkeys(files, place)
+    return parts
+
+
+def _files_of_tokens(path: Path, found: Inventory) -> list[tuple[int, int]]:
+    """What identifies the files that hold tokens: not the index that stands for them."""
+    files = [file for file in found.files if file != path] if found.files[-1] == path else []
+    return [(s.st_dev, s.st_ino) for s in map(Path.stat, files or found.files[:1])]
