@@ -311,11 +311,13 @@ class GammaDirichlet(TorchDistribution):
         return (log_q - log_p).mean(0).to(self.concentration.dtype)
 
 
-@register_kl(GammaDirichlet, torch.distributions.Dirichlet)
-@register_kl(GammaDirichlet, SparseDirichlet)
 def _kl_estimate(q: GammaDirichlet, p: torch.distributions.Dirichlet | SparseDirichlet) -> Tensor:
     """Makes `kl_divergence`, and so `TraceMeanField_ELBO`, take `GammaDirichlet.kl_to`."""
     return q.kl_to(p, KL_DRAWS)
+
+
+for _prior in (torch.distributions.Dirichlet, SparseDirichlet):
+    register_kl(GammaDirichlet, _prior)(_kl_estimate)
 
 
 def _in_transform() -> bool:
