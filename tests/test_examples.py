@@ -40,8 +40,8 @@ def test_shares_of_topics_are_those_of_nuts() -> None:
     topics = load("topics")
     counts, words = topics.read_counts()
     assert len(words) == counts.shape[1] == topics.WORDS
-    guide, both = topics.fit(counts, 300)
-    exact = topics.by_nuts(counts[:2], both.median(counts)["words"], 150)
+    guide, both = topics.fit(counts, 200)
+    exact = topics.by_nuts(counts[:2], both.median(counts)["words"], 100)
     found = guide.posterior(counts[:2]).mean
     torch.testing.assert_close(found, exact.mean(0), atol=0.12, rtol=0)
 
