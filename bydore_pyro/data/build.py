@@ -143,11 +143,12 @@ class Build:
         with encoding(*given) as self._encode:
             for number in range(self.source, len(self.sources)):
                 source, start = self.sources[number], self.row
-                taken, reached = self._all_taken, 0
+                taken, reached, first = self._all_taken, 0, 0
                 done = start  # every document up to this row has been taken
                 for document in self._documents(source):
+                    first = first or document.row
                     if document.split == "train":  # of the other side there may be more to come
-                        reached = document.reached
+                        reached = document.reached or source.reached(document.row - first + 1)
                     if document.row <= start:
                         continue  # read before the build was stopped
                     if document.row > done:
@@ -202,13 +203,13 @@ class Build:
         source.require_unchanged()
 
     def _end(self, number: int, reached: int) -> None:
-        """Notes how much of a source was read: all of it, or up to where there was enough text, as
-        far as that is known."""
+        """Notes how much of a source was read: all of it; or, if none of its domain was read whole,
+        up to where there was enough text, as far as that is known."""
         source = self.sources[number]
         size = source.size if source.part is None else source.length or reached
         full = self._taken[source.domain, "train"] >= self.corpus.most_bytes("train", self.cap)
         if full:
-            size = reached
+            size = 0 if self.sizes.has(source.domain or "") else reached
         if size and split_of_file(source, self.corpus) != "validation":
             self.sizes.end(number, source.domain or "", size)
 

@@ -135,6 +135,13 @@ class SourceFile:
         """Yields the rows of the part, or all."""
         return self.read() if self.part is None else self.read(self.part)
 
+    def reached(self, rows: int) -> int:
+        """Returns the bytes of so many rows of the beginning of a row group; 0 where unknown."""
+        part = self.part
+        if part is None or part.group is None or part.end is None:
+            return 0
+        return round(self.length * rows / max(1, part.end - part.start))
+
     def require_unchanged(self) -> None:
         """Checks that size and time are still those that were listed.
 

@@ -42,6 +42,10 @@ class Sizes:
         """Notes that a source of so many bytes has been read whole, for a domain or for all."""
         self._whole.append((number, group, size))
 
+    def has(self, group: str) -> bool:
+        """Whether a source has been noted for a domain or for all."""
+        return group in self._clusters or any(own == group for _, own, _ in self._whole)
+
     def close(self, before: int) -> None:
         """Sums up the sources before this one, of which every token has been counted."""
         while self._whole and self._whole[0][0] < before:

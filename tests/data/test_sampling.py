@@ -115,11 +115,13 @@ def test_what_is_read_whole_is_not_cut(tmp_path: Path) -> None:
     assert bytes_listed([*listed, unknown], config).keys() == {"b"}
 
 
-@pytest.mark.parametrize("ending", [".jsonl.gz", ".jsonl", ".csv"])
+@pytest.mark.parametrize("ending", [".jsonl.gz", ".jsonl", ".csv", ".parquet"])
 def test_a_sample_of_one_file_tells_the_size_of_all(ending: str, tmp_path: Path) -> None:
     """A file that was read from its start up to where there was enough counts by its bytes."""
     given = [{"text": f"{row['text']} " * 2} for row in rows("a", 0, 4000)]
     path = write_lines(tmp_path / "text" / f"a{ending}", given)
+    if ending == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(given), path)
     if ending == ".csv":
         path.write_text("\n".join(["text", *(row["text"] for row in given)]))
     corpus = CorpusConfig(domain_megabytes=0.2)
