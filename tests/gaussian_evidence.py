@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.distribution import SparseDirichlet
 from bydore_pyro.core.matching import Matching
+from bydore_pyro.core.sparse import SparseDirichlet
 
 
 def gaussian_evidence(

@@ -1,9 +1,7 @@
 from .decision import best_mixture as best_mixture
 from .decision import best_mixture_draws as best_mixture_draws
 from .decision import loss_differences as loss_differences
-from .distribution import CONCENTRATIONS as CONCENTRATIONS
 from .distribution import GammaDirichlet as GammaDirichlet
-from .distribution import SparseDirichlet as SparseDirichlet
 from .elbo import HypergradientELBO as HypergradientELBO
 from .forgetting import importance_of as importance_of
 from .guide import MixtureGuide as MixtureGuide
@@ -44,3 +42,5 @@ from .posterior import Posterior as Posterior
 from .posterior import draw_posterior as draw_posterior
 from .programme import Decision as Decision
 from .programme import Goal as Goal
+from .sparse import CONCENTRATIONS as CONCENTRATIONS
+from .sparse import SparseDirichlet as SparseDirichlet

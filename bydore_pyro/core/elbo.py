@@ -28,7 +28,7 @@ from pyro.infer import ELBO
 from torch import Tensor
 from torch.distributions import Dirichlet, Distribution, kl_divergence
 
-from bydore_pyro.core.distribution import GammaDirichlet, SparseDirichlet
+from bydore_pyro.core.distribution import GammaDirichlet
 from bydore_pyro.core.model import (
     Pair,
     Program,
@@ -36,6 +36,7 @@ from bydore_pyro.core.model import (
     paired_sites,
     require_precision,
 )
+from bydore_pyro.core.sparse import SparseDirichlet
 
 __all__ = ["HypergradientELBO"]
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.distributions import Dirichlet, LogNormal, kl_divergence
 
 from bydore_pyro.core.density import log_density
-from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
+from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
 from bydore_pyro.utils import option, require_fields
 
 __all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.distribution import CONCENTRATIONS, UNCOVERED
+from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
 
 __all__ = [
     "Matching",

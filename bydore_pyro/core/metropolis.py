@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bydore_pyro.core.distribution import CONCENTRATIONS
 from bydore_pyro.core.matching import least, square_root
+from bydore_pyro.core.sparse import CONCENTRATIONS
 
 __all__ = ["CHAINS", "MOST_EXACT", "ExactDraws", "exact_draws"]
 

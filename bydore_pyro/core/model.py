@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.utils.weak import WeakIdKeyDictionary
 
-from bydore_pyro.core.distribution import CONCENTRATIONS, SparseDirichlet
+from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
 
 __all__ = ["expected_evidence", "mixture_model", "paired_sites", "require_precision"]
 

@@ -16,11 +16,12 @@ from pyro.infer import MCMC, NUTS, SVI, JitTrace_ELBO, Trace_ELBO
 from pyro.infer.autoguide import AutoLaplaceApproximation
 from scipy.integrate import quad
 from torch import Tensor
-from torch.distributions import Dirichlet, biject_to, kl_divergence
+from torch.distributions import Dirichlet, kl_divergence
 from torch.func import grad, hessian, jacfwd, jacrev, vmap
 
 from bydore_pyro.core.density import log_density
-from bydore_pyro.core.distribution import CONCENTRATIONS, GammaDirichlet, SparseDirichlet
+from bydore_pyro.core.distribution import GammaDirichlet
+from bydore_pyro.core.sparse import SparseDirichlet
 
 A = torch.tensor([0.3, 2.0, 0.9, 5.0], dtype=torch.float64)
 B = torch.tensor([2.0, 0.5, 1.0, 3.0], dtype=torch.float64)
@@ -362,37 +363,3 @@ def test_divergence_of_sparse_posteriors() -> None:
     value.backward()
     assert value.isfinite()
     assert sparse.grad.isfinite().all()
-
-
-W = torch.tensor([[0.5, 0.3, 0.2], [0.98, 0.01, 0.01]], dtype=torch.float64)
-
-
-def test_the_sparse_prior_is_a_mean_of_dirichlets() -> None:
-    pyro.set_rng_seed(0)
-    prior = SparseDirichlet.like(W)
-    assert (prior.batch_shape, prior.event_shape) == ((), (3,))
-    each = [Dirichlet(torch.full((3,), a).double()).log_prob(W).exp() for a in CONCENTRATIONS]
-    expected = torch.stack(each).mean(0).log()
-    torch.testing.assert_close(prior.log_prob(W), expected)
-    torch.testing.assert_close(prior.log_prob_of_log(W.log()), expected)
-    tiny = torch.tensor([0.0, -2000.0, -3000.0], dtype=torch.float64)
-    assert prior.log_prob_of_log(tiny).isfinite()
-    drawn = prior.sample((40_000,))
-    torch.testing.assert_close(drawn.mean(0), prior.mean, atol=0.01, rtol=0)
-    torch.testing.assert_close(drawn.var(0), prior.variance, atol=0.01, rtol=0)
-    there = biject_to(prior.support)
-    torch.testing.assert_close(there(there.inv(W)), W)
-
-
-@pytest.mark.parametrize("shape", [3.0, 40.0])
-def test_the_divergence_to_the_sparse_prior_against_stock_densities(shape: float) -> None:
-    torch.manual_seed(0)
-    a = shape * torch.tensor([4.0, 1.0, 0.8], dtype=torch.float64)
-    q = GammaDirichlet(a.requires_grad_(), torch.full_like(a, 2.0))
-    prior = SparseDirichlet.like(W[0])
-    estimate = q.kl_to(prior, 6000)
-    drawn = q.sample((6000,))
-    expected = (q.log_prob(drawn) - prior.log_prob(drawn)).mean()
-    assert estimate.item() == pytest.approx(expected.item(), abs=0.08)
-    (slope,) = torch.autograd.grad(estimate, a)
-    assert slope.isfinite().all()

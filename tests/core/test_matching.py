@@ -11,7 +11,6 @@ import torch
 from sampled_rounds import SHARES, SIZE, a_round, normal, sample
 from torch import Tensor
 
-from bydore_pyro.core.distribution import CONCENTRATIONS, UNCOVERED
 from bydore_pyro.core.matching import (
     RIDGE,
     Matching,
@@ -23,6 +22,7 @@ from bydore_pyro.core.matching import (
     measured_round,
     scatter_of_means,
 )
+from bydore_pyro.core.sparse import CONCENTRATIONS, UNCOVERED
 
 
 def exact(mean: Tensor, count: int = 8) -> Sample:
