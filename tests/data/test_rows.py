@@ -156,7 +156,7 @@ def test_a_line_or_row_that_is_too_long_is_named_or_skipped(
 def test_compressed_files_of_several_members_and_byte_order_marks(tmp_path: Path) -> None:
     lines = [json_lines([row]) for row in ROWS[:2]]
     members, frames, marked = (tmp_path / f"a.jsonl{end}" for end in (".gz", ".zst", ""))
-    members.write_bytes(gzip.compress(lines[0]) + gzip.compress(lines[1]))
+    members.write_bytes(gzip.compress(lines[0], mtime=0) + gzip.compress(lines[1]))
     for number, line in enumerate(lines):
         zstd(tmp_path / f"{number}.zst", line)
     frames.write_bytes(b"".join((tmp_path / f"{n}.zst").read_bytes() for n in range(2)))
@@ -286,7 +286,7 @@ def xz(path: Path, content: bytes) -> None:
 
 PACKERS: dict[str, Callable[[Path, bytes], object]] = {
     "": lambda p, content: p.write_bytes(content),
-    ".gz": lambda p, content: p.write_bytes(gzip.compress(content)),
+    ".gz": lambda p, content: p.write_bytes(gzip.compress(content, mtime=0)),
     ".zst": zstd,
     ".bz2": lambda p, content: p.write_bytes(bz2.compress(content)),
     ".XZ": xz,
@@ -362,7 +362,7 @@ BINARY = bytes(range(256)) * 40
         (b'\xef\xbb\xbf [\n {"text": "a"}]', "JSON"),
         (b"PAR1" + BINARY, "Parquet"),
         (b"\x93NUMPY\x01", "NumPy"),
-        (gzip.compress(b"text"), "gzip"),
+        (gzip.compress(b"text", mtime=0), "gzip"),
         (lzma.compress(b"text"), "xz"),
         (b"\0\1\0\2" * 99, "binary"),
         (b"id,text,source\n1,a,b\n", "a table"),
