@@ -187,7 +187,7 @@ def train_target(
         store.require_unchanged()
         seconds = time.perf_counter() - start
         _save_model(trainer, store, folder)
-        metrics = _metrics(trainer, plan, seconds)
+        metrics = dataclasses.asdict(_record(trainer, plan, seconds))
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
             metrics |= live.told()
@@ -220,29 +220,68 @@ def _save_model(trainer: MixtureTrainer, store: TokenStore, folder: RunFolder) -
         copy_tokenizer(store.tokenizer, aside)
 
 
-def _metrics(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingRecord:
+    """What `metrics.json` holds of a training.
+
+    Attributes:
+        steps: Of the run.
+        tokens: That it read.
+        tokens_by_domain: Of each domain.
+        epochs: How often the text of each domain was read.
+        final_loss: Of the last entry of `log`, nats per token; None without one.
+        log: The Trainer's.
+        flops: As transformers counts: 6 for each weight and token.
+        parameters: Of the model.
+        embedding_parameters: Of its input embeddings.
+        processes: That shared the batches.
+        device: The GPU's name, or "cpu".
+        seconds: Of this call, which may have gone on with another's run.
+        tokens_per_second: Of this call.
+        versions: Of packages.
+        commit: Of the code.
+        peak_gpu_memory_bytes: None on a CPU.
+    """
+
+    steps: int
+    tokens: int
+    tokens_by_domain: Mapping[str, int]
+    epochs: Mapping[str, float]
+    final_loss: float | None
+    log: Sequence[Mapping[str, Any]]
+    flops: float
+    parameters: int
+    embedding_parameters: int
+    processes: int
+    device: str
+    seconds: float
+    tokens_per_second: float
+    versions: Mapping[str, str]
+    commit: str | None
+    peak_gpu_memory_bytes: int | None = None
+
+
+def _record(trainer: MixtureTrainer, plan: TrainingPlan, seconds: float) -> TrainingRecord:
     config, dataset = plan.config, plan.dataset
     batch = config.target_batch_sequences * config.sequence_length
     taken = dict(zip(dataset.names, trainer.sampler.state(config.steps).taken, strict=True))
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    metrics: dict[str, Any] = {
-        "steps": config.steps,
-        "tokens": config.steps * batch,
-        "tokens_by_domain": {name: n * config.sequence_length for name, n in taken.items()},
-        "epochs": dataset.epochs(taken),
-        "final_loss": log[-1]["loss"] if log else None,
-        "log": log,
-        "flops": trainer.state.total_flos,  # as transformers counts: 6 for each weight and token
-        "parameters": model.num_parameters(),
-        "embedding_parameters": model.get_input_embeddings().weight.numel(),
-        "processes": plan.processes,
-        "device": torch.cuda.get_device_name() if config.device == "cuda" else "cpu",
-        # Of this call, which may have gone on with another's run.
-        "seconds": seconds,
-        "tokens_per_second": (config.steps - plan.state.step) * batch / seconds,
+    on_gpu = config.device == "cuda"
+    return TrainingRecord(
+        steps=config.steps,
+        tokens=config.steps * batch,
+        tokens_by_domain={name: n * config.sequence_length for name, n in taken.items()},
+        epochs=dataset.epochs(taken),
+        final_loss=log[-1]["loss"] if log else None,
+        log=log,
+        flops=trainer.state.total_flos,
+        parameters=model.num_parameters(),
+        embedding_parameters=model.get_input_embeddings().weight.numel(),
+        processes=plan.processes,
+        device=torch.cuda.get_device_name() if on_gpu else "cpu",
+        seconds=seconds,
+        tokens_per_second=(config.steps - plan.state.step) * batch / seconds,
+        peak_gpu_memory_bytes=torch.cuda.max_memory_allocated() if on_gpu else None,
         **provenance(),
-    }
-    if config.device == "cuda":
-        metrics["peak_gpu_memory_bytes"] = torch.cuda.max_memory_allocated()
-    return metrics
+    )
