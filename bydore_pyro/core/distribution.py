@@ -218,8 +218,8 @@ class GammaDirichlet(TorchDistribution):
     def mode(self) -> Tensor:
         """The weights of largest density over the log-ratios ``log w_k / w_K``, ``(..., K)``.
 
-        Over the weights themselves the density is infinite at every face. Of a Dirichlet it is the
-        mean. Found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``; no gradient.
+        Over the weights the density is infinite at every face. Of a Dirichlet it is the mean. It is
+        found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``; no gradient.
         """
         a, b = self.concentration.detach().double(), self.rate.detach().double()
         w = (a / b) / (a / b).sum(-1, keepdim=True)
