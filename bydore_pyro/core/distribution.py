@@ -182,10 +182,8 @@ class GammaDirichlet(TorchDistribution):
     def mode(self) -> Tensor:
         """The weights of largest density over the log-ratios ``log w_k / w_K``, ``(..., K)``.
 
-        Over the weights themselves the density has no mode: it is infinite at every face. It is
-        that of the mean concentrations where these are known: ``beta / sum beta`` of a Dirichlet.
-        Found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``, to 1e-6, without
-        gradients.
+        Over the weights the density is infinite at every face. Of a Dirichlet it is the mean. It is
+        found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``; no gradient.
         """
         a, b = self.concentration.detach().double(), self.rate.detach().double()
         w = (a / b) / (a / b).sum(-1, keepdim=True)
@@ -195,7 +193,7 @@ class GammaDirichlet(TorchDistribution):
                 value = log_density(log_w, a, b).sum()
             beta = torch.autograd.grad(value, log_w)[0] + 1
             before, w = w, beta / beta.sum(-1, keepdim=True)
-            if bool(((w - before).abs() < 1e-8).all()):
+            if torch.allclose(w, before, rtol=0, atol=1e-8):
                 break
         return w.to(self.concentration.dtype)
 
