@@ -42,7 +42,7 @@ def fit(counts: Tensor, steps: int = 300) -> AutoGuideList:
     own = FreeConcentrations(size, batch_shape=(len(counts),)).double()
     for network, near in ((shared, counts.mean(0)), (own, counts)):  # concentrations to start at
         shape = torch.full_like(near, 50.0)
-        network.start_at(None, shape, shape / (1 + near))
+        network.start_at(shape, shape / (1 + near))
     guide.append(MixtureGuide(shared, name="common"))
     guide.append(MixtureGuide(own, name="shares"))  # it takes the list's plate
     rates = {"lr": 0.05, "lrd": 0.05 ** (1 / steps)}

@@ -87,8 +87,8 @@ def infer(
     parameters end as NaN or infinity, the guide is as it was.
 
     Args:
-        guide: With a scale, and a network that has a method `start_at`, as `PriorNetwork` and
-            `FreeConcentrations` do; its parameters are changed.
+        guide: With a scale, and a network that has a method `start_at`, as `FreeConcentrations`
+            does; its parameters are changed.
         signals: ``(K,)``, nats per token.
         linear: First order of the evidence ``(K,)``, nats.
         precision: Second order ``(K, K)``; see `mixture_model`.
@@ -159,7 +159,7 @@ def fit_to_draws(guide: MixtureGuide, weights: Tensor, scale: Tensor, *, seed: i
     total = (mean * (1 - mean)).sum() / weights.var(0).sum().clamp(min=1e-12) - 1
     alpha = (mean * total).clamp(min=SMALLEST_CONCENTRATION)
     shape = torch.full_like(alpha, FIT_SHAPE)
-    start_at(None, shape, shape / alpha)
+    start_at(shape, shape / alpha)
     logs = scale.log()
     with torch.no_grad():
         guide.scale_loc.copy_(logs.mean())
@@ -225,13 +225,13 @@ def _check_evidence(linear: Tensor, precision: Tensor) -> None:
 
 def _start(guide: MixtureGuide, arguments: tuple[Any, ...], before: Mapping[str, Tensor]) -> None:
     """Sets the guide to the Dirichlet of the least loss where that is better than before."""
-    signals, linear, _, precision, concentrations = arguments
+    _, linear, _, precision, concentrations = arguments
     start_at: Any = guide.network.start_at
     elbo = HypergradientELBO(num_samples=START_DRAWS)
     loss_before = elbo.loss(mixture_model, guide, *arguments)
     alpha, loc, log_deviation = _dirichlet_fit(linear, precision, concentrations)
     shape = torch.full_like(alpha, 20.0)  # sharp enough that draws stay near the start
-    start_at(signals, shape, shape / alpha)
+    start_at(shape, shape / alpha)
     with torch.no_grad():
         guide.scale_loc.copy_(loc)
         guide.scale_log_deviation.copy_(log_deviation)

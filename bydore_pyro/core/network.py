@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import pyro
 import torch
@@ -29,72 +28,38 @@ class PriorNetwork(nn.Module):
     step every domain has the shape and the rate 1 whatever the signals.
 
     Softplus is linear above 1: shapes in the hundreds, which a sharp posterior has, are hundreds of
-    steps of a bias away. With the link "exp" the last layer gives the logs of the mean
-    concentrations ``a / b`` and of the rates, as in `FreeConcentrations`.
+    steps of a bias away.
 
     Args:
         num_domains: K, at least 2.
-        link: What makes shapes and rates positive.
 
     Raises:
-        ValueError: When `num_domains` is below 2 or `link` is unknown; when called with signals not
-            ``(..., K)``.
+        ValueError: When `num_domains` is below 2; when called with signals not ``(..., K)``.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).
     """
 
-    def __init__(self, num_domains: int, *, link: Literal["softplus", "exp"] = "softplus") -> None:
+    def __init__(self, num_domains: int) -> None:
         super().__init__()
         if num_domains < 2:
             raise ValueError(f"Expected num_domains >= 2, actual {num_domains}")
-        if link not in ("softplus", "exp"):
-            raise ValueError(f"Expected link 'softplus' or 'exp', actual {link!r}")
         self.num_domains = num_domains
-        self.link = link
         self.project = nn.Linear(1, WIDTH)
         self.embedding = nn.Parameter(torch.randn(num_domains, WIDTH))
         self.norm = nn.LayerNorm(WIDTH)
         self.encoder = _transformer()
         self.output = nn.Linear(WIDTH, 2, bias=False)
         nn.init.zeros_(self.output.weight)
-        ones = torch.ones(num_domains, dtype=torch.float64)
-        self.domain_bias = nn.Parameter(self._unlinked(ones, ones).to(self.embedding.dtype))
+        one = torch.ones(num_domains, 2, dtype=torch.float64)
+        bias = one + torch.log(-torch.expm1(-one))  # softplus maps it to 1
+        self.domain_bias = nn.Parameter(bias.to(self.embedding.dtype))
 
     def forward(self, signals: Tensor) -> tuple[Tensor, Tensor]:
         """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
 
         These are of the network's dtype, whatever the signals' is.
         """
-        raw = self._raw(signals) + self.domain_bias
-        if self.link == "exp":
-            return _from_logs(*raw.unbind(-1))
-        # A floor keeps the parameters positive where softplus underflows.
-        a, b = (nn.functional.softplus(raw) + 1e-6).unbind(-1)
-        return a, b
-
-    @torch.no_grad()
-    def start_at(self, signals: Tensor, a: Tensor, b: Tensor) -> None:
-        """Sets the domains' biases so that these signals, ``(K,)``, give shape and rate, ``(K,)``.
-
-        Those of other signals differ as far as the network has learned to tell signals apart.
-
-        Raises:
-            ValueError: When they are not positive, not finite or of another shape.
-        """
-        _require_parameters(a, b, (self.num_domains,))
-        bias = self._unlinked(a.double(), b.double()) - self._raw(signals)
-        self.domain_bias.copy_(bias)
-
-    def _unlinked(self, a: Tensor, b: Tensor) -> Tensor:
-        """Returns what the link maps to shape and rate, ``(..., K, 2)``."""
-        if self.link == "exp":
-            return torch.stack([a.log() - b.log(), b.log()], -1)
-        y = torch.stack([a, b], -1)
-        return y + torch.log(-torch.expm1(-y))
-
-    def _raw(self, signals: Tensor) -> Tensor:
-        """Returns the last layer without the domains' biases, ``(..., K, 2)``."""
         shape = tuple(getattr(signals, "shape", ()))
         if shape[-1:] != (self.num_domains,):
             raise ValueError(
@@ -108,7 +73,10 @@ class PriorNetwork(nn.Module):
         tokens = self.norm(self.project(standardised.unsqueeze(-1)) + self.embedding)  # (..., K, D)
         flat = tokens.reshape(-1, *tokens.shape[-2:])
         encoded = self.encoder(flat).reshape(tokens.shape)
-        return self.output(encoded)
+        # A floor keeps the parameters positive where softplus underflows.
+        raw = nn.functional.softplus(self.output(encoded) + self.domain_bias) + 1e-6
+        a, b = raw.unbind(-1)
+        return a, b
 
 
 class FeatureNetwork(nn.Module):
@@ -216,13 +184,18 @@ class FreeConcentrations(nn.Module):
         return _from_logs(*(pyro.subsample(x, event_dim=1) for x in parameters))
 
     @torch.no_grad()
-    def start_at(self, signals: Tensor | None, a: Tensor, b: Tensor) -> None:
-        """Sets shape and rate, ``(..., K)``; the signals are not looked at.
+    def start_at(self, a: Tensor, b: Tensor) -> None:
+        """Sets shape and rate, ``(..., K)``.
 
         Raises:
             ValueError: When they are not positive, not finite or of another shape.
         """
-        _require_parameters(a, b, self.log_mean.shape)
+        for name, value in (("shapes", a), ("rates", b)):
+            if value.shape != self.log_mean.shape:
+                expected = tuple(self.log_mean.shape)
+                raise ValueError(f"Expected {name} {expected}, actual {tuple(value.shape)}")
+            if not bool(((value > 0) & value.isfinite()).all()):
+                raise ValueError(f"Expected finite {name} > 0, actual {value.tolist()}")
         self.log_mean.copy_(a.log() - b.log())
         self.log_rate.copy_(b.log())
 
@@ -230,15 +203,6 @@ class FreeConcentrations(nn.Module):
 def _transformer() -> nn.TransformerEncoder:
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True)
     return nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
-
-
-def _require_parameters(a: Tensor, b: Tensor, shape: Sequence[int]) -> None:
-    """Raises what `start_at` does."""
-    for name, value in (("shapes", a), ("rates", b)):
-        if value.shape != tuple(shape):
-            raise ValueError(f"Expected {name} {tuple(shape)}, actual {tuple(value.shape)}")
-        if not bool(((value > 0) & value.isfinite()).all()):
-            raise ValueError(f"Expected finite {name} > 0, actual {value.tolist()}")
 
 
 def _from_logs(log_mean: Tensor, log_rate: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from bydore_pyro.core.importance import guide_fit
 from bydore_pyro.core.inference import Inference, fit_to_draws, has_settled, isolated
 from bydore_pyro.core.metropolis import exact_draws
 from bydore_pyro.core.model import mixture_model
-from bydore_pyro.core.network import FreeConcentrations, PriorNetwork
+from bydore_pyro.core.network import FreeConcentrations
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,8 @@ def _quick_searches() -> None:
     """As many draws as a search takes: they are judged here."""
 
 
-def network_guide(domains: int, seed: int = 0) -> MixtureGuide:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return MixtureGuide(PriorNetwork(domains, link="exp").double(), scale=True)
+def free_guide(domains: int) -> MixtureGuide:
+    return MixtureGuide(FreeConcentrations(domains).double(), scale=True)
 
 
 def signals_of(domains: int) -> Tensor:
@@ -76,7 +74,7 @@ def test_a_loss_has_settled_when_it_no_longer_falls() -> None:
 
 def test_three_domains_have_the_moments_of_integration() -> None:
     linear, precision = gaussian_evidence(3, 0.05, seed=2)
-    guide = network_guide(3)
+    guide = free_guide(3)
     found = infer(guide, signals_of(3), linear, precision)
     assert isinstance(found, Inference)
     assert found.settled
@@ -93,23 +91,23 @@ def test_three_domains_have_the_moments_of_integration() -> None:
 def test_it_tells_when_the_steps_ran_out() -> None:
     linear, precision = gaussian_evidence(3, 0.05)
     config = InferenceConfig(steps=25, window=10)
-    found = infer(network_guide(3), signals_of(3), linear, precision, config=config)
+    found = infer(free_guide(3), signals_of(3), linear, precision, config=config)
     assert not found.settled
     assert found.steps == 25
 
 
 def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     linear, precision = gaussian_evidence(3, 0.05)
-    nan, lopsided, network = torch.nan * linear, precision.tril(), network_guide(3).network
+    nan, lopsided, network = torch.nan * linear, precision.tril(), free_guide(3).network
     indefinite = torch.diag(torch.tensor([50.0, 50.0, -40.0], dtype=torch.float64))
     no_start = torch.nn.Linear(3, 3)
     psd = "symmetric and positive semi-definite, actual eigenvalues from"
     for guide, h, bend, message in (
-        (network_guide(3), nan, precision, "finite evidence"),
-        (network_guide(3), linear, precision[:2], r"precision \(3, 3\), actual \(2, 3\)"),
-        (network_guide(3), linear, lopsided, psd),
-        (network_guide(3), linear, indefinite, psd),
-        (network_guide(3), linear, 0 * precision, "precision that is not 0"),
+        (free_guide(3), nan, precision, "finite evidence"),
+        (free_guide(3), linear, precision[:2], r"precision \(3, 3\), actual \(2, 3\)"),
+        (free_guide(3), linear, lopsided, psd),
+        (free_guide(3), linear, indefinite, psd),
+        (free_guide(3), linear, 0 * precision, "precision that is not 0"),
         (MixtureGuide(network), linear, precision, "scale=True"),
         (MixtureGuide(network, "mix", scale=True), linear, precision, r"latent sites \['mix'"),
         (MixtureGuide(no_start, scale=True), linear, precision, "start_at, actual Linear"),
@@ -117,7 +115,7 @@ def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ValueError, match=message):
             infer(guide, signals_of(3), h, bend)
     monkeypatch.setattr("bydore_pyro.core.model.ROUNDING", 10)  # it is tried nevertheless
-    guide = network_guide(3)
+    guide = free_guide(3)
     before = {name: value.clone() for name, value in guide.state_dict().items()}
     assert not infer(guide, signals_of(3), linear, indefinite).settled
     assert all(torch.equal(value, before[name]) for name, value in guide.state_dict().items())
@@ -125,7 +123,7 @@ def test_what_it_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_begins_where_the_loss_is_less() -> None:
     linear, precision = gaussian_evidence(3, 0.05)
-    guide, signals = network_guide(3), signals_of(3)
+    guide, signals = free_guide(3), signals_of(3)
     config = InferenceConfig(steps=60, window=20, draws=2)
     first = infer(guide, signals, linear, precision, config=config)
     assert first.losses[0] < first.losses[-1] + 3, "a Dirichlet's fit is a good start"
@@ -140,18 +138,14 @@ def test_the_same_seed_gives_the_same_guide_and_nothing_else_moves() -> None:
     before, stored = torch.get_rng_state(), set(pyro.get_param_store())
     results = []
     for seed in (0, 0, 1):
-        guide = network_guide(3)
+        guide = free_guide(3)
         config = InferenceConfig(steps=20, seed=seed, draws=2)
         found = infer(guide, signals_of(3), linear, precision, config=config)
-        results.append((found.losses, guide.network.domain_bias.detach()))
+        results.append((found.losses, guide.network.log_mean.detach()))
     assert results[0][0] == results[1][0] != results[2][0]
     assert torch.equal(results[0][1], results[1][1])
     assert torch.equal(torch.get_rng_state(), before)
     assert set(pyro.get_param_store()) == stored
-
-
-def free_guide(domains: int) -> MixtureGuide:
-    return MixtureGuide(FreeConcentrations(domains).double(), scale=True)
 
 
 @pytest.mark.slow
@@ -196,7 +190,7 @@ def test_guide_and_exact_draws_agree_with_nuts() -> None:
     """As many domains as a case has; fewer are held against integration."""
     domains, alike = 13, 1
     linear, precision = gaussian_evidence(domains, 0.05, alike=alike, seed=3)
-    guide, signals = network_guide(domains), signals_of(domains)
+    guide, signals = free_guide(domains), signals_of(domains)
     arguments = (signals, linear, 1.0, precision)
     with pyro.get_param_store().scope():
         pyro.set_rng_seed(0)
