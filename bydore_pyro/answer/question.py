@@ -42,13 +42,13 @@ class RunLength:
 
     def note(self) -> str:
         """Returns what the weights are for, in words."""
-        told = (
+        text = (
             f"The weights are for a run of {self.tokens:,.0f} tokens, in which text that is read "
             f"again teaches less, by a repetition constant of {self.repetition_constant:g}"
         )
         if self.repetition_constant == PROXY_CONSTANT:
-            told += ", a small proxy's; for a model of billions of parameters it is about 15"
-        return f"{told}."
+            text += ", a small proxy's; for a model of billions of parameters it is about 15"
+        return f"{text}."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,11 +52,11 @@ class TriedSteps:
     def note(self) -> str:
         """Returns what the trials found, in words."""
         rows = zip(self.lengths, self.losses, self.probabilities, strict=True)
-        told = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
+        results = ", ".join(f"{rho:g}: {loss:.3f} ({p:.0%})" for rho, loss, p in rows)
         return (
             f"Trial runs of {self.steps} steps weighed the lengths of the step. Their losses on "
             "the target, in nats per token, by the length as a share of the match's, and the "
-            f"probability that it is the best: {told}."
+            f"probability that it is the best: {results}."
         )
 
 

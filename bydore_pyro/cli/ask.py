@@ -127,7 +127,7 @@ def _write(
     folder.write_text("mixture.json", mixture.to_json() + "\n")
     if asked.anew:
         print(f"Measured anew, because the search did not know their text: {listed(asked.anew)}")
-    print(_told(mixtures, content))
+    print(_as_text(mixtures, content))
     print(f"In {folder.path}: answers.json, mixture.json{', posterior.nc' * (shared is None)}.")
 
 
@@ -158,7 +158,7 @@ def _of_target(one: Answer, domains: Domains, judged: Sequence[float] | None) ->
     return content
 
 
-def _told(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
+def _as_text(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
     """Returns the weights as a table, the largest first, and what is left unexplained."""
     import pandas
 
@@ -192,6 +192,6 @@ def _told(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
                 f"({lost['low']:.0%} to {lost['high']:.0%})"
             )
     if "compromise" in content:
-        told = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
-        lines.append(f"The compromise leaves, of what each target's own mixture explains: {told}")
+        shares = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
+        lines.append(f"The compromise leaves, of what each target's own mixture explains: {shares}")
     return "\n".join(lines)

@@ -192,8 +192,8 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
             tell(f"without effect beside --runs: --{field.name}")
     table = read_runs(runs)
     metrics = metric_shares(table, asked.target or [])
-    table, told = directed(table, metrics, asked.maximize or [], asked.minimize or [])
-    for line in told:
+    table, remarks = directed(table, metrics, asked.maximize or [], asked.minimize or [])
+    for line in remarks:
         tell(line)
     tokens = domain_tokens(options, table)
     if tokens is not None and asked.prior is None:
@@ -210,8 +210,8 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
     found = Fit(mixture=mixture, details=Details(**vars(details)))
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
-    if told:  # of what the losses are
-        notes = (*found.mixture.notes, *(f"Metrics {line}." for line in told))
+    if remarks:  # of what the losses are
+        notes = (*found.mixture.notes, *(f"Metrics {line}." for line in remarks))
         found = replace(found, mixture=replace(found.mixture, notes=notes))
     epochs = {}
     if tokens is not None and run.target_tokens is not None:
@@ -246,8 +246,8 @@ def domain_tokens(options: FitOptions, table: RunsTable) -> np.ndarray | None:
     found = numbers_of(Path(place))
     missing = sorted(set(table.domains) - set(found))
     if missing or not any(found.values()):
-        told = f"none for '{missing[0]}'" if missing else "none"
-        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {told}")
+        lacking = f"none for '{missing[0]}'" if missing else "none"
+        raise DataError(f"Expected the tokens of the runs' domains in {place}, found {lacking}")
     return np.array([found[name] for name in table.domains])
 
 

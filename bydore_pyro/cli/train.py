@@ -142,7 +142,7 @@ def _settled(given: TrainConfig) -> TrainConfig:
         tokenizer = str(Path(tokenizer).resolve())
     if given.live and level is None and _tried(Path(given.mixture)):
         level = 1.0
-        _told_once(
+        _tell_once(
             f"trial runs chose the weights of {given.mixture}: they stay, and rounds only tell "
             "(--live_level)"
         )
@@ -158,10 +158,10 @@ def _tried(mixture: Path) -> bool:
     """Whether the search that found a mixture chose it by trial runs."""
     folder = mixture.parent if mixture.name == "mixture.json" else mixture
     try:
-        told = read_as(Metrics, folder / "metrics.json")
+        record = read_as(Metrics, folder / "metrics.json")
     except (OSError, ValueError):
         return False
-    return bool(told.trials.tried or told.details.trials.tried)
+    return bool(record.trials.tried or record.details.trials.tried)
 
 
 def _train(options: TrainOptions, resume: Path | None) -> None:
@@ -205,7 +205,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             given.live_share,
             **({} if given.live_level is None else {"level": given.live_level}),
             parallel=Parallel(cpu=config.device == "cpu"),
-            tell=_told_once,
+            tell=_tell_once,
         )
     metrics = train_target(
         model_source(given.model),
@@ -218,7 +218,7 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         tell=tell,
         live=live,
     )
-    print(_told(metrics, out / "model"))
+    print(_as_text(metrics, out / "model"))
     if live is not None:
         print(f"The rounds, as a page: bydore report {shlex.quote(str(out))}")
 
@@ -231,16 +231,16 @@ def _store_of(given: TrainConfig) -> TokenStore:
         warn_idle(given, ("tokenizer",), "a token store, which has its own")
         return open_store(Path(given.data))
     tokenizer = TokenizerConfig(tokenizer=given.tokenizer)
-    return open_shards(given.data, tokenizer=tokenizer, progress=_told_once)
+    return open_shards(given.data, tokenizer=tokenizer, progress=_tell_once)
 
 
-def _told_once(line: str) -> None:
-    """Tells a line, in one of several processes."""
+def _tell_once(line: str) -> None:
+    """Prints a line of progress, in one of several processes."""
     if os.environ.get("RANK", "0") == "0":
         tell(line)
 
 
-def _told(metrics: dict[str, Any], model: Path) -> str:
+def _as_text(metrics: dict[str, Any], model: Path) -> str:
     """Returns what a training came to as text."""
     tokens = metrics["tokens_by_domain"]
     width = max(6, *map(len, tokens))

@@ -167,7 +167,7 @@ def _psis() -> Callable[..., Any]:
     try:
         from arviz import psislw
     except ImportError as error:
-        told = "Expected ArviZ, which tells whether a guide is to be believed, found none"
-        raise ImportError(f"{told}: pip install arviz") from error
+        message = "Expected ArviZ, which tells whether a guide is to be believed, found none"
+        raise ImportError(f"{message}: pip install arviz") from error
     weigh: Callable[..., Any] = psislw
     return weigh

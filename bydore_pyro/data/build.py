@@ -160,23 +160,23 @@ class Build:
                     if self._characters >= BATCH:
                         self._submit(most)
                         read = min(self._all_taken - taken, sizes[number])
-                        bar(before + read, total, self._told())
+                        bar(before + read, total, self._so_far())
                 self._end(number, reached)
                 before += sizes[number]
                 self.row = 0
             self._record(len(self.sources), 0)
         self._train_on_some()
-        bar(total, total, self._told())
+        bar(total, total, self._so_far())
         for name, split in self._last:
             # Where the last document of every place ends.
             self._append(name, split, "ends", np.array([self.counts[name][split]["tokens"]], END))
 
     def _train_on_some(self) -> None:
         """Moves the text of domains that the hash has held out whole to the side of training."""
-        told = {source.domain for source in self.sources if source.split is not None}
+        named = {source.domain for source in self.sources if source.split is not None}
         moved = []
         for name, counts in self.counts.items():
-            if counts["train"]["tokens"] or {name, None} & told:
+            if counts["train"]["tokens"] or {name, None} & named:
                 continue
             counts |= {"train": counts["validation"], "validation": counts["train"]}
             if (name, "validation") in self._last:
@@ -304,7 +304,7 @@ class Build:
         self._database.execute("COMMIT")
         self._database.execute("BEGIN")
 
-    def _told(self) -> str:
+    def _so_far(self) -> str:
         dropped = sum(
             counts["duplicates_dropped"] + counts["in_validation_dropped"]
             for counts in self.counts.values()

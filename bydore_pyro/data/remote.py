@@ -64,8 +64,8 @@ def readable_place(place: str) -> Iterator[None]:
     except Exception as error:  # of many libraries
         if not is_remote(place):
             raise
-        told = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected to read {place}, found {told}") from None
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise DataError(f"Expected to read {place}, found {reason}") from None
 
 
 def opened(path: Path, ahead: int = 0) -> Any:

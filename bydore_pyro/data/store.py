@@ -97,7 +97,7 @@ class WatchedFile:
         Raises:
             DataError: When it is gone or holds something else.
         """
-        told = "other content"
+        change = "other content"
         try:
             found = size_and_time(self.path)
             if found == self._seen:
@@ -106,8 +106,8 @@ class WatchedFile:
                 self._seen = found
                 return
         except OSError as error:
-            told = str(error.strerror)
-        raise DataError(f"Expected {self.path} not to change while it is read, found {told}")
+            change = str(error.strerror)
+        raise DataError(f"Expected {self.path} not to change while it is read, found {change}")
 
 
 def file_sha256(path: Path) -> str:
@@ -218,8 +218,8 @@ def check_needed(needed: Iterable[str], names: Iterable[str]) -> None:
     known = set(names)
     for name in needed:
         if name not in known:
-            told = listed(sorted(known))
-            raise DataError(f"Expected a domain of the data ({told}), found '{name}'")
+            offered = listed(sorted(known))
+            raise DataError(f"Expected a domain of the data ({offered}), found '{name}'")
 
 
 def selected(wanted: Iterable[str], names: Iterable[str]) -> list[str]:
@@ -291,16 +291,16 @@ def _read_index(folder: Path) -> dict[str, Any]:
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
         if index["format"] != FORMAT:
-            told = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
-            raise DataError(f"{told} {path}: prepare it again")
+            message = f"Expected a token store of format '{FORMAT}', found {index['format']!r} in"
+            raise DataError(f"{message} {path}: prepare it again")
         of_tokenizer, of_index = index["tokenizer_sha256"], index["sha256"]
         found = sha256_of(index["domains"], of_tokenizer, index["vocabulary"], index["dtype"])
         found_tokenizer = tokenizer_sha256(folder / "tokenizer")
     except DataError:
         raise
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        told = one_line(f"{type(error).__name__}: {error}")
-        raise DataError(f"Expected the index of a token store, found {path}: {told}") from None
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise DataError(f"Expected the index of a token store, found {path}: {reason}") from None
     if found != of_index:
         raise DataError(f"Expected {path} to match the hash in it, found another")
     if found_tokenizer != of_tokenizer:

@@ -319,14 +319,14 @@ def _python(template: str) -> Callable[[Sequence[Share], Samples], str]:
         return "{\n" + "".join(f"    {name!r}: {v!r},\n" for name, v in values.items()) + "}"
 
     def write(shares: Sequence[Share], samples: Samples) -> str:
-        told = {
+        values = {
             "UNITS": UNITS[samples],
             "WEIGHTS_LITERAL": literal({s.name: s.weight for s in shares}),
             "PATHS_LITERAL": literal({s.name: s.path for s in shares}),
             "PACKS_FIRST": repr(samples == "sequences"),
         }
         # In one pass: a domain may be called as a place is.
-        return re.sub("|".join(told), lambda place: told[place[0]], template)
+        return re.sub("|".join(values), lambda place: values[place[0]], template)
 
     return write
 

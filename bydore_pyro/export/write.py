@@ -130,8 +130,8 @@ def _carried(
     ordered = sorted(measured, key=lambda name: -after[name])
     for name in ordered[:MOST_SHOWN]:
         old, anew = measured[name]
-        told = f"  {name}: {old:.4f} -> {anew:.4f}, weight {before[name]:.6f} -> {after[name]:.6f}"
-        notes.append(told)
+        line = f"  {name}: {old:.4f} -> {anew:.4f}, weight {before[name]:.6f} -> {after[name]:.6f}"
+        notes.append(line)
     if len(ordered) > MOST_SHOWN:
         notes.append(f"  and {len(ordered) - MOST_SHOWN} domains of less weight")
     return new

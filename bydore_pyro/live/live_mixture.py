@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.answer import CHAINS, interval_of_draws
 from bydore_pyro.core import (
-    MeasuredRound,
+    RoundEvidence,
     central_weights,
     draw_posterior,
     given_away,
@@ -150,7 +150,7 @@ class LiveMixture:
             self._start = given / given.sum()
         self._order: MixtureState = begin(domains.num_domains)
         self._sketch: GradientSketch | ShardedSketch | None = None
-        self._measured: list[MeasuredRound] = []
+        self._measured: list[RoundEvidence] = []
         #: What every round found.
         self.rounds: list[LiveRound] = []
 
@@ -244,14 +244,14 @@ class LiveMixture:
 
         if not self.rounds:
             raise ValueError("Expected at least one round, actual none")
-        told = {
+        constant = {
             name: np.array([getattr(one, name) for one in self.rounds])
             for name in ("step", "weights", "better", "moved", "unexplained", "validation_loss")
         }
-        by_round = {name: ["round"] for name in told}
+        by_round = {name: ["round"] for name in constant}
         return arviz.from_dict(
             posterior={"w": np.stack([one.draws for one in self.rounds], axis=2)},
-            constant_data=told,
+            constant_data=constant,
             dims={"w": ["round", "domain"], **by_round, "weights": ["round", "domain"]},
             coords={
                 "domain": list(self.domains.names),
@@ -282,7 +282,7 @@ class LiveMixture:
         """Goes on from a `state` of the same domains and options."""
         self._order = MixtureState(*state["order"])
         self.domains.restore(state["domains"])
-        self._measured = [MeasuredRound(**one) for one in state["measured"]]
+        self._measured = [RoundEvidence(**one) for one in state["measured"]]
         self.rounds = [LiveRound(**one) for one in state["rounds"]]
         self.cost = Cost()
         self.cost.add(state["cost"])

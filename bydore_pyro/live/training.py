@@ -154,7 +154,7 @@ class LiveTraining:
         room = self._config.max_epochs * self.mixture.domains.trained() - read
         return np.maximum(room, 0) / (batch * (steps - begins))
 
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Returns what the rounds cost and found, as plain values: `live`, and of a search's record
         (`bydore_pyro.runs.Metrics`) what it has too."""
         cost, rounds = self.mixture.cost, self.mixture.rounds

@@ -120,8 +120,8 @@ def train_runs(problem: Problem, planned: Sequence[PlannedRun], label: str) -> l
     try:
         found = {place: _read(problem, run) for place, run in plans.items()}
     except FileNotFoundError as error:
-        told = "the machines of a cluster must share it"
-        raise DataError(f"Expected a trained proxy in {error}, found none: {told}") from None
+        hint = "the machines of a cluster must share it"
+        raise DataError(f"Expected a trained proxy in {error}, found none: {hint}") from None
     for done in found.values():
         problem.cost.add(done.cost)
     return [found[_place(problem, run)] for run in planned]

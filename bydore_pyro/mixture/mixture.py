@@ -210,9 +210,9 @@ class Mixture:
             columns["hdi"] = tuple(
                 self.hdi[k] if share == 1 else (0.0, self.hdi[k][1]) for k, _, share in rows
             )
-        told = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
+        listing = ", ".join(f"{pool} ({len(shares)} domains)" for pool, shares in pools.items())
         note = (
-            f"Measured together, because each has too little text: {told}. They share the "
+            f"Measured together, because each has too little text: {listing}. They share the "
             "weight of their pool in proportion to their tokens."
         )
         names = tuple(name for _, name, _ in rows)

@@ -68,8 +68,8 @@ def shown_rows(names: Sequence[str], weights: Sequence[float], most: int = MOST_
 
     rows.sort(key=key)
     if hidden:
-        told = f"the rest ({len(hidden)} domain{'s' * (len(hidden) > 1)})"
-        rows.append(Row(told, tuple(hidden), "rest"))
+        name = f"the rest ({len(hidden)} domain{'s' * (len(hidden) > 1)})"
+        rows.append(Row(name, tuple(hidden), "rest"))
     return rows
 
 

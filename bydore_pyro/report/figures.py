@@ -42,8 +42,10 @@ def trajectory_figure(record: RunRecord) -> Figure | None:
     order = sorted(names, key=lambda name: -averages[name])
     order = order if len(order) <= MOST_SHOWN else order[:FEW_LINES]
     kept = np.arange(len(steps) - 1, -1, -max(1, -(-len(steps) // MOST_POINTS)))[::-1]
-    told = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
-    figure = _lines("step", steps[kept], {name: means[name][kept] for name in order}, told, names)
+    captions = {name: f"{averages[name]:.4f} in the mean of the averaged steps" for name in order}
+    figure = _lines(
+        "step", steps[kept], {name: means[name][kept] for name in order}, captions, names
+    )
     (axes,) = figure.axes
     axes.set_ylim(bottom=0)
     place = steps[min(start, len(steps) - 1)]
@@ -69,8 +71,8 @@ def rounds_figure(record: RunRecord) -> Figure | None:
         x, by_all, alone = "step of the model", "trained on at the end", "found at step"
     order = sorted(last, key=lambda name: -last[name])[:FEW_LINES]
     together = {name: np.array([one.weights.get(name, np.nan) for one in rounds]) for name in order}
-    told = {name: f"{last[name]:.4f} {by_all}" for name in order}
-    figure = _lines(x, places, together, told, list(last))
+    captions = {name: f"{last[name]:.4f} {by_all}" for name in order}
+    figure = _lines(x, places, together, captions, list(last))
     (axes,) = figure.axes
     for name, line in zip(order, axes.get_lines(), strict=True):
         for place, one in zip(places, rounds, strict=True):
@@ -99,7 +101,7 @@ def as_svg(figure: Figure, salt: str) -> str:
     import matplotlib
 
     file = io.BytesIO()
-    told = {gid for artist in figure.findobj() if (gid := artist.get_gid()) is not None}
+    named = {gid for artist in figure.findobj() if (gid := artist.get_gid()) is not None}
     settings = {"svg.fonttype": "none", "svg.hashsalt": salt}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         # The browser has them.
@@ -114,7 +116,7 @@ def as_svg(figure: Figure, salt: str) -> str:
         element.attrib = {key.rpartition("}")[2]: NEEDLESS.sub(r"\1", value)
                           for key, value in element.attrib.items()}  # fmt: skip
         element.text, element.tail = ((text or "").strip() for text in (element.text, element.tail))
-        if gid in told:
+        if gid in named:
             title = ElementTree.Element("title")
             title.text = gid
             element.insert(0, title)
@@ -122,14 +124,18 @@ def as_svg(figure: Figure, salt: str) -> str:
 
 
 def _lines(
-    name: str, x: np.ndarray, y: Mapping[str, np.ndarray], told: Mapping[str, str], names: list[str]
+    name: str,
+    x: np.ndarray,
+    y: Mapping[str, np.ndarray],
+    captions: Mapping[str, str],
+    names: list[str],
 ) -> Figure:
     """Draws weights over what `name` is the name of, each with what is told of it; colours are
     those of all names."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
-    axes, gids = figure.subplots(), [f"{visible(one)}: {told[one]}" for one in y]
+    axes, gids = figure.subplots(), [f"{visible(one)}: {captions[one]}" for one in y]
     colours = domain_colours(names if len(names) <= len(PALETTE) else list(y))
     for one, gid in zip(y, gids, strict=True):
         axes.plot(x, y[one], color=colours[one], gid=gid)

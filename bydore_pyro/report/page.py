@@ -20,8 +20,8 @@ from bydore_pyro.report.tables import (
     cautions,
     commands,
     comparison_table,
+    cost_sentence,
     cost_table,
-    cost_told,
     loss_table,
     round_table,
     weights_table,
@@ -83,7 +83,7 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
     mixture = record.mixture
     weights = [plot_weights(mixture), WEIGHTS] if drawn and mixture is not None else []
     learned = [draw(record) for draw in (rounds_figure, trajectory_figure) if drawn]
-    told = LIVE if record.live else ROUNDS
+    caption = LIVE if record.live else ROUNDS
     fresh = loss_table(record)
     sections: tuple[tuple[str, Sequence[Any]], ...] = (
         ("The mixture", (
@@ -94,9 +94,9 @@ def run_sections(record: RunRecord, *, drawn: bool = True) -> list[Section]:
         )),
         ("What fresh models reach", (fresh, FRESH if fresh.rows else None)),
         ("Is it to be believed?", verdicts_of(record)),
-        ("", (cost_told(record) if mixture is not None else None,)),
+        ("", (cost_sentence(record) if mixture is not None else None,)),
         (EXPERT[0], (
-            *learned, told if record.metrics.matching.rounds else None, round_table(record),
+            *learned, caption if record.metrics.matching.rounds else None, round_table(record),
         )),
         (EXPERT[1], (cost_table(record.metrics.search),)),
         (EXPERT[2], commands(record)),
@@ -151,8 +151,8 @@ def _as_text(section: Section) -> Iterator[str]:
     judged = []
     for block in section.blocks:
         if isinstance(block, Verdict):
-            told = f"{block.level:<7}  {block.told} {block.figures}"
-            judged.append(lines(told, " " * 9))
+            text = f"{block.level:<7}  {block.heading} {block.figures}"
+            judged.append(lines(text, " " * 9))
         elif not isinstance(block, Table):
             yield lines(str(block))
         elif not block.folded:

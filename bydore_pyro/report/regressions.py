@@ -25,11 +25,11 @@ def _runs(record: RunRecord) -> Verdict | None:
     runs, mixture = record.metrics.details.runs, record.mixture
     if runs is None or mixture is None:
         return None
-    told = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
+    figures = f"The regression was fitted to {runs:.0f} runs of {len(mixture.names)} domains."
     if runs < len(mixture.names):
-        told += " From so few it mostly assumes what a domain is worth."
-        return Verdict("bad", "Are there enough runs?", "No", told)
-    return Verdict("good", "Are there enough runs?", "Yes", told)
+        figures += " From so few it mostly assumes what a domain is worth."
+        return Verdict("bad", "Are there enough runs?", "No", figures)
+    return Verdict("good", "Are there enough runs?", "Yes", figures)
 
 
 def _regression(record: RunRecord) -> Verdict | None:
@@ -38,14 +38,14 @@ def _regression(record: RunRecord) -> Verdict | None:
     one = details.regressions.get(details.regression)
     if one is None or one.spearman_x100 is None:
         return None
-    told = (
+    figures = (
         f"{details.regression} was taken. Of runs that were left out: rank correlation x 100 "
         f"{number(one.spearman_x100, '.1f')}, error {number(one.rmse, '.4f')}, "
         f"{percent(one.coverage)} in their {HELD} intervals."
     )
     ranks = one.spearman_x100 >= RANKS
     return Verdict("good" if ranks else "careful", "Does it predict runs that it has not seen?",
-                   "It ranks them" if ranks else "Roughly", told)  # fmt: skip
+                   "It ranks them" if ranks else "Roughly", figures)  # fmt: skip
 
 
 def _distance(record: RunRecord) -> Verdict | None:
@@ -66,11 +66,11 @@ def _gain(record: RunRecord) -> Verdict | None:
     if mixture is None or gain.mean is None or not mixture.predicted_loss:
         return None
     question, means = "Is it better than the prior?", []
-    told = []
+    predictions = []
     for name, (mean, sd) in mixture.predicted_loss.items():
         means.append(mean)
-        told.append(f"{name} {number(mean, '.4f')}{'' if sd is None else f' ± {sd:.4f}'}")
-    figures = f"Predicted loss of a run on each: {'; '.join(told)}."
+        predictions.append(f"{name} {number(mean, '.4f')}{'' if sd is None else f' ± {sd:.4f}'}")
+    figures = f"Predicted loss of a run on each: {'; '.join(predictions)}."
     if mixture.weights == mixture.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
     if number(min(means), ".4f") == number(max(means), ".4f"):

@@ -27,8 +27,8 @@ __all__ = [
     "cautions",
     "commands",
     "comparison_table",
+    "cost_sentence",
     "cost_table",
-    "cost_told",
     "loss_table",
     "round_table",
     "weights_table",
@@ -49,10 +49,10 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     places = [row.places[0] if row.kind == "domain" else None for row in rows]
     columns = {
         "domain": [row.label for row in rows],
-        "weight": _sums_told(mixture.weights, rows),
+        "weight": _sums(mixture.weights, rows),
     }
     if mixture.free_weights is not None:
-        columns["uncapped"] = _sums_told(mixture.free_weights, rows)
+        columns["uncapped"] = _sums(mixture.free_weights, rows)
     if mixture.hdi is not None:
         ends = [interval_of(mixture, row) for row in rows]
         interval = f"{percent(mixture.hdi_probability)} interval"
@@ -77,7 +77,7 @@ def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
     )
 
 
-def _sums_told(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
+def _sums(weights: Sequence[float], rows: Sequence[Row]) -> list[str]:
     return [number(sum(weights[k] for k in row.places), ".4f") for row in rows]
 
 
@@ -126,7 +126,7 @@ def agreement_table(record: RunRecord) -> Table:
     )
 
 
-def cost_told(record: RunRecord) -> str:
+def cost_sentence(record: RunRecord) -> str:
     """Returns in a sentence what a run cost; parts that are not known are left out."""
     metrics, spent = record.metrics, record.metrics.search
     known = (
@@ -186,7 +186,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
 def cautions(records: Sequence[RunRecord]) -> list[str]:
     """Returns why these runs cannot simply be compared, where that is so."""
     mixtures = [record.mixture for record in records if record.mixture is not None]
-    told: dict[str, list[Any]] = {
+    properties: dict[str, list[Any]] = {
         "The runs have different domains: a weight that is missing is not zero.": [
             frozenset(mixture.names) for mixture in mixtures
         ],
@@ -198,7 +198,7 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
             str(record.asked("run", "validation") or "") for record in records
         ],
     }
-    return [line for line, values in told.items() if len(set(filter(None, values))) > 1]
+    return [line for line, values in properties.items() if len(set(filter(None, values))) > 1]
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
@@ -239,8 +239,8 @@ def _weight(mixture: Mixture, names: Sequence[str]) -> str:
     places = [mixture.names.index(name) for name in names if name in mixture.names]
     if not places:
         return ABSENT
-    told = number(sum(mixture.weights[place] for place in places))
+    text = number(sum(mixture.weights[place] for place in places))
     if mixture.hdi is None or len(names) > 1:
-        return told
+        return text
     low, high = map(number, mixture.hdi[places[0]])
-    return f"{told} ({low} to {high})"
+    return f"{text} ({low} to {high})"

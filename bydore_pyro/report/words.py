@@ -50,7 +50,7 @@ class Verdict:
     reason: str = ""
 
     @property
-    def told(self) -> str:
+    def heading(self) -> str:
         """The question and its answer."""
         return f"{self.question} {self.answer}."
 

@@ -247,10 +247,10 @@ def tell_of_sampled(domains: Domains) -> None:
         n: s["standard_error"] and s["standard_error"] / s["tokens"] for n, s in sampled.items()
     }
     worst = max(errors, key=lambda n: math.inf if errors[n] is None else errors[n])
-    told = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
+    error = "unknown" if errors[worst] is None else f"{errors[worst]:.1%}"
     tell(
         f"--max_epochs counts sizes that are estimated, of {len(sampled)} sampled domains; the "
-        f"largest standard error is that of '{worst}': {told}"
+        f"largest standard error is that of '{worst}': {error}"
     )
 
 

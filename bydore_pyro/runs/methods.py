@@ -167,9 +167,9 @@ def fit_bydore(problem: Problem, options: Options, folder: Path) -> Fit:
     )
     found = search_in(varied, problem.corpus, folder, "bydore", plan)
     problem.cost.add(found.proxy.cost.report()["parts"])
-    told = found.metrics
+    record = found.metrics
     details = MethodDetails(
-        steps=steps, learning=told.learning, matching=told.matching, trials=told.trials
+        steps=steps, learning=record.learning, matching=record.matching, trials=record.trials
     )
     draws = found.answer.draws.numpy() if found.answer.sites else None
     return Fit(mixture=found.mixture, trajectory=found.path, details=details, draws=draws)

@@ -15,7 +15,7 @@ import torch
 from bydore_pyro.answer import Answer, TriedSteps
 from bydore_pyro.core import GuideFit, Matching, Posterior, match
 from bydore_pyro.data import Domains
-from bydore_pyro.measure import ResidualCheck, TargetRound
+from bydore_pyro.measure import ResidualCheck, TargetMeasurement
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs.options import Options
@@ -119,7 +119,7 @@ def guide_record(fit: GuideFit | None) -> GuideRecord:
 
 def matching_record(
     names: Sequence[str],
-    rounds: Sequence[TargetRound],
+    rounds: Sequence[TargetMeasurement],
     found: Matching,
     drawn: Posterior,
     check: ResidualCheck | None = None,
@@ -144,7 +144,7 @@ def matching_record(
     )
 
 
-def _round_record(names: Sequence[str], rounds: Sequence[TargetRound]) -> RoundRecord:
+def _round_record(names: Sequence[str], rounds: Sequence[TargetMeasurement]) -> RoundRecord:
     """Returns what the last of some rounds found, alone and with those before it."""
     last = rounds[-1]
     found, alone = match([one.evidence for one in rounds]), match([last.evidence])

@@ -119,8 +119,8 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
             path = asked
             parts = _deciding(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            told = f"Expected the run's manifest and options, found {path}: {error}"
-            raise RunFolderError(told) from None
+            message = f"Expected the run's manifest and options, found {path}: {error}"
+            raise RunFolderError(message) from None
         check_belongs(asked, parts, _deciding(options.as_dict()), tell)
         if begun != corpus.sha256:
             raise DataError(
@@ -255,8 +255,10 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
     folder = drive.folder
     if not folder.writes:
         return
-    told = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
-    folder.write_json("metrics.json", plain(told))
+    record = Metrics(
+        stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost)
+    )
+    folder.write_json("metrics.json", plain(record))
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
     if isinstance(error, Interrupted) and path.is_dir():
         tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")

@@ -15,7 +15,7 @@ from bydore_pyro.data import Domains, TokenStore
 from bydore_pyro.measure import (
     Measurement,
     ResidualCheck,
-    TargetRound,
+    TargetMeasurement,
     check_residual,
     keep_measurement,
     measure,
@@ -93,8 +93,8 @@ def search(
     )
     with broken_off(drive, proxy.cost):
         measured = _measured(options, domains, sketch, proxy, drive)
-        told = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
-        tell(f"measured; next: the target, the posterior (it may take minutes){told}, the answer")
+        trials = "" if plan is None else f", {plan.count} trial runs of {plan.steps} steps each"
+        tell(f"measured; next: the target, the posterior (it may take minutes){trials}, the answer")
         found = _answered(options, domains, sketch, proxy, measured, plan)
         write_found(folder, found)
     if not keep and folder.writes:
@@ -160,7 +160,7 @@ def _answered(
 ) -> Found:
     """Reads the target where the domains were measured, and answers."""
     cost, seed = proxy.cost, options.run.seed
-    rounds: list[TargetRound] = []
+    rounds: list[TargetMeasurement] = []
     for one in measured:  # the last leaves the model as it was at the end
         set_parameters(proxy, one)
         with cost.part("gradients"):
@@ -197,7 +197,7 @@ def _checked(
     domains: Domains,
     sketch: GradientSketch,
     measured: Measurement,
-    last: TargetRound,
+    last: TargetMeasurement,
     found: Matching,
     count: int,
 ) -> ResidualCheck:

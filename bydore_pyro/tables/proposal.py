@@ -263,8 +263,8 @@ def _predicted(
     """Returns the losses of a run on these weights, the prior, equal shares."""
     stacked = np.stack([mixture.weights, prior, np.full(len(prior), 1 / len(prior))])
     means, deviations = model.predict(stacked).tolist(), model.deviation(stacked)
-    told = [None] * 3 if deviations is None else deviations.tolist()
-    return dict(zip(("weights", "prior", "uniform"), zip(means, told, strict=True), strict=True))
+    spreads = [None] * 3 if deviations is None else deviations.tolist()
+    return dict(zip(("weights", "prior", "uniform"), zip(means, spreads, strict=True), strict=True))
 
 
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
@@ -278,10 +278,10 @@ def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[
     if gain.mean is not None and gain.mean <= 0:
         notes.append("No mixture is predicted to be better than the prior: this is no improvement.")
     elif gain.sure is False:
-        told = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
+        probability = "unknown" if gain.probability is None else f"{gain.probability:.0%}"
         notes.append(
             f"No sure improvement on the prior: its predicted loss is {gain.mean:.4f} lower; "
-            f"the probability that it is better is {told}."
+            f"the probability that it is better is {probability}."
         )
     if distance.far or distance.held:
         notes.append(distance.words)

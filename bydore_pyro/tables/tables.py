@@ -144,12 +144,12 @@ def directed(
     has = np.isfinite(asked).all(1)
     if not has.any():
         raise DataError(f"Expected runs with {listed(shares, 5)}, found none")
-    told = [f"maximised: {listed(n for n in shares if n in up)}"] if up & {*shares} else []
+    notes = [f"maximised: {listed(n for n in shares if n in up)}"] if up & {*shares} else []
     if lacking := int((~has).sum()):
-        told.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
+        notes.append(f"left out without {listed(shares, 5)}: {lacking} of {len(has)} runs")
     runs = tuple(run for run, kept in zip(table.runs, has, strict=True) if kept)
     found = {"weights": table.weights[has], "losses": table.losses[has] * sign}
-    return replace(table, runs=runs, **found), told
+    return replace(table, runs=runs, **found), notes
 
 
 def mean_of(table: RunsTable, shares: Mapping[str, float]) -> np.ndarray:
@@ -300,8 +300,8 @@ def _numbers(
     wrong = ~np.isfinite(values)
     if missing:
         values[wrong] = np.nan
-        told = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))
-        wrong &= ~told.to_numpy(bool)
+        absent = frame[names].apply(lambda cells: cells.str.strip().str.lower().isin(MISSING))
+        wrong &= ~absent.to_numpy(bool)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         raise DataError(

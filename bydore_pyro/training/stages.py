@@ -53,7 +53,7 @@ class Schedule(Protocol):
         """Is called after each step, 1 after the first; returns what is to be logged, by name, with
         `MEASURING`, or nothing."""
 
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Returns what `metrics.json` tells of it, beside the training's own."""
 
     def leave(self, folder: RunFolder) -> None:

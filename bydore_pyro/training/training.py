@@ -190,7 +190,7 @@ def train_target(
         metrics = dataclasses.asdict(_record(trainer, plan, seconds))
         if live is not None:
             metrics |= {"run_tokens": metrics["tokens"], "run_epochs": metrics["epochs"]}
-            metrics |= live.told()
+            metrics |= live.record()
             live.leave(folder)
         folder.write_json("metrics.json", metrics)
         return metrics

@@ -167,12 +167,12 @@ def _parser(
             about = fields[key].metadata.get("help", "") if key in listed else argparse.SUPPRESS
             _add(group, key, hints[key], own.get(key), about)
         if title == "options":
-            told = "JSON or YAML file of options by name, such as a run's config.json. Options on "
-            told += "the command line override it."
-            group.add_argument("--config", metavar="FILE", help=told)
+            text = "JSON or YAML file of options by name, such as a run's config.json. Options on "
+            text += "the command line override it."
+            group.add_argument("--config", metavar="FILE", help=text)
             group.add_argument("-h", "--help", action="help", help="Show this help.")
-            told = "Show this help with all other options."
-            group.add_argument("--help-all", action="help", help=told)
+            text = "Show this help with all other options."
+            group.add_argument("--help-all", action="help", help=text)
     return parser
 
 

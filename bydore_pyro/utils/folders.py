@@ -157,8 +157,8 @@ def lock_if_free(path: Path, *, make: bool = False) -> int | None:
             return None
         except OSError as error:  # such as some network file systems
             if make:
-                told = f"{path} cannot be locked ({error.strerror}): make sure that one process "
-                warnings.warn(f"{told}writes to it at a time", stacklevel=2)
+                message = f"{path} cannot be locked ({error.strerror}): make sure that one process "
+                warnings.warn(f"{message}writes to it at a time", stacklevel=2)
         if _is_at(handle, path):
             _handles.add(handle)
             return handle

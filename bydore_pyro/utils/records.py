@@ -44,9 +44,9 @@ def read_as(kind: type[T], path: Path) -> T:
         return found
     except ValidationError as error:
         first = error.errors()[0]
-        told = first["msg"].replace("Input should be", "Expected")
+        message = first["msg"].replace("Input should be", "Expected")
         if where := ".".join(map(str, first["loc"])):
             raise DataError(
-                f"{told} as '{where}' in {path}, found {first['input']!r:.60}"
+                f"{message} as '{where}' in {path}, found {first['input']!r:.60}"
             ) from None
-        raise DataError(f"{told} in {path}") from None
+        raise DataError(f"{message} in {path}") from None

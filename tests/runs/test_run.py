@@ -254,7 +254,7 @@ def test_a_kill_within_a_round_loses_that_round_alone(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bydore_pyro.measure.training.measure", full)
+    monkeypatch.setattr("bydore_pyro.measure.measured_steps.measure", full)
     with pytest.raises(SystemExit):
         main(arguments(store, tmp_path / "out", "--steps", "10", "--checkpoint_every", "50"))
     saved = [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()]
