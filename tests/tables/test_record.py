@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from bydore_pyro.runs.record import plain, read_as
 from bydore_pyro.tables.record import Distance, Gain, Regressed, RegressionDetails, Scored
 
 
-def test_what_regressions_tell_is_written_and_read() -> None:
+def test_what_regressions_tell_is_written_and_read(tmp_path: Path) -> None:
     told = RegressionDetails(
         runs=3.0,
         regressions={"linear": Regressed(regression="linear", rmse=0.1)},
@@ -16,4 +17,5 @@ def test_what_regressions_tell_is_written_and_read() -> None:
         distance=Distance(far=True, held=False, words="x"),
         predictions=(Scored(mixture="mine", rank=1.0),),
     )
-    assert read_as(RegressionDetails, json.loads(json.dumps(plain(told)))) == told
+    (tmp_path / "record.json").write_text(json.dumps(plain(told)))
+    assert read_as(RegressionDetails, tmp_path / "record.json") == told
