@@ -59,6 +59,9 @@ class PriorNetwork(nn.Module):
         """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
 
         These are of the network's dtype, whatever the signals' is.
+
+        Raises:
+            ValueError: When the signals are not ``(..., K)``.
         """
         shape = tuple(getattr(signals, "shape", ()))
         if shape[-1:] != (self.num_domains,):

@@ -11,13 +11,14 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import xarray
+from method_options import options_for
 from processes import forked
 from quick import QUICK
 from tiny import folder_content
@@ -25,10 +26,11 @@ from tiny import folder_content
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.mixture import mixture_from
+from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.runs.run import begin_run, is_finished, write_inputs
+from bydore_pyro.runs.run import Drive, begin_run, is_finished, write_inputs
 from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
@@ -378,3 +380,33 @@ def test_inputs_are_written_once(store: Path, tmp_path: Path) -> None:
     assert set(before) == {"config.json", "manifest.json", "tokenizer.json"}
     write_inputs(begin_run(options, "test", tmp_path / "run"), options, corpus, "test")
     assert folder_content(tmp_path / "run") == before
+
+
+def test_it_takes_the_steps_that_are_left_and_saves_before_a_round(
+    store: Path, tmp_path: Path
+) -> None:
+    """Every five steps, before what takes as long as many, and at the end; the newest two stay."""
+    options = options_for(store, "--steps", "12", "--checkpoint_every", "5")
+    folder, taken = RunFolder(tmp_path / "run"), []
+    drive = Drive(
+        folder=folder,
+        options=options,
+        domains=load_domains(options),
+        parallel=Parallel(alone=True),
+        total=8,
+        content=lambda: {"taken": list(taken)},
+        done=1,
+    )
+    seen = []
+
+    def steps() -> Iterator[str]:
+        for number in range(2, 9):
+            seen.append(sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*")))
+            taken.append(number)
+            yield f"step {number}"
+
+    drive.take(steps(), lambda done: "a round" if done == 3 else "")
+    assert drive.done == 8
+    assert seen[2:4] == [["step-000003"], ["step-000003"]]
+    saved = sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*"))
+    assert saved == ["step-000005", "step-000008"]
