@@ -298,12 +298,11 @@ def options_or_resumed(
     smoke: Mapping[str, Any] = SMOKE,
     common: Sequence[str] | None = None,
     more: Collection[str] | None = None,
-    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[T, Path | None]:
     """Returns the options of a command line (see `parse_options`), and the folder of the run that
     `--resume` names."""
     resume = resumed_run(arguments)
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume
-    options = parse_options(arguments, name, about, kind, defaults, smoke, common, more)
+    options = parse_options(arguments, name, about, kind, None, smoke, common, more)
     return options.resolved(), None
