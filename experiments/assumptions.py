@@ -24,7 +24,7 @@ from bydore_pyro.runs import (
     language_model,
     load_domains,
 )
-from bydore_pyro.utils import option, require_fields, tell
+from bydore_pyro.utils import option, require_fields
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and
 record the validation loss. Methods that fit small runs make two assumptions: the order of the
@@ -65,7 +65,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
     folder = begin_run(options, "assumptions", resume)
     domains = load_domains(options)
     if resume is None:
-        folder.write_config("assumptions", options.as_dict(), tell)
+        folder.write_config("assumptions", options.as_dict())
     names, count = domains.names, domains.num_domains
     rng = np.random.default_rng([options.run.seed, 5])
     mixtures = {name: {name: 1.0} for name in names}

@@ -104,7 +104,7 @@ def calibration(options: CalibrationOptions) -> None:
     """Sketches, makes targets, draws from their posteriors, counts."""
     folder = begin_run(options, "calibration", None)
     domains, config, cost = load_domains(options), options.calibration, Cost()
-    folder.write_config("calibration", options.as_dict(), tell)
+    folder.write_config("calibration", options.as_dict())
     names, each = domains.names, options.search.sequences_of_round(domains.num_domains)
     checkpoints = pools_of(options, domains, each, cost)
     targets: list[Target] = []

@@ -89,7 +89,7 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
     folder = begin_run(options, "compare", resume)
     corpus = text_of_targets(options, options.compare.targets)
     if resume is None:
-        folder.write_config("compare", options.as_dict(), tell)
+        folder.write_config("compare", options.as_dict())
     results: dict[str, Any] = {}
     cost = Cost()
     for name in options.compare.targets:

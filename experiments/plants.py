@@ -98,7 +98,7 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     domains = load_domains(options)
     plantable(domains)
     if resume is None:
-        folder.write_config("plants", options.as_dict(), tell)
+        folder.write_config("plants", options.as_dict())
     cost, asked = Cost(), options.plants
     numbers = range(asked.first, asked.first + asked.plants)
     compute = partial(one_plant, options, domains, folder.path.absolute())

@@ -86,13 +86,13 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     from bydore_pyro.answer import agreement
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.runs import begin_run, is_finished, load_domains
-    from bydore_pyro.utils import run_pieces, tell
+    from bydore_pyro.utils import run_pieces
 
     last = options.run.seed + options.repetition.seeds - 1
     replace(options.run, seed=last)  # it must be a seed too
     folder = begin_run(options, "search", resume)
     if resume is None:
-        folder.write_config("search", options.as_dict(), tell)
+        folder.write_config("search", options.as_dict())
     domains = load_domains(options)
     seeds = range(options.run.seed, last + 1)
     paths = {seed: folder.path.absolute() / f"seed-{seed}" for seed in seeds}
