@@ -39,7 +39,7 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
-from bydore_pyro.utils import option, require_fields, tell
+from bydore_pyro.utils import Checked, option, tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
 that gradient matching would have, and count how often the intervals contain the shares. The shares
@@ -66,7 +66,7 @@ SMOKE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationConfig:
+class CalibrationConfig(Checked):
     """How many targets, of what."""
 
     targets: int = option(300, "Number of targets of each kind.", least=2, most=10_000)
@@ -88,9 +88,6 @@ class CalibrationConfig:
         least=2,
         most=10_000,
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

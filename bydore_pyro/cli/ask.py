@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.runs import AskConfig, plain, trial_record
 from bydore_pyro.utils import (
+    Checked,
     listed,
     one_line_errors,
     option,
     parse_options,
-    require_fields,
     with_subject,
 )
 
@@ -36,13 +36,10 @@ COMMON = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerConfig:
+class AnswerConfig(Checked):
     """Where the answer goes."""
 
     out: str | None = option(None, "Folder of the answer. Default: runs/ask-<time>.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,12 +40,12 @@ from bydore_pyro.tables import (
     read_runs,
 )
 from bydore_pyro.utils import (
+    Checked,
     DataError,
     RunFolder,
     one_line_errors,
     option,
     provenance,
-    require_fields,
     tell,
     warn_idle,
 )
@@ -79,7 +79,7 @@ SMALL = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitConfig:
+class FitConfig(Checked):
     """Which method is used, and whether it trains.
 
     Raises:
@@ -124,7 +124,7 @@ class FitConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.method not in METHODS:
             raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
         if self.runs is not None and self.method != "regmix":

@@ -11,7 +11,7 @@ from typing import Any
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.runs import Options
-from bydore_pyro.utils import RunFolder, one_line_errors, option, require_fields
+from bydore_pyro.utils import Checked, RunFolder, one_line_errors, option
 
 __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
 
@@ -31,7 +31,7 @@ MORE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepetitionConfig:
+class RepetitionConfig(Checked):
     """How often a search is repeated."""
 
     seeds: int = option(
@@ -40,9 +40,6 @@ class RepetitionConfig:
         least=1,
         most=1000,
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ class PriorNetwork(nn.Module):
         num_domains: K, at least 2.
 
     Raises:
-        ValueError: When `num_domains` is below 2; when called with signals not ``(..., K)``.
+        ValueError: When `num_domains` is below 2.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).
@@ -59,6 +59,9 @@ class PriorNetwork(nn.Module):
         """Maps signals ``(..., K)``, nats per token, to Gamma shape and rate, ``(..., K)``, > 0.
 
         These are of the network's dtype, whatever the signals' is.
+
+        Raises:
+            ValueError: When the signals are not ``(..., K)``.
         """
         shape = tuple(getattr(signals, "shape", ()))
         if shape[-1:] != (self.num_domains,):
