@@ -24,7 +24,7 @@ from bydore_pyro.runs import (
     language_model,
     load_domains,
 )
-from bydore_pyro.utils import option, require_fields, tell
+from bydore_pyro.utils import Checked, option
 
 ABOUT = """Train the proxy on every domain alone and on random mixtures for --steps steps, and
 record the validation loss. Methods that fit small runs make two assumptions: the order of the
@@ -38,15 +38,12 @@ POINTS = 8  # measurements on each scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssumptionsConfig:
+class AssumptionsConfig(Checked):
     """Which mixtures are trained on, beside every domain alone."""
 
     mixtures: int = option(
         8, "Number of random mixtures, drawn from a flat Dirichlet.", least=0, most=10_000
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +62,7 @@ def assumptions(options: AssumptionsOptions, resume: Path | None) -> None:
     folder = begin_run(options, "assumptions", resume)
     domains = load_domains(options)
     if resume is None:
-        folder.write_config("assumptions", options.as_dict(), tell)
+        folder.write_config("assumptions", options.as_dict())
     names, count = domains.names, domains.num_domains
     rng = np.random.default_rng([options.run.seed, 5])
     mixtures = {name: {name: 1.0} for name in names}

@@ -39,7 +39,7 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
-from bydore_pyro.utils import option, require_fields, tell
+from bydore_pyro.utils import Checked, option, tell
 
 ABOUT = """Make many validation sets of known shares, infer the weights of each from the evidence
 that gradient matching would have, and count how often the intervals contain the shares. The shares
@@ -66,7 +66,7 @@ SMOKE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationConfig:
+class CalibrationConfig(Checked):
     """How many targets, of what."""
 
     targets: int = option(300, "Number of targets of each kind.", least=2, most=10_000)
@@ -89,9 +89,6 @@ class CalibrationConfig:
         most=10_000,
     )
 
-    def __post_init__(self) -> None:
-        require_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationOptions(Options):
@@ -104,7 +101,7 @@ def calibration(options: CalibrationOptions) -> None:
     """Sketches, makes targets, draws from their posteriors, counts."""
     folder = begin_run(options, "calibration", None)
     domains, config, cost = load_domains(options), options.calibration, Cost()
-    folder.write_config("calibration", options.as_dict(), tell)
+    folder.write_config("calibration", options.as_dict())
     names, each = domains.names, options.search.sequences_of_round(domains.num_domains)
     checkpoints = pools_of(options, domains, each, cost)
     targets: list[Target] = []

@@ -47,7 +47,6 @@ from bydore_pyro.utils import (
     resumed_options,
     resumed_run,
     run_pieces,
-    tell,
     with_hash,
 )
 
@@ -255,7 +254,7 @@ def run_variants(
     """
     folder = begin_run(options, name, resume)
     if resume is None:
-        folder.write_config(name, options.as_dict(), tell)
+        folder.write_config(name, options.as_dict())
     compute = partial(variant_results, options, corpus, folder.path.absolute(), search)
     pieces = {f"{value}/variant.json": value for value in values}
     found = all_once(folder, compute, pieces, options)

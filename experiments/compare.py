@@ -36,7 +36,7 @@ from bydore_pyro.runs import (
     plain,
     problem_of,
 )
-from bydore_pyro.utils import RunFolder, option, require_fields, tell
+from bydore_pyro.utils import Checked, RunFolder, option, tell
 
 ABOUT = """Find a mixture for each target by every method, and train fresh models on it. The targets
 are: Case 1 (all domains, validation on docstrings), Case 2 (Python source and licences, the same
@@ -53,7 +53,7 @@ DEFAULT_TARGETS = ("planted", "no_docstrings")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareConfig:
+class CompareConfig(Checked):
     """What is compared."""
 
     methods: list[str] = option(
@@ -69,7 +69,7 @@ class CompareConfig:
     target_seeds: int = option(3, "Number of fresh models per mixture.", least=1, most=100)
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         for name in self.methods:
             if name not in COMPARED:
                 raise ValueError(f"Expected one of {', '.join(COMPARED)}, found '{name}'")
@@ -89,7 +89,7 @@ def compare(options: CompareOptions, resume: Path | None) -> None:
     folder = begin_run(options, "compare", resume)
     corpus = text_of_targets(options, options.compare.targets)
     if resume is None:
-        folder.write_config("compare", options.as_dict(), tell)
+        folder.write_config("compare", options.as_dict())
     results: dict[str, Any] = {}
     cost = Cost()
     for name in options.compare.targets:

@@ -24,7 +24,7 @@ from bydore_pyro.runs import (
     load_domains,
     uniform_weights,
 )
-from bydore_pyro.utils import tell, warn_idle
+from bydore_pyro.utils import warn_idle
 
 ABOUT = """Measure the first rate of the convergence theorem: the error of the finite-difference
 hypergradient falls as eps^2 until round-off dominates (its square is the theorem's eps^4). It is
@@ -137,7 +137,7 @@ def convergence(options: Options) -> None:
         idle = {option.name for option in dataclasses.fields(part)} - {*USED, *SMOKE}
         warn_idle(part, sorted(idle), "convergence.py")
     folder, cost = begin_run(options, "convergence", None), Cost()
-    folder.write_config("convergence", options.as_dict(), tell)
+    folder.write_config("convergence", options.as_dict())
     problems = {
         "known gradients": known_gradients(options.run.seed),
         "the proxy": of_the_proxy(options, cost),

@@ -18,7 +18,7 @@ from bydore_pyro.core import fit_law
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
 from bydore_pyro.tables import fit_regression, interval_of_run
-from bydore_pyro.utils import DataError, RunFolder, option, require_fields
+from bydore_pyro.utils import Checked, DataError, RunFolder, option
 
 ABOUT = """Fit the law of losses to few of the finished runs in a folder, the first run among them,
 which is also read on its way, and foretell the losses of all others. Reported are ranks, errors and
@@ -39,7 +39,7 @@ REGRESSED = ("botorch", "scipy")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LawConfig:
+class LawConfig(Checked):
     """Which runs are fitted, and where the results go."""
 
     runs: str = option(MISSING, "Folder with NAME-runs.csv and NAME-cross.csv of each corpus.")
@@ -50,9 +50,6 @@ class LawConfig:
     seed: int = option(0, "Seed of the choices.", least=0, below=2**31)
     out: str | None = option(None, "Folder of the run. Default: runs/law-<time>.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

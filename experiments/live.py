@@ -41,7 +41,7 @@ from bydore_pyro.runs import (
     search_in,
 )
 from bydore_pyro.training import begin, next_batch
-from bydore_pyro.utils import DataError, RunFolder, option, require_fields, tell
+from bydore_pyro.utils import Checked, DataError, RunFolder, option
 
 ABOUT = """Train models on a mixture that is measured on themselves while they train, on fixed
 mixtures, and by ODM and ADO, which follow the training losses and know no target. All models of a
@@ -65,7 +65,7 @@ MODELS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveConfig:
+class LiveConfig(Checked):
     """What is compared."""
 
     targets: list[str] = option(
@@ -86,7 +86,7 @@ class LiveConfig:
     beginning: float = option(1 / 8, "Share of the steps before the first round.", above=0, most=1)
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         require_targets(self.targets)
         require_different(self.models)
         for name in self.models:
@@ -107,7 +107,7 @@ def live(options: LiveOptions, resume: Path | None) -> None:
     folder = begin_run(options, "live", resume)
     corpus = text_of_targets(options, config.targets)
     if resume is None:
-        folder.write_config("live", options.as_dict(), tell)
+        folder.write_config("live", options.as_dict())
     cost, posing = Cost(), [posed(options, corpus, target_named(name)) for name in config.targets]
     mixtures = {
         name: mixtures_of(*given, folder.path / f"search-{filed(name)}", name)

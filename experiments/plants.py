@@ -25,7 +25,7 @@ from bydore_pyro.runs import (
     load_domains,
     search_in,
 )
-from bydore_pyro.utils import DataError, option, require_fields, tell
+from bydore_pyro.utils import Checked, DataError, option, tell
 
 ABOUT = """Draw plants: mixtures of two to five domains with random shares; every second plant
 contains two similar domains. For each plant, draw a validation set in these shares, search the
@@ -41,14 +41,11 @@ SMOKE = {"domain_megabytes": 0.2, "validation_fraction": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlantsConfig:
+class PlantsConfig(Checked):
     """Which plants are searched."""
 
     plants: int = option(10, "Number of plants.", least=1, most=1000)
     first: int = option(0, "Number of the first plant.", least=0, most=1000)
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +95,7 @@ def plants(options: PlantsOptions, resume: Path | None) -> None:
     domains = load_domains(options)
     plantable(domains)
     if resume is None:
-        folder.write_config("plants", options.as_dict(), tell)
+        folder.write_config("plants", options.as_dict())
     cost, asked = Cost(), options.plants
     numbers = range(asked.first, asked.first + asked.plants)
     compute = partial(one_plant, options, domains, folder.path.absolute())

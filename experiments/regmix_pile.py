@@ -26,7 +26,7 @@ from bydore_pyro.tables import (
     simulated_optimum,
     spearman_x100,
 )
-from bydore_pyro.utils import DataError, RunFolder, option, require, require_fields
+from bydore_pyro.utils import Checked, DataError, RunFolder, option, require
 
 ABOUT = """Regress the loss of measured runs on their mixture by linear regression, LightGBM and a
 Gaussian process, and report for every target the rank correlation with runs that were not fitted.
@@ -40,7 +40,7 @@ PACKAGES = ("lightgbm", "scikit-learn", "scipy", "botorch")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegMixPileConfig:
+class RegMixPileConfig(Checked):
     """What is fitted, and where the results go."""
 
     runs: str = option(
@@ -59,9 +59,6 @@ class RegMixPileConfig:
         False,
         f"A run of seconds that only shows that all parts work: one target, {SMOKE_DRAWS} draws.",
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

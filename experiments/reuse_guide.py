@@ -21,9 +21,9 @@ from bydore_pyro.core import FreeConcentrations, MixtureGuide
 from bydore_pyro.proxy import Cost
 from bydore_pyro.runs import results_of
 from bydore_pyro.utils import (
+    Checked,
     RunFolder,
     option,
-    require_fields,
 )
 
 ABOUT = """Fit the Gamma-Dirichlet guide with Pyro's own objective: (a) to multinomial counts with a
@@ -36,7 +36,7 @@ DRAWS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReuseConfig:
+class ReuseConfig(Checked):
     """What is fitted, and where the results go."""
 
     steps: int = option(1500, "Steps of SVI in each model.", least=1)
@@ -44,9 +44,6 @@ class ReuseConfig:
     seed: int = option(0, "Seed of the data and of the fit.", least=0, below=2**31)
     out: str | None = option(None, "Folder of the run. Default: runs/reuse_guide-<time>.")
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

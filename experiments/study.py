@@ -16,12 +16,12 @@ from compare_targets import TARGETS
 
 from bydore_pyro.runs import is_finished
 from bydore_pyro.utils import (
+    Checked,
     RunFolder,
     appearing_file,
     one_line_errors,
     option,
     parse_options,
-    require_fields,
     tell,
 )
 
@@ -55,7 +55,7 @@ DRAWS = 500  # of the posterior's that are kept, a chain
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyConfig:
+class StudyConfig(Checked):
     """What is run, and where."""
 
     out: str | None = option(
@@ -72,7 +72,7 @@ class StudyConfig:
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         for name in self.only:
             if name not in EXPERIMENTS:
                 raise ValueError(f"Expected one of {', '.join(EXPERIMENTS)}, found '{name}'")

@@ -153,7 +153,8 @@ def make_problem(corpus: TokenStore, runs: Path, **fields: object) -> Problem:
 def steps_spent(problem: Problem) -> float:
     """What a problem's methods have cost, in training steps of its proxy."""
     proxy = Proxy(problem.build(0), problem.proxy)
-    step = 3 * problem.batch_sequences * proxy.flops_per_sequence(problem.sequence_length)
+    length = problem.sequence_length
+    step = 3 * problem.batch_sequences * length * proxy._flops_per_token(length)
     return problem.cost.report()["flops"] / step
 
 

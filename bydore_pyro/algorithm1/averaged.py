@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["averaged_answer", "search_guide_fit", "trajectory_of"]
 
-DRAWS = 1000  # of a chain
+DRAWS, SEED = 1000, 0  # of a chain
 BY_DOMAIN = ("weights", "mean", "standard_deviation", "concentration", "rate", "losses", "g")
 BY_STEP = ("train_loss", "validation_loss", "kl_weight", "loss")
 UNITS = dict.fromkeys(("losses", "g", *BY_STEP), "nats per token")
 
 
-def averaged_answer(state: LinearSearch, question: Question, *, seed: int = 0) -> Answer:
+def averaged_answer(state: LinearSearch, question: Question) -> Answer:
     """Returns the exact mean of the averaged posterior, ``q(w) = mean over steps t of q_t(w)``.
 
     The average is a mixture: each draw takes one step of the averaged window and samples that
@@ -41,7 +41,7 @@ def averaged_answer(state: LinearSearch, question: Question, *, seed: int = 0) -
     mean = torch.from_numpy(np.stack([one.mean for one in state.window]).astype(float).mean(0))
     names, sites = state.domains.names, {}
     if isinstance(state.learner, BayesianLearner):
-        sites = _draws(state, seed)
+        sites = _draws(state)
         draws = sites["w"].flatten(0, 1).double()
         mixture = mixture_of_draws(draws, mean, question)
     else:
@@ -55,13 +55,13 @@ def averaged_answer(state: LinearSearch, question: Question, *, seed: int = 0) -
     return Answer(mixture=mixture.unpooled(question.pools), names=names, sites=sites)
 
 
-def _draws(state: LinearSearch, seed: int) -> dict[str, torch.Tensor]:
+def _draws(state: LinearSearch) -> dict[str, torch.Tensor]:
     """Returns draws of the weights and the concentrations, ``(4, D, K)``."""
-    steps = np.random.default_rng(seed).integers(len(state.window), size=CHAINS * DRAWS)
+    steps = np.random.default_rng(SEED).integers(len(state.window), size=CHAINS * DRAWS)
     concentration = torch.from_numpy(np.stack([state.window[t].concentration for t in steps]))
     rate = torch.from_numpy(np.stack([state.window[t].rate for t in steps]))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(SEED)
         log_w, log_beta = GammaDirichlet(concentration, rate).rsample_log()
     shape = (CHAINS, DRAWS)
     return {
@@ -89,11 +89,11 @@ def trajectory_of(state: LinearSearch) -> xarray.Dataset:
     )
 
 
-def search_guide_fit(state: LinearSearch, *, num_samples: int | None = None) -> GuideFit:
+def search_guide_fit(state: LinearSearch) -> GuideFit:
     """Weighs the last guide of a search by linear evidence by its model.
 
     The model's ``g`` and ``lam`` are the means over the averaged window. In the search ``g``
-    answers to the weights, which the frozen model cannot know. `num_samples` is as for `guide_fit`.
+    answers to the weights, which the frozen model cannot know.
 
     Raises:
         DataError: When the search has no step, or did not learn a posterior.
@@ -105,4 +105,4 @@ def search_guide_fit(state: LinearSearch, *, num_samples: int | None = None) -> 
     kl_weight = float(np.mean([record.kl_weight for record in window]))
     arguments = (state.signals, g, kl_weight)
     with learner.isolated():
-        return guide_fit(mixture_model, learner.guide, *arguments, num_samples=num_samples)
+        return guide_fit(mixture_model, learner.guide, *arguments)

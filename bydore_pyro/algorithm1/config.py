@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bydore_pyro.proxy import Strategy
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import Checked, option
 
 __all__ = ["LinearConfig"]
 
@@ -13,7 +13,7 @@ GUIDE_DECAY = 0.3  # final step sizes of the guide, as a share of the initial on
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig:
+class LinearConfig(Checked):
     """How Algorithm 1 measures and learns. The defaults were measured; see `docs/results.md`.
 
     Raises:
@@ -56,9 +56,6 @@ class LinearConfig:
         above=0,
         most=1e6,
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
     def guide_decay(self, steps: int) -> float:
         """Returns the factor of the guide's step sizes, an update, > 0, in a search of so many

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from bydore_pyro.runs import AskConfig, plain, trial_record
 from bydore_pyro.utils import (
+    Checked,
     listed,
     one_line_errors,
     option,
     parse_options,
-    require_fields,
     with_subject,
 )
 
@@ -36,13 +36,10 @@ COMMON = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerConfig:
+class AnswerConfig(Checked):
     """Where the answer goes."""
 
     out: str | None = option(None, "Folder of the answer. Default: runs/ask-<time>.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +69,7 @@ def _ask(run: Path, options: AskOptions) -> None:
     from bydore_pyro.data import gathered
     from bydore_pyro.mixture import mixture_from
     from bydore_pyro.runs import ask
-    from bydore_pyro.utils import RunFolder, tell
+    from bydore_pyro.utils import RunFolder
 
     given = None if options.ask.mixture is None else mixture_from(options.ask.mixture)
     out = options.answer.out or f"runs/ask-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -85,7 +82,7 @@ def _ask(run: Path, options: AskOptions) -> None:
         given.check(known, domains.corpus.tokenizer_sha256, str(options.ask.mixture))
         weights = gathered(given.as_dict(), domains.pools)
         judged = [weights.get(name, 0.0) for name in domains.names]
-    folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}}, tell)
+    folder.write_config("ask", {**dataclasses.asdict(options), "run": {"of": str(run)}})
     answers = list(asked.targets.values())
     shared = compromise(answers) if len(answers) > 1 else None
     _write(folder, asked, shared, judged)

@@ -14,6 +14,7 @@ from typing import Any
 from bydore_pyro.data import file_sha256
 from bydore_pyro.evaluation import EvaluationConfig, average_of, evaluate_model, load_model
 from bydore_pyro.utils import (
+    Checked,
     FolderLock,
     RunFolderError,
     appearing_file,
@@ -22,7 +23,6 @@ from bydore_pyro.utils import (
     option,
     parse_options,
     provenance,
-    require_fields,
     require_new_file,
     tell,
     with_subject,
@@ -38,13 +38,10 @@ MODEL_FILE = re.compile(r".*\.(safetensors|model|txt|jinja)|(config|tokenizer.*|
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoresConfig:
+class ScoresConfig(Checked):
     """Where the scores go."""
 
     out: str | None = option(None, "New file for the scores. Default: scores.json in DIR.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from bydore_pyro.export import FORMATS, ExportConfig, export_from
 from bydore_pyro.utils import (
+    Checked,
     appearing_file,
     one_line_errors,
     option,
     parse_options,
-    require_fields,
     require_new_file,
     tell,
     with_subject,
@@ -26,13 +26,10 @@ COMMON = ("to", "prefix", "paths", "out", "from_step", "samples", "block", "data
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileConfig:
+class FileConfig(Checked):
     """Where the file goes."""
 
     out: str | None = option(None, "File to write. Default: standard output.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

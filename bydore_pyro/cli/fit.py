@@ -40,12 +40,12 @@ from bydore_pyro.tables import (
     read_runs,
 )
 from bydore_pyro.utils import (
+    Checked,
     DataError,
     RunFolder,
     one_line_errors,
     option,
     provenance,
-    require_fields,
     tell,
     warn_idle,
 )
@@ -79,7 +79,7 @@ SMALL = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitConfig:
+class FitConfig(Checked):
     """Which method is used, and whether it trains.
 
     Raises:
@@ -124,7 +124,7 @@ class FitConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.method not in METHODS:
             raise ValueError(f"Expected a method ({', '.join(METHODS)}), found '{self.method}'")
         if self.runs is not None and self.method != "regmix":
@@ -172,7 +172,7 @@ def fit_command(arguments: Sequence[str]) -> None:
     folder = begin_run(options, "fit", resume)
     domains = load_domains(options)
     if resume is None:
-        folder.write_config("fit", options.as_dict(), tell)
+        folder.write_config("fit", options.as_dict())
     shared = options.budget.proxy_runs
     problem = problem_of(options, domains, Path(shared) if shared else folder.path / "proxies")
     found = fit(options.fit.method, problem, options, folder.path / "search")
@@ -224,7 +224,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         "fit": vars(asked),
         "run": {"max_epochs": run.max_epochs, "target_tokens": run.target_tokens},
         "regmix": regmix,
-    }, tell)  # fmt: skip
+    })  # fmt: skip
     tell(add_html_report(folder))
     print(report_text(folder.path))
 

@@ -21,6 +21,7 @@ from bydore_pyro.mixture import MOST_SHOWN, shown_rows
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
+    Checked,
     DataError,
     Tokens,
     join_cluster,
@@ -28,7 +29,6 @@ from bydore_pyro.utils import (
     option,
     parse_options,
     progress_bar,
-    require_fields,
     tell,
     visible,
 )
@@ -47,7 +47,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareConfig:
+class PrepareConfig(Checked):
     """What is prepared, and where it goes."""
 
     data: str = option(
@@ -72,9 +72,6 @@ class PrepareConfig:
         most=1024,
     )
     cluster: str | None = option(None, CLUSTER)
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 from bydore_pyro.data import TokenStore
 from bydore_pyro.proxy import number_of_processes
 from bydore_pyro.runs import Options
-from bydore_pyro.utils import RunFolder, one_line_errors, option, require_fields
+from bydore_pyro.utils import Checked, RunFolder, one_line_errors, option
 
 __all__ = ["COMMON", "MORE", "RepetitionConfig", "SearchOptions", "search_command"]
 
@@ -31,7 +31,7 @@ MORE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepetitionConfig:
+class RepetitionConfig(Checked):
     """How often a search is repeated."""
 
     seeds: int = option(
@@ -40,9 +40,6 @@ class RepetitionConfig:
         least=1,
         most=1000,
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +83,13 @@ def _search_seeds(options: SearchOptions, resume: Path | None) -> RunFolder:
     from bydore_pyro.answer import agreement
     from bydore_pyro.mixture import Mixture
     from bydore_pyro.runs import begin_run, is_finished, load_domains
-    from bydore_pyro.utils import run_pieces, tell
+    from bydore_pyro.utils import run_pieces
 
     last = options.run.seed + options.repetition.seeds - 1
     replace(options.run, seed=last)  # it must be a seed too
     folder = begin_run(options, "search", resume)
     if resume is None:
-        folder.write_config("search", options.as_dict(), tell)
+        folder.write_config("search", options.as_dict())
     domains = load_domains(options)
     seeds = range(options.run.seed, last + 1)
     paths = {seed: folder.path.absolute() / f"seed-{seed}" for seed in seeds}

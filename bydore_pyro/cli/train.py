@@ -14,11 +14,11 @@ from bydore_pyro.runs import Metrics, RunConfig, read_as
 from bydore_pyro.shards import names_shards
 from bydore_pyro.training import TargetConfig
 from bydore_pyro.utils import (
+    Checked,
     DataError,
     one_line_errors,
     option,
     parse_options,
-    require_fields,
     resumed_options,
     resumed_run,
     tell,
@@ -51,7 +51,7 @@ SMOKE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(Checked):
     """What is trained, on what, and where it goes.
 
     Raises:
@@ -97,7 +97,7 @@ class TrainConfig:
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.live != bool(self.validation):
             found = "no --validation" if self.live else "no --live"
             raise ValueError(f"Expected --live and --validation together, found {found}")

@@ -70,7 +70,6 @@ def guide_fit(
     Raises:
         ValueError: When `num_samples` is below 100 (the tail's shape could not be told), or there
             is a plate, or a latent site that the other lacks.
-        ImportError: When ArviZ is not installed.
 
     References:
         Yao et al. (2018), Yes, but Did It Work?: Evaluating Variational Inference, arXiv
@@ -104,7 +103,6 @@ def corrected_draws(
 
     Raises:
         ValueError: When `num_samples` or `num_draws` is out of range; what `guide_fit` refuses.
-        ImportError: When ArviZ is not installed.
 
     References:
         Vehtari et al., Pareto Smoothed Importance Sampling, arXiv 1507.02646.
@@ -132,6 +130,8 @@ def _weighed(
 
     There are `count` draws, or `most`, or as many as have `MOST_NUMBERS` numbers.
     """
+    from arviz import psislw  # only who weighs draws waits for it
+
     if count is not None and count < 100:
         raise ValueError(f"Expected num_samples >= 100, actual {count}")
     with torch.random.fork_rng(range(torch.cuda.device_count())):
@@ -158,16 +158,5 @@ def _weighed(
     if np.ptp(values) < 1e-9:  # no tail to smooth
         return drawn, np.full(count, -math.log(count)), GuideFit(0.0, float(count), count)
     with np.errstate(over="ignore"):  # of a tail whose shape is in the hundreds
-        smoothed, khat = _psis()(values)
+        smoothed, khat = psislw(values)
     return drawn, smoothed, GuideFit(float(khat), float(1 / np.exp(2 * smoothed).sum()), count)
-
-
-def _psis() -> Callable[..., Any]:
-    """Returns ArviZ's Pareto-smoothed importance sampling; only who weighs draws needs ArviZ."""
-    try:
-        from arviz import psislw
-    except ImportError as error:
-        message = "Expected ArviZ, which tells whether a guide is to be believed, found none"
-        raise ImportError(f"{message}: pip install arviz") from error
-    weigh: Callable[..., Any] = psislw
-    return weigh

@@ -24,7 +24,7 @@ from bydore_pyro.core.elbo import HypergradientELBO
 from bydore_pyro.core.guide import MixtureGuide
 from bydore_pyro.core.model import expected_evidence, mixture_model, require_precision
 from bydore_pyro.core.sparse import CONCENTRATIONS, SparseDirichlet
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import Checked, option
 
 __all__ = ["Inference", "InferenceConfig", "fit_to_draws", "has_settled", "infer", "isolated"]
 
@@ -41,7 +41,7 @@ SMALLEST_WEIGHT, SMALLEST_CONCENTRATION = 1e-300, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferenceConfig:
+class InferenceConfig(Checked):
     """When `infer` stops, and its draws.
 
     SVI goes on at one step size until the loss has settled by `has_settled`, then at a smaller one;
@@ -53,9 +53,6 @@ class InferenceConfig:
     tolerance: float = option(0.1, "In nats.", above=0)
     draws: int = option(8, "Draws for the KL per step; fewer with more than 64 domains.", least=1)
     seed: int = option(0)
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True)

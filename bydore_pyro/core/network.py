@@ -34,7 +34,7 @@ class PriorNetwork(nn.Module):
         num_domains: K, at least 2.
 
     Raises:
-        ValueError: When `num_domains` is below 2; when called with signals not ``(..., K)``.
+        ValueError: When `num_domains` is below 2.
 
     References:
         Yuan et al., Bayesian Domain Reweighting, section 2.3, step (i).

@@ -20,7 +20,7 @@ import numpy as np
 from bydore_pyro.data.parts import Part
 from bydore_pyro.data.remote import size_and_time
 from bydore_pyro.data.rows import Row
-from bydore_pyro.utils import DataError, option, require_fields
+from bydore_pyro.utils import Checked, DataError, option
 
 __all__ = [
     "CorpusConfig",
@@ -45,7 +45,7 @@ SMALL_PIECE = 3_000  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+class CorpusConfig(Checked):
     """What becomes a document, and how much of it is taken.
 
     Raises:
@@ -73,7 +73,7 @@ class CorpusConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.shortest_document > self.longest_document:
             raise ValueError(
                 f"Expected shortest_document <= longest_document, actual {self.shortest_document} "

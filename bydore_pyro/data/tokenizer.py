@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bydore_pyro.utils import (
+    Checked,
     DataError,
     Tasks,
     join_cluster,
     one_line,
     option,
     read_json,
-    require_fields,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Encoded = tuple[np.ndarray, np.ndarray]  # the texts' tokens, joined; the length
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
+class TokenizerConfig(Checked):
     """The tokenizer."""
 
     tokenizer: str | None = option(
@@ -79,9 +79,6 @@ class TokenizerConfig:
     token_bytes: int | None = option(
         None, "Of token shards: bytes of a token, where no file tells.", choices=(2, 4, 8)
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None:

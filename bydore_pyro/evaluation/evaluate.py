@@ -17,13 +17,13 @@ import numpy as np
 import torch
 
 from bydore_pyro.utils import (
+    Checked,
     DataError,
     device_named,
     one_line,
     option,
     plain_json,
     require,
-    require_fields,
 )
 
 __all__ = ["PILE13", "EvaluationConfig", "average_of", "evaluate_model", "load_model"]
@@ -51,7 +51,7 @@ PILE13 = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(Checked):
     """What a model is scored on, and how."""
 
     tasks: list[str] = option(
@@ -70,9 +70,6 @@ class EvaluationConfig:
     limit: int | None = option(None, "Score so many first questions. Default: all.", least=1)
     batch_size: int = option(16, "Sequences in a batch.", least=1)
     device: str = option("auto", "'cpu', 'cuda', or 'auto': a GPU if there is one.")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
     @property
     def names(self) -> list[str]:

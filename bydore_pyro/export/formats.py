@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bydore_pyro.data import read_list
-from bydore_pyro.utils import DataError, option, require_fields
+from bydore_pyro.utils import Checked, DataError, option
 
 __all__ = ["FORMATS", "ExportConfig", "Format", "Share", "as_stage", "levanter_block"]
 
@@ -57,7 +57,7 @@ class Format:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportConfig:
+class ExportConfig(Checked):
     """The format, and what goes into it beside the weights.
 
     Raises:
@@ -109,7 +109,7 @@ class ExportConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.to not in FORMATS:
             raise ValueError(f"Expected a format ({', '.join(FORMATS)}), found '{self.to}'")
         if self.from_step is not None and not FORMATS[self.to].stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import Checked, option
 
 __all__ = ["MatchingConfig"]
 
@@ -12,7 +12,7 @@ MOST_SEQUENCES, FEWEST_SEQUENCES = 8192, 16  # measured in a round: in all, of a
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchingConfig:
+class MatchingConfig(Checked):
     """How long a proxy trains, when its gradients are measured, and how many trial runs follow. The
     defaults were measured; see `docs/results.md`.
 
@@ -64,7 +64,7 @@ class MatchingConfig:
     batch_sequences: int = option(32, "Sequences in a training batch.", least=1)
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.check_sequences == 1:
             raise ValueError("Expected check_sequences 0 or >= 2, actual 1")
 

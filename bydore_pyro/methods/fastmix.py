@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bydore_pyro.measure import Problem
 from bydore_pyro.methods.fit import Details, Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import Checked, option
 
 __all__ = ["FastMixConfig", "fastmix_gradient", "fit_fastmix", "unembedding"]
 
@@ -23,7 +23,7 @@ FIRST_LOGIT = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastMixConfig:
+class FastMixConfig(Checked):
     """FastMix's setting."""
 
     fastmix_rate: float = option(
@@ -32,9 +32,6 @@ class FastMixConfig:
         "stay nearly uniform.",
         above=0,
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 def fastmix_gradient(weights: Tensor, products: Tensor, eta: float) -> Tensor:

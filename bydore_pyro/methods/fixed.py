@@ -9,14 +9,14 @@ import numpy as np
 from bydore_pyro.measure import Problem
 from bydore_pyro.methods.fit import Fit
 from bydore_pyro.mixture import mixture_from
-from bydore_pyro.utils import DataError, option, require_fields
+from bydore_pyro.utils import Checked, DataError, option
 
 __all__ = ["FixedConfig", "fit_human", "fit_natural", "fit_single", "fit_uniform", "fit_unimax",
            "unimax_tokens"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedConfig:
+class FixedConfig(Checked):
     """The domain of the method 'single', the weights of 'human', the limit of 'unimax'."""
 
     single: str | None = option(
@@ -34,9 +34,6 @@ class FixedConfig:
         "Maximum number of times that UniMax reads a domain in a run of --target_tokens.",
         above=0,
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 def fit_uniform(problem: Problem) -> Fit:

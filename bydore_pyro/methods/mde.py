@@ -14,7 +14,7 @@ import numpy as np
 from bydore_pyro.measure import Problem, train_mixtures
 from bydore_pyro.methods.experts import expert_losses
 from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.utils import option, require, require_fields
+from bydore_pyro.utils import Checked, option, require
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]
 
@@ -22,7 +22,7 @@ CHUNK = 2**24  # probabilities held at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class MDEConfig:
+class MDEConfig(Checked):
     """MDE's settings."""
 
     mde_proxies: int = option(
@@ -31,9 +31,6 @@ class MDEConfig:
     mde_candidates: int = option(
         20_000, "Number of mixtures from which MDE chooses the best prediction.", least=1
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 def mixture_of_experts_loss(

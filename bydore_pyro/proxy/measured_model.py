@@ -223,10 +223,6 @@ class MeasuredModel:
         """Returns every token's loss ``(N, T - 1)`` over sequences ``(N, T)``, nats."""
         return torch.cat([self.token_losses(piece, part) for piece in batch.split(chunk)])
 
-    def flops_per_sequence(self, length: int) -> float:
-        """Returns the FLOPs of a forward pass over a sequence of `length` tokens."""
-        return length * self._flops_per_token(length)
-
 
 def _forward_flops_per_token(model: nn.Module) -> Callable[[int], float]:
     """Returns a function of ``T``: FLOPs of a forward pass, per token, the unembedding included.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bydore_pyro.proxy.measured_model import Cost, MeasuredModel
 from bydore_pyro.proxy.parallel import Parallel
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import Checked, option
 
 __all__ = ["Proxy", "ProxyConfig"]
 
@@ -19,7 +19,7 @@ LARGEST_STEP = 1e30  # what float32 can still hold with a margin
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProxyConfig:
+class ProxyConfig(Checked):
     """How the proxy is trained."""
 
     learning_rate: float = option(
@@ -36,9 +36,6 @@ class ProxyConfig:
     liger: bool = option(
         True, "Use liger-kernel's fused loss for gradients on a GPU, if it is installed."
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 class Proxy(MeasuredModel):

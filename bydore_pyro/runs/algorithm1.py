@@ -88,7 +88,6 @@ def search_by_linear_evidence(
             common_metrics(options, domains, answer, cost),
             steps=len(means),
             jitter_second_half=jitter(means[len(means) // 2 :]),
-            last_weights=dict(zip(domains.names, means[-1].tolist(), strict=True)),
             learning=learning_of(last, domains.corpus.vocabulary),
             guide_fit=guide_record(fit),
         )

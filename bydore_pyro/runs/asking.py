@@ -37,13 +37,13 @@ from bydore_pyro.runs.domains import (
 from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.run import question_of
 from bydore_pyro.runs.trials import trial_plan
-from bydore_pyro.utils import DataError, Tokens, option, options_of, require_fields
+from bydore_pyro.utils import Checked, DataError, Tokens, option, options_of
 
 __all__ = ["AskConfig", "Asked", "ask"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskConfig:
+class AskConfig(Checked):
     """What is asked of a search.
 
     Raises:
@@ -91,7 +91,7 @@ class AskConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if len(set(self.validation)) < len(self.validation):
             raise ValueError(f"Expected different targets, found {' '.join(self.validation)}")
         if self.max_epochs is not None and self.target_tokens is None:

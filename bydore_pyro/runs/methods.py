@@ -32,7 +32,7 @@ from bydore_pyro.runs.options import Options
 from bydore_pyro.runs.record import MethodDetails
 from bydore_pyro.runs.searching import search_in
 from bydore_pyro.runs.trials import TrialPlan, plain_problem
-from bydore_pyro.utils import option, require_fields
+from bydore_pyro.utils import Checked, option
 
 __all__ = [
     "METHODS",
@@ -51,7 +51,7 @@ REPEATING = ("regmix", "autoscale", "mde", "mixmin", "bydore")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetConfig:
+class BudgetConfig(Checked):
     """How much a method may spend, and where finished proxies lie."""
 
     budget: float = option(
@@ -75,9 +75,6 @@ class BudgetConfig:
         "will. For this, each domain is cut to its size x the proxy's tokens / the run's tokens, "
         "in whole documents drawn by --seed.",
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

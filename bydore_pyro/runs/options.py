@@ -19,12 +19,12 @@ from bydore_pyro.proxy import ProxyConfig
 from bydore_pyro.shards import names_shards
 from bydore_pyro.utils import (
     CLUSTER,
+    Checked,
     Tokens,
     device_named,
     number_of_tokens,
     option,
     parse_options,
-    require_fields,
     resumed_options,
     resumed_run,
     warn_idle,
@@ -58,7 +58,7 @@ OF_LINEAR = ("signal_sequences", "signal_domains", "strategy", "guide_learning_r
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(Checked):
     """What is run, on what, and where the results go.
 
     Raises:
@@ -143,7 +143,7 @@ class RunConfig:
     smoke: bool = option(False, "Run for seconds, only to check that all parts work.")
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.target_tokens is None:
             warn_idle(self, ("repetition_constant",), "no target_tokens")
         if self.checkpoint is not None:
@@ -298,12 +298,11 @@ def options_or_resumed(
     smoke: Mapping[str, Any] = SMOKE,
     common: Sequence[str] | None = None,
     more: Collection[str] | None = None,
-    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[T, Path | None]:
     """Returns the options of a command line (see `parse_options`), and the folder of the run that
     `--resume` names."""
     resume = resumed_run(arguments)
     if resume is not None:
         return resumed_options(resume, name.removeprefix("bydore "), kind), resume
-    options = parse_options(arguments, name, about, kind, defaults, smoke, common, more)
+    options = parse_options(arguments, name, about, kind, None, smoke, common, more)
     return options.resolved(), None

@@ -161,7 +161,6 @@ class Metrics:
         verification: What judging them by fresh models cost; no part of the method.
         validation_loss_nats_per_token: Of fresh models, by what they trained on.
         jitter_second_half: Mean of ``sum_k |w_{t+1,k} - w_{t,k}|``.
-        last_weights: Of the last step.
         learning: Whether the proxy has learned.
         matching: Of a search by gradient matching.
         trials: Its trial runs.
@@ -185,7 +184,6 @@ class Metrics:
     verification: Spent = Spent()
     validation_loss_nats_per_token: Shares = dataclasses.field(default_factory=dict)
     jitter_second_half: Number | None = None
-    last_weights: Shares = dataclasses.field(default_factory=dict)
     learning: Learning = Learning()
     matching: MatchingRecord = MatchingRecord()
     trials: TrialRecord = TrialRecord()

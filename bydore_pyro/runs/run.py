@@ -121,7 +121,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             message = f"Expected the run's manifest and options, found {path}: {error}"
             raise RunFolderError(message) from None
-        check_belongs(asked, parts, _deciding(options.as_dict()), tell)
+        check_belongs(asked, parts, _deciding(options.as_dict()))
         if begun != corpus.sha256:
             raise DataError(
                 f"Expected the data with which {folder.path} was started ({begun[:12]}), found "
@@ -131,7 +131,7 @@ def write_inputs(folder: RunFolder, options: Options, corpus: TokenStore, name: 
     tokenizer = corpus.tokenizer / "tokenizer.json"
     folder.write_text("tokenizer.json", tokenizer.read_text(encoding="utf-8"))
     folder.write_json("manifest.json", corpus.index)
-    folder.write_config(name, options.as_dict(), tell)
+    folder.write_config(name, options.as_dict())
 
 
 def _deciding(parts: Mapping[str, Any]) -> dict[str, Any]:

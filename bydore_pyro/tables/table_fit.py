@@ -14,13 +14,13 @@ from bydore_pyro.tables.proposal import BEST, TrustRegion, gain_over, proposed
 from bydore_pyro.tables.record import Regressed, RegressionDetails, Scored
 from bydore_pyro.tables.regression import AnyRegression, Choice, best_of, interval_of_run
 from bydore_pyro.tables.tables import RunsTable, mean_of, read_mixtures
-from bydore_pyro.utils import DataError, option, require_fields, tell
+from bydore_pyro.utils import Checked, DataError, option, tell
 
 __all__ = ["RegressionConfig", "fit_table_of_runs", "prior_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionConfig:
+class RegressionConfig(Checked):
     """How losses are regressed on weights, and how the optimum is simulated."""
 
     regmix_regression: Choice = option(
@@ -37,9 +37,6 @@ class RegressionConfig:
     regmix_draws: int = option(
         100_000, f"Simulated mixtures; the best {BEST} are averaged.", least=BEST
     )
-
-    def __post_init__(self) -> None:
-        require_fields(self)
 
 
 def prior_of(table: RunsTable, source: str | None = None) -> tuple[np.ndarray, str]:

@@ -118,6 +118,6 @@ def last_checkpoint(
             named = f"; it is set aside as {set_aside(path).name}" if writes else ""
             tell(f"passing over {path}, {reason}{named}")
             continue
-        check_belongs(path, saved, belongs, tell)
+        check_belongs(path, saved, belongs)
         return path, state
     return None

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bydore_pyro.utils import number_of_tokens, option, require_fields
+from bydore_pyro.utils import Checked, number_of_tokens, option
 
 __all__ = ["TargetConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetConfig:
+class TargetConfig(Checked):
     """How a target model is trained.
 
     Raises:
@@ -73,7 +73,7 @@ class TargetConfig:
     )
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         number_of_tokens(self.tokens)
 
     @property

@@ -165,7 +165,7 @@ def train_target(
             parts = {**(options or {}), "target": dataclasses.asdict(config)}
             folder.write_text("schedule.json", stages.to_json() + "\n")
             folder.write_json("manifest.json", store.index)
-            folder.write_config("train", parts, tell)
+            folder.write_config("train", parts)
         elif live is not None:
             live.load(plan.checkpoint)
         start = time.perf_counter()

@@ -31,6 +31,7 @@ from .folders import FolderLock as FolderLock
 from .folders import appearing_file as appearing_file
 from .folders import appearing_folder as appearing_folder
 from .folders import remove_half_written as remove_half_written
+from .options import Checked as Checked
 from .options import Tokens as Tokens
 from .options import number_of_tokens as number_of_tokens
 from .options import option as option

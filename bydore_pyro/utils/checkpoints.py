@@ -65,7 +65,7 @@ def load_checkpoint(
             place = set_aside(path) if writes else path
             tell(f"checkpoint {path} is refused and set aside as {place.name}: {error}")
             continue
-        check_belongs(path, header, {"format": FORMAT, **belongs}, tell)
+        check_belongs(path, header, {"format": FORMAT, **belongs})
         tell(f"going on from {path}")
         found: dict[str, Any] = content
         return found

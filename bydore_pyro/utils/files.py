@@ -9,12 +9,13 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bydore_pyro.utils.errors import DataError, RunFolderError
+from bydore_pyro.utils.terminal import tell
 
 __all__ = [
     *("check_belongs", "content_hash", "plain_json", "provenance", "read_hashed", "read_json"),
@@ -261,9 +262,7 @@ def versions(packages: Sequence[str] = DECISIVE) -> dict[str, str]:
     return found
 
 
-def check_belongs(
-    path: Path, saved: Mapping[str, Any], own: Mapping[str, Any], tell: Callable[[str], None]
-) -> None:
+def check_belongs(path: Path, saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Checks that the checkpoint `path`, `saved` with a run, belongs to the `own` run.
 
     Both are plain values by name, nested as far as need be. Other versions are told.

@@ -18,12 +18,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bydore_pyro.utils.errors import RunFolderError, familiar_errors
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     *("FolderLock", "appearing_file", "appearing_folder", "folders_released"),

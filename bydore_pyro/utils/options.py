@@ -18,6 +18,7 @@ from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import read_json
 
 __all__ = [
+    "Checked",
     "Range",
     "Tokens",
     "number_of_tokens",
@@ -102,6 +103,17 @@ def require_fields(config: Any) -> None:
         for one in value if isinstance(value, list) else [value]:
             if one not in allowed:
                 raise ValueError(f"Expected {name} {allowed}, actual {one!r}")
+
+
+class Checked:
+    """What dataclasses of options inherit: `require_fields` is called when one is made.
+
+    Raises:
+        ValueError: When an option is of another type or out of its range.
+    """
+
+    def __post_init__(self) -> None:
+        require_fields(self)
 
 
 def warn_idle(config: Any, names: Sequence[str], reason: str) -> None:

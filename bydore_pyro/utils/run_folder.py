@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bydore_pyro.utils.errors import RunFolderError
 from bydore_pyro.utils.files import read_hashed, require_writable, with_hash
 from bydore_pyro.utils.folders import FolderLock, appearing_file, hold_folder
+from bydore_pyro.utils.terminal import tell
 
 if TYPE_CHECKING:
     import arviz
@@ -103,9 +104,7 @@ class RunFolder:
             self.write_text(name, with_hash(found))
         return found
 
-    def write_config(
-        self, name: str, parts: Mapping[str, Mapping[str, Any]], tell: Callable[[str], None]
-    ) -> None:
+    def write_config(self, name: str, parts: Mapping[str, Mapping[str, Any]]) -> None:
         """Writes `config.json`, which makes the folder a run, and tells where all options stand."""
         self.write_json("config.json", {"name": name, **parts})
         tell(f"all options: {self.path / 'config.json'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 
 import pyro
@@ -150,9 +149,3 @@ def test_the_tail_tells_whether_draws_are_to_be_believed(
     else:
         assert fit.khat == pytest.approx(khat, abs=0.05)
     assert 1 <= fit.effective_draws <= len(log_weights) * (1 + 1e-9)
-
-
-def test_without_arviz_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "arviz", None)
-    with pytest.raises(ImportError, match="pip install arviz"):
-        guide_fit(counts_model, guide_of(torch.ones(3)), COUNTS, num_samples=100)

@@ -29,7 +29,7 @@ def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run") as folder:
         with pytest.raises(ValueError, match="Out of range float"):
             folder.write_json("config.json", {"x": float("nan")})
-        folder.write_config("case1", {"run": {"seed": 0}}, lambda line: None)
+        folder.write_config("case1", {"run": {"seed": 0}})
         with RunFolder(tmp_path / "run", resume=True) as again:  # of the same process
             again.write_text("a.txt", "x")
         assert lock_if_free(tmp_path / "run") is None
