@@ -68,7 +68,7 @@ def guide_fit(
         seed: Of the draws.
 
     Raises:
-        ValueError: When `num_samples` is below 100 (the tail's shape could not be told), or there
+        ValueError: When `num_samples` is below 100 (the tail's shape would be unknown), or there
             is a plate, or a latent site that the other lacks.
         ImportError: When ArviZ is not installed.
 
@@ -167,7 +167,7 @@ def _psis() -> Callable[..., Any]:
     try:
         from arviz import psislw
     except ImportError as error:
-        message = "Expected ArviZ, which tells whether a guide is to be believed, found none"
+        message = "Expected ArviZ, which shows whether a guide is to be believed, found none"
         raise ImportError(f"{message}: pip install arviz") from error
     weigh: Callable[..., Any] = psislw
     return weigh
