@@ -98,7 +98,7 @@ class LinearSearch:
         seed: int = 0,
         learner: WeightsLearner | None = None,
     ) -> LinearSearch:
-        """Returns a search before its first step; its learner is the posterior when None.
+        """Returns a search before its first step; without a `learner` it learns the posterior.
 
         Raises:
             ValueError: When `guide_warmup` leaves no step.
@@ -126,7 +126,7 @@ class LinearSearch:
         return self.records[int(len(self.records) * AVERAGE_FROM) :]
 
     def content(self) -> dict[str, Any]:
-        """Returns what the next step depends on, and the steps before it; for a checkpoint."""
+        """Returns the steps so far and the state that the next one depends on, for a checkpoint."""
         names = [one.name for one in fields(StepRecord)]
         return {
             **proxy_content(self.proxy, self.domains),

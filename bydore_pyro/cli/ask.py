@@ -1,4 +1,4 @@
-"""``bydore ask``: questions to a search that has been made."""
+"""``bydore ask``: questions to a finished search."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _of_target(one: Answer, domains: Domains, judged: Sequence[float] | None) ->
 
 
 def _as_text(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
-    """Returns the weights as a table, the largest first, and what is left unexplained."""
+    """Returns the weights as a table, the largest first, and what they leave unexplained."""
     import pandas
 
     from bydore_pyro.mixture import interval_of, shown_rows

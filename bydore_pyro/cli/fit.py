@@ -255,7 +255,7 @@ def caps_of(options: FitOptions, tokens: np.ndarray) -> np.ndarray | None:
     """Returns the largest weights ``(K,)`` that `max_epochs` allows, None without it.
 
     Raises:
-        DataError: When the run's length is not told, or the domains hold too little for it.
+        DataError: Without the run's length, or when the domains hold too little for it.
     """
     run = options.run
     if run.max_epochs is None:
@@ -279,7 +279,7 @@ def _write_fit(
     cost: Cost,
     epochs: Mapping[str, float] | None,
 ) -> None:
-    """Writes mixture, metrics, trajectory, draws; what a search left stays in its own folder."""
+    """Writes mixture, metrics, trajectory and draws; files of a search stay in its own folder."""
     path = found.trajectory
     folder.write_text("mixture.json", found.mixture.to_json() + "\n")
     if path is not None:

@@ -48,7 +48,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(Checked):
-    """What is prepared, and where it goes."""
+    """The text to prepare, and the place of the store."""
 
     data: str = option(
         MISSING,

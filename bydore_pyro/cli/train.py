@@ -52,7 +52,7 @@ SMOKE = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Checked):
-    """What is trained, on what, and where it goes.
+    """What to train, on what text, and where it goes.
 
     Raises:
         ValueError: When `live` or `validation` is given without the other.
@@ -143,7 +143,7 @@ def _settled(given: TrainConfig) -> TrainConfig:
     if given.live and level is None and _tried(Path(given.mixture)):
         level = 1.0
         _tell_once(
-            f"trial runs chose the weights of {given.mixture}: they stay, and rounds only tell "
+            f"trial runs chose the weights of {given.mixture}: they stay, and rounds only report "
             "(--live_level)"
         )
     more: dict[str, Any] = {
@@ -241,7 +241,7 @@ def _tell_once(line: str) -> None:
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:
-    """Returns what a training came to as text."""
+    """Returns the results of a training as text."""
     tokens = metrics["tokens_by_domain"]
     width = max(6, *map(len, tokens))
     lines = [f"\n{'domain':<{width}}  {'tokens':>17}   share  epochs"]

@@ -61,7 +61,7 @@ class HypergradientELBO(ELBO):
             with drawn concentrations of at least 1e-3, so that it is finite for every shape).
 
     Raises:
-        ValueError: When `num_samples` is below 1. What the loss refuses is told by
+        ValueError: When `num_samples` is below 1. What the loss refuses is described by
             `differentiable_loss`.
 
     References:

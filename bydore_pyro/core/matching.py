@@ -75,7 +75,7 @@ class Metric:
     """``W^(1/2)`` with ``W = (Sigma + tau I)^-1 tau``: gradients that vary most count least.
 
     ``Sigma`` is the covariance of gradients within domains, pooled: how sequences of one kind
-    differ tells no kinds apart. Few sequences leave most of it unknown; the ridge ``tau``, a
+    differ separates no kinds. Few sequences leave most of it unknown; the ridge ``tau``, a
     multiple of the mean of the eigenvalues that are known, keeps ``W`` near ``I`` there.
 
     References:
@@ -262,7 +262,7 @@ def match(rounds: Sequence[RoundEvidence], importance: Sequence[float] | None = 
     """Adds up the evidence of rounds: each one's quadratic over the trace of its ``A``.
 
     Errors of a document that several rounds measured are correlated; they are added before they
-    are squared. `importance` tells what each round counts for, > 0; the same when None.
+    are squared. `importance` says what each round counts for, > 0; the same when None.
 
     Raises:
         ValueError: When there is no round, or the domains' gradients are 0 or not finite.

@@ -176,7 +176,7 @@ def paired_sites(
 
     Args:
         model: Has the sites of the guide, under the same names.
-        guide: Has one site on the simplex, the weights, or tells their name by its `site`. Its site
+        guide: Has one site on the simplex, the weights, or names it by its `site`. Its site
             "scale", where it has one, is the scale.
         args: What both are called with, as `kwargs`.
 

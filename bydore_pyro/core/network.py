@@ -23,7 +23,7 @@ class PriorNetwork(nn.Module):
     outweigh them, or their noise becomes jitter of the weights.
 
     A domain embedding gives each domain its identity: without it the network sees K exchangeable
-    numbers and cannot tell domains of equal loss apart. For the same reason the output layer has a
+    numbers and cannot separate domains of equal loss. For the same reason the output layer has a
     bias of its own for every domain. The output weights start at zero, so that before the first
     step every domain has the shape and the rate 1 whatever the signals.
 

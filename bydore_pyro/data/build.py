@@ -72,7 +72,7 @@ class Build:
         cap: As for `documents_of`.
 
     Attributes:
-        counts: By domain, as the index of the store tells them.
+        counts: By domain, as the index of the store holds them.
         sizes: Of the domains in all, as far as their files were read.
         nameless: How many rows were skipped before their domain was known.
         source: Number of the next source; with `row`, the last row of it that was read.
@@ -135,7 +135,7 @@ class Build:
         self._database.close()
 
     def run(self, processes: int, bar: Bar, cluster: str | None = None) -> None:
-        """Reads what is left of the sources, with so many processes or tasks that encode."""
+        """Reads the rest of the sources, with so many processes or tasks that encode."""
         sizes = [source.length or source.size for source in self.sources]
         total, before = sum(sizes), sum(sizes[: self.source])
         last, most = time.monotonic(), 2 * processes + 2  # batches on their way at a time

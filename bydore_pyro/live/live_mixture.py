@@ -165,13 +165,13 @@ class LiveMixture:
         return dict(zip(self.domains.names, self.present.tolist(), strict=True))
 
     def before(self, step: int) -> np.ndarray:
-        """Returns the weights ``(K,)`` by the rounds after so many steps or fewer."""
+        """Returns the weights ``(K,)`` after so many steps or fewer, by the rounds until then."""
         known = [one.weights for one in self.rounds if one.step <= step]
         return known[-1] if known else self._start
 
     def batch(self, size: int) -> Tensor:
-        """Draws a training batch ``(size, T)`` by error diffusion: within a sequence of the weights
-        at every step."""
+        """Draws a training batch ``(size, T)`` by error diffusion: after every step each domain has
+        its share to within a sequence."""
         counts, self._order = next_batch(self._order, self.present, size)
         return self.domains.train_batch(dict(zip(self.domains.names, counts.tolist(), strict=True)))
 
@@ -181,7 +181,7 @@ class LiveMixture:
         return rest == 0 and times >= 1 and times & (times - 1) == 0
 
     def measure(self, model: nn.Module, step: int, most: np.ndarray | None = None) -> LiveRound:
-        """Measures a round on the model, which is left as it was; the weights may move.
+        """Measures a round on the model, which does not change; the weights may move.
 
         Args:
             model: A causal language model, ``input_ids (B, T) -> logits (B, T, V)``.

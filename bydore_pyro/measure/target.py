@@ -17,7 +17,7 @@ __all__ = ["TargetMeasurement", "read_target"]
 
 @dataclass(frozen=True)
 class TargetMeasurement:
-    """One measurement and one target.
+    """What one measurement of the domains says of one target.
 
     Attributes:
         step: Of the measurement.

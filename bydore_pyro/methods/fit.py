@@ -1,4 +1,4 @@
-"""What a method found; the record of a run keeps the details as they stand here."""
+"""What a method found; the record of a run keeps its details unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Details", "Fit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Details(RegressionDetails):
-    """What is worth knowing of a fit beside the weights.
+    """Facts about a fit beside its weights.
 
     Args:
         steps: Training steps of the method's proxies; of different lengths, of the shortest.

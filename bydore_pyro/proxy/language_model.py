@@ -31,7 +31,7 @@ MOST_LOGITS = 2**26  # held at once; 256 MiB in float32
 
 
 def model_source(named: str) -> str:
-    """Returns the folder of a model, also of one of ours from any other folder, or its hub name."""
+    """Returns the folder of a model or its hub name; our own models are found from any folder."""
     places = (Path(named), PACKAGE.parent / named, PACKAGE / named)
     return str(next((place for place in places if place.is_dir()), named))
 

@@ -1,4 +1,4 @@
-"""What a report tells of runs, as text for a terminal and as one self-contained HTML page."""
+"""A report on runs: text for a terminal, and one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _is_shown(block: Any) -> bool:
 
 
 def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
-    """Returns the sections of several runs beside each other; several seeds are so many runs."""
+    """Returns the sections of several runs beside each other; each seed is a run."""
     runs = [one for r in records for one in ((r,) if r.mixture is not None else r.seeds)]
     return [
         Section("The runs", [*cautions(runs), comparison_table(runs)]),
@@ -122,8 +122,8 @@ def comparison_sections(records: Sequence[RunRecord]) -> list[Section]:
 
 
 def report_text(folder: Path) -> str:
-    """Returns a run's weights and losses, how far to believe them, what they cost, where the files
-    lie and what to do next; of a search with several seeds how they agree.
+    """Returns a run's weights and losses, how far to believe them, its cost, its files and what to
+    do next; for a search with several seeds, how they agree.
 
     Raises:
         RunFolderError: When the folder holds no finished run.
@@ -210,7 +210,7 @@ def html_report(folders: Sequence[Path]) -> str:
 
 
 def add_html_report(folder: RunFolder) -> str:
-    """Writes `report.html` into a run's folder; returns a line: where it lies, or why it does not.
+    """Writes `report.html` into a run's folder; returns its path in a line, or the reason for none.
 
     Nothing is raised: a search of hours must not fail for want of its page.
     """

@@ -1,4 +1,4 @@
-"""What a fit on tables of finished runs tells: its verdicts and its tables."""
+"""Verdicts and tables on a fit to tables of finished runs."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def _gain(record: RunRecord) -> Verdict | None:
     if mixture.weights == mixture.prior:
         return Verdict("bad", question, "No, it is the prior", figures)
     if number(min(means), ".4f") == number(max(means), ".4f"):
-        figures += " All predictions are equal: the runs tell nothing apart."
-        return Verdict("unknown", question, "Nothing was told apart", figures)
+        figures += " All predictions are equal: the runs show no difference."
+        return Verdict("unknown", question, "No difference was found", figures)
     if gain.probability is None:
         figures += " This regression cannot say how certain that is."
     else:
@@ -93,7 +93,7 @@ def _gain(record: RunRecord) -> Verdict | None:
 
 
 def regression_tables(record: RunRecord) -> list[Table]:
-    """Returns the tables that a fit on tables of runs left, as far as it did."""
+    """Returns those tables that a fit on tables of runs left."""
     details = record.metrics.details
     left_out = Table(
         header=("regression", "Spearman x 100", "RMSE", f"in {HELD} intervals", "seconds a fit"),

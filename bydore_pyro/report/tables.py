@@ -36,7 +36,7 @@ __all__ = [
 
 
 def weights_table(record: RunRecord, *, whole: bool = False) -> Table:
-    """Returns a row a domain, the largest weight first; figures that no domain has are left out.
+    """Returns a row a domain, the largest weight first; columns that no domain has are left out.
 
     Of many domains the largest, and the sums of branches and of the rest (`shown_rows`). The
     `whole` table has every domain, and is none where the other has them all.
@@ -127,7 +127,7 @@ def agreement_table(record: RunRecord) -> Table:
 
 
 def cost_sentence(record: RunRecord) -> str:
-    """Returns in a sentence what a run cost; parts that are not known are left out."""
+    """Returns the cost of a run as a sentence; unknown parts are left out."""
     metrics, spent = record.metrics, record.metrics.search
     known = (
         duration(spent.seconds) if spent.seconds else "",
@@ -154,7 +154,7 @@ def cost_table(cost: Spent) -> Table:
 
 
 def commands(record: RunRecord) -> list[tuple[str, str]]:
-    """Returns commands to go on with: what each does, and the line."""
+    """Returns commands to go on with: the purpose of each, and the line."""
     if record.mixture is None:
         return []
     run, data = shlex.quote(str(record.path)), str(record.asked("run", "data") or "STORE")
@@ -184,7 +184,7 @@ def commands(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def cautions(records: Sequence[RunRecord]) -> list[str]:
-    """Returns why these runs cannot simply be compared, where that is so."""
+    """Returns the reasons why these runs cannot simply be compared, if any."""
     mixtures = [record.mixture for record in records if record.mixture is not None]
     properties: dict[str, list[Any]] = {
         "The runs have different domains: a weight that is missing is not zero.": [
@@ -202,8 +202,8 @@ def cautions(records: Sequence[RunRecord]) -> list[str]:
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
-    """Returns a column a run: what it is and cost, its fresh models' losses, how far its weights
-    are from the first run's, its weights with intervals, and its verdicts."""
+    """Returns a column a run: its method and cost, its fresh models' losses, the distance of its
+    weights from the first run's, its weights with intervals, and its verdicts."""
     metrics = [record.metrics for record in records]
     rows: dict[str, list[str]] = {
         "method": [record.method for record in records],

@@ -1,4 +1,4 @@
-"""Is a run's mixture to be believed? Verdicts in plain words, with the figures behind them."""
+"""Verdicts on whether to believe the mixture of a run, with the figures behind them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Limits:
     def judge(
         self, value: float, figures: str, *, level: Level | None = None, answer: str = ""
     ) -> Verdict:
-        """Returns the verdict on a figure; a level or an answer stands for that of the limits."""
+        """Returns the verdict on a figure; `level` or `answer` replace those of the limits."""
         level = level or self.level(value)
         answers = dict(zip(("good", "careful", "bad"), self.answers, strict=True))
         return Verdict(level, self.question, answer or answers[level], figures, self.reason)
@@ -93,7 +93,7 @@ LIMITS = {
 
 
 def compared_with(record: RunRecord) -> tuple[str, str]:
-    """Returns what intervals are held against, in short and with its size."""
+    """Returns what intervals are compared with, in short and with its size."""
     if record.mixture is not None and record.mixture.prior is not None:
         short = "its share of the prior"
         return short, f"{short} (the mixture that the fit started from)"
@@ -102,7 +102,7 @@ def compared_with(record: RunRecord) -> tuple[str, str]:
 
 
 def verdicts_of(record: RunRecord) -> list[Verdict]:
-    """Returns the verdicts on a run; what its files do not tell is not judged."""
+    """Returns the verdicts on a run; without the figures in its files there is no verdict."""
     first, then = (_learned, _covered, _rounds, _settled), (_decided, _checked, _fits, _agrees)
     found = [judge(record) for judge in first]
     found += [*regression_verdicts(record), *(judge(record) for judge in (*then, _repeats))]
@@ -169,7 +169,7 @@ def _decided(record: RunRecord) -> Verdict | None:
 def _trusted(
     record: RunRecord, limits: Limits, value: float, figures: str
 ) -> tuple[str, Level | None]:
-    """What is told of a figure that rests on intervals, and its level: no good one where the
+    """Returns the text on a figure that rests on intervals, and its level: not "good" if the
     intervals are not to be trusted."""
     width = _fits(record)
     if width is None or width.level != "bad" or limits.level(value) != "good":

@@ -1,4 +1,4 @@
-"""Questions to a search that has been made: another target, other domains, a given mixture.
+"""Questions to a finished search: another target, other domains, a given mixture.
 
 The rounds of the search have measured the domains. A target needs nothing but its own gradients at
 the proxies of the rounds, and so does a domain that was added or whose text has changed.
@@ -192,7 +192,7 @@ def _rounds(
     kept: Sequence[Measurement],
     anew: Sequence[str],
 ) -> dict[str, list[TargetMeasurement]]:
-    """Reads every target, and measures domains that are not known, where the search measured."""
+    """Reads every target, and measures unknown domains, where the search measured."""
     from tqdm import tqdm
 
     search, domains = options.search, next(iter(asked.values()))

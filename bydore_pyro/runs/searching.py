@@ -67,7 +67,7 @@ def search(
 
     Raises:
         DataError: When the tokens change while they are read.
-        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+        Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
         NonFiniteError: When a loss or a gradient is NaN or infinite.
         OSError: When the disk is full; the last checkpoint stays.
         RunFolderError: When the run that is continued has other options than it was begun with, or
@@ -216,7 +216,7 @@ def _checked(
 def search_in(
     options: Options, corpus: TokenStore, path: Path, name: str, plan: TrialPlan | None = None
 ) -> Found:
-    """Runs a search in a folder below another run's, or goes on with the one that is there."""
+    """Runs a search in a folder below another run's, or goes on with the search that is there."""
     parallel = processes(options)
     folder = RunFolder(path, resume=(path / "config.json").exists(), writes=parallel.is_main)
     parallel.wait()  # nobody writes before everybody has seen what is there

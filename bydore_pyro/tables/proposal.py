@@ -59,7 +59,7 @@ class TrustRegion:
         return bool(self.nearest(mixture[None])[1][0] > self.reach * (1 + 1e-6) + 1e-9)
 
     def moved_in(self, mixtures: np.ndarray) -> np.ndarray:
-        """Returns mixtures ``(S, K)``, those outside moved straight towards their nearest runs."""
+        """Moves the mixtures ``(S, K)`` that lie outside straight towards their nearest runs."""
         places, distances = self.nearest(mixtures)
         outside = distances > self.reach
         moved, step = mixtures.copy(), self.reach / np.maximum(distances, 1e-300)
@@ -218,7 +218,7 @@ def proposed(
 
 
 def with_intervals(mixture: Mixture, prior: np.ndarray, draws: np.ndarray) -> Mixture:
-    """Returns the mixture with the standard deviation and HDI of draws of the optimum ``(D, K)``.
+    """Adds to a mixture the standard deviations and HDIs of draws of the optimum ``(D, K)``.
 
     An interval that does not hold its weight is stretched to it and to the prior's ``(K,)``, so
     that it decides nothing.
@@ -268,7 +268,7 @@ def _predicted(
 
 
 def _notes(mixture: Mixture, gain: Gain, distance: Distance, runs: int) -> list[str]:
-    """Returns what whoever uses the mixture has to know."""
+    """Returns notes for the user of the mixture."""
     notes, domains = [], len(mixture.names)
     if runs < domains:
         notes.append(

@@ -1,4 +1,4 @@
-"""A target model trained on a mixture by `transformers.Trainer`, from its checks to its folder.
+"""Trains a target model on a mixture by `transformers.Trainer`, from its checks to its folder.
 
 The sequences come in their own order; all else is the Trainer's. Accelerate deals the sampler's
 batches out to the processes in turn, so that the sequences of an optimiser's step are those that
@@ -83,7 +83,7 @@ def build_trainer(
 
 
 def _arguments(plan: TrainingPlan, checkpoints: Path) -> TrainingArguments:
-    """Returns what a plan is in the Trainer's own terms."""
+    """Translates a plan into the Trainer's own terms."""
     config, gpu = plan.config, plan.config.device == "cuda"
     given: dict[str, Any] = {
         "output_dir": str(checkpoints),
@@ -141,7 +141,7 @@ def train_target(
         config: How it is trained.
         out: The folder of the run.
         resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
-        options: What `config.json` tells beside `config`, by part.
+        options: What `config.json` holds beside `config`, by part.
         callbacks: Further ones for the Trainer.
         tell: Is given lines of progress.
         live: A mixture that the training moves from `stages` on, or None.
@@ -152,7 +152,7 @@ def train_target(
 
     Raises:
         DataError: When model, text, mixture and length do not go together, or the text changes.
-        Interrupted: When a signal asked for the end; a checkpoint of the last step was saved.
+        Interrupted: On Ctrl-C or SIGTERM; a checkpoint of the last step was saved.
         RunFolderError: When the folder cannot be used or gone on with, or is deleted meanwhile.
         NonFiniteError: When a loss is NaN or infinite.
         ValueError: When there is no such device, or the batch cannot be shared among the processes.
@@ -197,7 +197,7 @@ def train_target(
 
 
 def _check_folder(out: Path, resume: bool) -> None:
-    """Refuses a folder where something would be overwritten, or done again."""
+    """Refuses a folder in which a run would overwrite something or repeat work."""
     found = [path.name for path in out.iterdir()]
     if found and not resume:
         raise RunFolderError(f"Expected a new output folder, found {min(found)} in {out}")
