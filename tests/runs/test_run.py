@@ -26,11 +26,12 @@ from tiny import folder_content
 from bydore_pyro.cli.main import main
 from bydore_pyro.cli.search import SearchOptions
 from bydore_pyro.mixture import mixture_from
+from bydore_pyro.proxy.measured_model import Cost
 from bydore_pyro.proxy.parallel import Parallel
 from bydore_pyro.proxy.proxy import Proxy
 from bydore_pyro.runs.domains import load_domains
 from bydore_pyro.runs.options import SMOKE
-from bydore_pyro.runs.run import Drive, begin_run, is_finished, write_inputs
+from bydore_pyro.runs.run import Drive, begin_run, broken_off, is_finished, write_inputs
 from bydore_pyro.utils.checkpoints import save_checkpoint
 from bydore_pyro.utils.command_line import parse_options
 from bydore_pyro.utils.errors import RunFolderError
@@ -410,3 +411,20 @@ def test_it_takes_the_steps_that_are_left_and_saves_before_a_round(
     assert seen[2:4] == [["step-000003"], ["step-000003"]]
     saved = sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*"))
     assert saved == ["step-000005", "step-000008"]
+
+
+def test_what_breaks_off_is_recorded_and_raised(store: Path, tmp_path: Path) -> None:
+    options = options_for(store, "--steps", "12")
+    drive = Drive(
+        folder=RunFolder(tmp_path / "run"),
+        options=options,
+        domains=load_domains(options),
+        parallel=Parallel(alone=True),
+        total=8,
+        content=dict,
+        done=3,
+    )
+    with pytest.raises(OSError, match="full"), broken_off(drive, Cost()):
+        raise OSError("the disk is full")
+    record = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert (record["steps"], record["stopped"]) == (3, "the disk is full")
