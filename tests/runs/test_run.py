@@ -156,7 +156,7 @@ def test_killed_amid_every_file_that_it_writes(store: Path, whole: Path, tmp_pat
     assert not list(out.rglob(".*")), "nothing half-written is left"
 
 
-def broken_off(
+def stopped_search(
     arguments: list[str], number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> object:
     """Runs a search whose checkpoint of that number raises an error; returns the exit code."""
@@ -280,7 +280,7 @@ def test_a_run_with_edited_options_is_refused_by_the_field(
 ) -> None:
     out = tmp_path / "out"
     full = OSError(28, "No space left on device", str(out))
-    assert broken_off(arguments(store, out), 3, full, monkeypatch) == 2
+    assert stopped_search(arguments(store, out), 3, full, monkeypatch) == 2
     begun, before = (out / "config.json").read_text(), folder_content(out / "checkpoints")
     for part, field, value in (
         ("run", "seed", 7),
