@@ -1,4 +1,4 @@
-"""What weights are wanted for: domains, caps, and a run in which text may run out."""
+"""The question that an answer answers: domains, caps, and a run in which text may run out."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
 class Tokens(Protocol):
-    """A token array ``(N,)``, or what is read like one: by slices, and by arrays of positions."""
+    """A token array ``(N,)``, or an object that is read like one, by slices and arrays of
+    positions."""
 
     @property
     def dtype(self) -> np.dtype:

@@ -215,7 +215,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
         try:
             header, tree = read_tree(path)
         except ValueError as error:
-            raise DataError(f"Expected what a round measured in {path}: {error}") from None
+            raise DataError(f"Expected a measurement in {path}: {error}") from None
         for name, value in {"format": FORMAT, **belongs}.items():
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")

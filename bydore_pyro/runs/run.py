@@ -164,7 +164,7 @@ class Drive:
 
     @property
     def belongs(self) -> dict[str, Any]:
-        """What a checkpoint must share with the search that goes on from it."""
+        """The values that a checkpoint and the search that goes on from it share."""
         data = {"data_sha256": self.domains.corpus.sha256, "names": list(self.domains.names)}
         return {**_deciding(self.options.as_dict()), **data, "versions": versions()}
 

@@ -52,7 +52,7 @@ class MixtureTrainer(Trainer):
         super().save_model(*arguments, **options)
 
     def largest(self, value: int) -> int:
-        """Returns the largest of the processes' values, to all of them."""
+        """Gives all processes the largest of their values."""
         if self.accelerator.num_processes == 1:
             return value
         own = torch.tensor([value], device=self.accelerator.device)

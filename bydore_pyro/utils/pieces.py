@@ -191,7 +191,7 @@ class Tasks(Executor):
             future.set_exception(OSError(message + one_line(error)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends what still runs."""
+        """Ends the tasks that still run."""
         for reference in list(self._open.values()):
             with suppress(Exception):  # it may have ended, and so may the cluster
                 self._ray.cancel(reference, force=True)

@@ -77,7 +77,7 @@ def test_it_comes_back_within_float16_at_any_scale(tmp_path: Path, scale: float)
         read_measurements(tmp_path, {"seed": 2, "domains": {}})
     assert read_measurements(tmp_path / "elsewhere", run) == []
     (tmp_path / "measured-1" / "tree.json").write_text("{")
-    with pytest.raises(DataError, match="Expected what a round measured in"):
+    with pytest.raises(DataError, match="Expected a measurement in"):
         read_measurements(tmp_path, run)
 
 
