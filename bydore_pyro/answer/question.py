@@ -36,8 +36,7 @@ class RunLength:
         )
 
     def repeats(self, weights: Tensor) -> bool:
-        """Whether a run on weights ``(..., K)`` reads any text twice, or text that was read
-        before."""
+        """Whether a run on weights ``(..., K)`` reads any text that was read before."""
         again = (self.before + weights) * self.rates > 1
         return bool((again & (weights > 0)).any())
 

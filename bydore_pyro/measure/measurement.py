@@ -70,7 +70,7 @@ def sample_of(
         NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
     """
     sketches, losses = sketch(batch, "gradients")
-    check_finite("signal", losses, step, [name] * len(losses))
+    check_finite("loss", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
     return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), float(losses.mean())
 

@@ -1,5 +1,4 @@
-"""`transformers.Trainer` for a mixture: order of the sampler, whole checkpoints, stops on
-request."""
+"""`transformers.Trainer` for a mixture: order of sequences, whole checkpoints, requests to stop."""
 
 from __future__ import annotations
 

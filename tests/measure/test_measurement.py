@@ -54,7 +54,7 @@ def test_a_sample_is_the_sketches_and_what_is_not_finite_is_named(corpus: TokenS
     assert proxy.cost.tokens["gradients"] == 2 * cost
     with torch.no_grad():
         proxy.model.table[3] = float("nan")
-    with pytest.raises(NonFiniteError, match="Step 7: the signal of domain 'birds' is nan"):
+    with pytest.raises(NonFiniteError, match="Step 7: the loss of domain 'birds' is nan"):
         sample_of(sketch, batch, np.zeros(4, int), 7, "birds")
 
 
