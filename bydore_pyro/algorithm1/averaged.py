@@ -1,4 +1,4 @@
-"""What a search by linear evidence found: the average of its posteriors over the later steps."""
+"""The result of a search by linear evidence: the average of its posteriors over the later steps."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SIGNAL_AVERAGE = 0.9  # decay of the running average of the signals
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """What one step saw and did; arrays are ``(K,)``, losses in nats per token."""
+    """The record of one step; arrays are ``(K,)``, losses in nats per token."""
 
     weights: np.ndarray  # that the batch was built from
     mean: np.ndarray  # E_q[w]

@@ -1,4 +1,4 @@
-"""What weights are wanted for: domains, caps, and a run in which text may run out."""
+"""The question that an answer answers: domains, caps, and a run in which text may run out."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class RunLength:
         )
 
     def repeats(self, weights: Tensor) -> bool:
-        """Whether a run on weights ``(..., K)`` reads any text twice, or text that was read
-        before."""
+        """Whether a run on weights ``(..., K)`` reads any text that was read before."""
         again = (self.before + weights) * self.rates > 1
         return bool((again & (weights > 0)).any())
 

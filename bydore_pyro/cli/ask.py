@@ -185,10 +185,10 @@ def _as_text(mixtures: dict[str, Mixture], content: dict[str, Any]) -> str:
         lines.append(f"{name}: no mixture explains {of['unexplained']:.0%} of the target")
         if lost := of.get("mixture_leaves"):
             lines.append(
-                f"{name}: the mixture that was given leaves {lost['median']:.0%} of the rest "
+                f"{name}: the given mixture loses {lost['median']:.0%} of the rest "
                 f"({lost['low']:.0%} to {lost['high']:.0%})"
             )
     if "compromise" in content:
         shares = ", ".join(f"{n} {lost:.0%}" for n, lost in content["compromise"]["leaves"].items())
-        lines.append(f"The compromise leaves, of what each target's own mixture explains: {shares}")
+        lines.append(f"The compromise loses of what each target's own mixture explains: {shares}")
     return "\n".join(lines)

@@ -131,7 +131,7 @@ class Build:
                 os.truncate(path, length)
 
     def close(self) -> None:
-        """Forgets what has not been recorded."""
+        """Drops what has not been recorded."""
         self._database.close()
 
     def run(self, processes: int, bar: Bar, cluster: str | None = None) -> None:

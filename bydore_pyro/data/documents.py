@@ -136,7 +136,7 @@ class SourceFile:
         return self.read() if self.part is None else self.read(self.part)
 
     def reached(self, rows: int) -> int:
-        """Returns the bytes of the first rows of a row group, so many of them; 0 where unknown."""
+        """Returns the bytes of the first `rows` rows of a row group; 0 where unknown."""
         part = self.part
         if part is None or part.group is None or part.end is None:
             return 0

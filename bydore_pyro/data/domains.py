@@ -100,8 +100,8 @@ class SequenceStream:
         return self._taken(lambda: self._tokens[positions])
 
     def rows(self, position: int, count: int) -> np.ndarray:
-        """Returns the numbers, in the token array, of the sequences from `position` on
-        ``(count,)``."""
+        """Returns the numbers in the token array ``(count,)`` of the sequences from `position`
+        on."""
         blocks = range(position // BLOCK, -(-(position + count) // BLOCK))
         rows = np.concatenate([self._block(block) for block in blocks])
         start = position - blocks.start * BLOCK

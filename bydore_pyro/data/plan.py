@@ -1,4 +1,4 @@
-"""What goes into a token store, before anything is read: its sources in order, and how much."""
+"""The plan of a token store, before anything is read: its sources in order, and how much."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_SHARDS = ("separator", "token_bytes")  # options of a tokenizer without effec
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes into a store: two equal plans give the same store, byte for byte.
+    """The content of a store to be: two equal plans give the same store, byte for byte.
 
     `sources` are in the order in which they are read; `key` names the plan. `tokens` is the size
     of the sample, None for all that `corpus` allows.

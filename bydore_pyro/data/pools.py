@@ -1,4 +1,4 @@
-"""Domains that are measured together: those of too little text, with what is nearest to them.
+"""Domains that are measured together: small ones, with their nearest relatives.
 
 Names are paths, `web/law/high`. What cannot be measured alone is measured with its siblings of the
 same fate as `web/law/*`, and where these are too little too, with the smallest of the other domains

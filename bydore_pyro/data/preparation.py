@@ -69,7 +69,7 @@ def prepare(
     bar: Bar = lambda done, total, taken: None,
     waiting: Callable[[], None] | None = None,
 ) -> TokenStore:
-    """Builds a token store at `out`, or goes on with one whose building was stopped.
+    """Builds a token store at `out`, or goes on with an unfinished one.
 
     The same plan gives the same store, byte for byte, with any number of processes and however
     often it was stopped.

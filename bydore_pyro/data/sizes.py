@@ -47,7 +47,7 @@ class Sizes:
         return group in self._clusters or any(own == group for _, own, _ in self._whole)
 
     def close(self, before: int) -> None:
-        """Sums up the sources before this one, of which every token has been counted."""
+        """Sums up the sources before this one; every token of them has been counted."""
         while self._whole and self._whole[0][0] < before:
             number, group, x = self._whole.popleft()
             _add(self._clusters, group, 1, x, x * x)

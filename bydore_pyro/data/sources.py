@@ -65,7 +65,7 @@ def list_sources(data: str, rows: RowConfig, progress: Callable[[str], None]) ->
     with readable_place(data):
         found = _listed_sources(data, rows, progress)
     if left := [source.name for source in found if source.left_out]:
-        progress(f"left out, as no text: {listed(left, 5)}")
+        progress(f"left out because it is no text: {listed(left, 5)}")
     return [source for source in found if not source.left_out]
 
 

@@ -61,7 +61,7 @@ ALWAYS_VERIFIED = 1e9  # bytes; hashing them takes a second or two
 
 
 class Tokens(Protocol):
-    """A token array ``(N,)``, or what is read like one: by slices, and by arrays of positions."""
+    """A token array ``(N,)``, or an object that is read like one, by slices and positions."""
 
     @property
     def dtype(self) -> np.dtype:
@@ -181,8 +181,8 @@ class TokenStore:
         return sampled["tokens"] if sampled else len(self.train[name])
 
     def taken(self, split: str, name: str, take: Callable[[], np.ndarray]) -> np.ndarray:
-        """Returns tokens that `take` reads from the array of a side and domain, after it has
-        checked that the file has not changed since it was opened.
+        """Returns the tokens that `take` reads from the array of a side and domain. Checks first
+        that the file has not changed since it was opened.
 
         Raises:
             DataError: When the file has changed, or holds tokens beyond the vocabulary.

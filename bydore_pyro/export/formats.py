@@ -1,4 +1,4 @@
-"""Every trainer's format by name: what it wants (`trainers.yaml`), and the text of its file.
+"""Every trainer's format by name: its rules (`trainers.yaml`), and the text of its file.
 
 "Sequences" are cut from packed tokens, all of one length: a share of them is a share of tokens,
 which is what a mixture's weights are. "Documents" have their own lengths: a share of them is not.

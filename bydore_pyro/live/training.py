@@ -207,7 +207,7 @@ class LiveTraining:
         write_tree(folder, self.mixture.state(), {})
 
     def load(self, checkpoint: Path) -> None:
-        """Goes on from what `save` wrote.
+        """Goes on from the files that `save` wrote.
 
         Raises:
             DataError: When it is damaged.

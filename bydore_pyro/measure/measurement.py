@@ -70,7 +70,7 @@ def sample_of(
         NonFiniteError: When a loss or a gradient is NaN or infinite; it names the step and whose.
     """
     sketches, losses = sketch(batch, "gradients")
-    check_finite("signal", losses, step, [name] * len(losses))
+    check_finite("loss", losses, step, [name] * len(losses))
     check_finite("gradient", sketches.sum(1), step, [name] * len(losses))
     return Sample(sketches, torch.from_numpy(sketch.witnesses(documents))), float(losses.mean())
 
@@ -215,7 +215,7 @@ def read_measurements(folder: Path, belongs: Mapping[str, Any]) -> list[Measurem
         try:
             header, tree = read_tree(path)
         except ValueError as error:
-            raise DataError(f"Expected what a round measured in {path}: {error}") from None
+            raise DataError(f"Expected a measurement in {path}: {error}") from None
         for name, value in {"format": FORMAT, **belongs}.items():
             if name != "domains" and header.get(name) != value:
                 raise DataError(f"Expected {name} {value!r} in {path}, found {header.get(name)!r}")

@@ -1,4 +1,4 @@
-"""What measurements say of a target: its own gradients at the parameters of each of them."""
+"""The gradients of a target, at the parameters of each measurement of the domains."""
 
 from __future__ import annotations
 

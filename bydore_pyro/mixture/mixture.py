@@ -43,8 +43,8 @@ def total_variation(left: Mapping[str, float], right: Mapping[str, float]) -> fl
 
 
 def below(names: Collection[str]) -> dict[str, list[int]]:
-    """Returns the places of the names below each path (`web` and `web/law` for `web/law/high`), of
-    paths alone that stand for several names, and not for all."""
+    """Returns the places of the names below each path, as `web` and `web/law` for `web/law/high`,
+    if the path stands for several names but not for all."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         for at in (at for at, letter in enumerate(name) if letter == "/"):

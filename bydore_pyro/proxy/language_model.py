@@ -82,10 +82,8 @@ def load_language_model(folder: str, vocabulary: int) -> nn.Module:
             output_loading_info=True,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = one_line(error)
-        raise DataError(
-            f"Expected the weights of {folder} as safetensors, found: {reason}"
-        ) from None
+        why = one_line(error)
+        raise DataError(f"Expected the weights of {folder} as safetensors, found: {why}") from None
     if lost := sorted(about["missing_keys"]):
         raise DataError(f"Expected all weights of the model in {folder}, found no {lost[0]}")
     if model.config.vocab_size < vocabulary:

@@ -48,14 +48,14 @@ class Parallel:
             self._accelerator.wait_for_everyone()
 
     def agree(self, text: str) -> str:
-        """Returns the first process's text, to all of them."""
+        """Gives all processes the first process's text."""
         if self._accelerator is None:
             return text
         utils = require("accelerate.utils", "target")
         return str(utils.broadcast_object_list([text])[0])
 
     def largest(self, value: int) -> int:
-        """Returns the largest of the processes' values, to all of them."""
+        """Gives all processes the largest of their values."""
         if self._accelerator is None:
             return value
         own = torch.tensor([value], device=self._accelerator.device)

@@ -243,14 +243,12 @@ def _checked(record: RunRecord) -> Verdict | None:
     failing = [name for name in record.metrics.matching.check.failing if name in slopes]
     if not slopes:
         return None
-    figures = (
-        f"On fresh text {len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
-    )
+    text = f"On fresh text {len(failing) or 'none'} of {len(slopes)} domains contradict the mixture"
     for word, sign in (("more", 1), ("less", -1)):
         if names := [name for name in failing if slopes[name] * sign > 0]:
-            figures += f"; {word} of {listed(names, FEW)} would match the target better"
+            text += f"; {word} of {listed(names, FEW)} would match the target better"
     answer = f"Not for {len(failing)} of {len(slopes)} domains" if failing else ""
-    return limits.judge(len(failing) / len(slopes), f"{figures}.", answer=answer)
+    return limits.judge(len(failing) / len(slopes), f"{text}.", answer=answer)
 
 
 def _agrees(record: RunRecord) -> Verdict | None:

@@ -34,7 +34,7 @@ Shares = Mapping[str, Number]
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What a part of a run cost (`Cost.report` of `bydore_pyro.proxy`), and its own parts."""
+    """The cost of a part of a run (`Cost.report` of `bydore_pyro.proxy`), and its own parts."""
 
     tokens: Number | None = None
     flops: Number | None = None
@@ -130,8 +130,8 @@ class TrialRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """Whether a proxy has learned: its last loss and that of a uniform prediction, nats per token;
-    the warning is "" where it has."""
+    """Whether a proxy has learned: its last loss, the loss of a uniform prediction, nats per token,
+    and a warning, "" if it has."""
 
     validation_loss: Number | None = None
     uniform_loss: Number | None = None

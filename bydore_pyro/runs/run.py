@@ -164,7 +164,7 @@ class Drive:
 
     @property
     def belongs(self) -> dict[str, Any]:
-        """What a checkpoint must share with the search that goes on from it."""
+        """The values that a checkpoint and the search that goes on from it share."""
         data = {"data_sha256": self.domains.corpus.sha256, "names": list(self.domains.names)}
         return {**_deciding(self.options.as_dict()), **data, "versions": versions()}
 
@@ -255,10 +255,8 @@ def _tell_of_the_end(drive: Drive, cost: Cost, error: BaseException) -> None:
     folder = drive.folder
     if not folder.writes:
         return
-    record = Metrics(
-        stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost)
-    )
-    folder.write_json("metrics.json", plain(record))
+    left = Metrics(stopped=str(error) or type(error).__name__, steps=drive.done, search=spent(cost))
+    folder.write_json("metrics.json", plain(left))
     path = folder.path / CHECKPOINTS / f"step-{drive.done:06d}"
     if isinstance(error, Interrupted) and path.is_dir():
         tell(f"Saved {path}. Go on with: {resume_command(folder.path)}")

@@ -128,7 +128,7 @@ def _measured(
             restore_proxy(proxy, domains, content)
             drive.done, found = done, kept
         else:  # a search below another run leaves none
-            tell("what the rounds measured is gone: beginning anew")
+            tell("the measurements are gone: beginning anew")
 
     def steps() -> Iterator[str]:
         seed = options.run.seed

@@ -33,8 +33,8 @@ SURE = 0.97  # the probability of an improvement that is called one
 
 
 class TrustRegion:
-    """The mixtures whose nearest run ``(N, K)`` has not more tokens elsewhere than is usual among
-    the runs. Distances are total variations, the share of tokens that lies elsewhere."""
+    """The mixtures whose nearest run ``(N, K)`` is not farther than is usual among the runs.
+    Distances are total variations, the share of tokens that lies elsewhere."""
 
     def __init__(self, runs: np.ndarray, names: Sequence[str]) -> None:
         from scipy.spatial.distance import cdist
@@ -78,11 +78,11 @@ class TrustRegion:
             f"(median), and 94 % of them at most {100 * self.reach:.0f} %"
         )
         if far:
-            words += (
-                ": nothing like this mixture was run, so what is predicted of it was never checked."
-            )
+            words += ": nothing like this mixture was run, so its predicted loss was never checked."
         elif held:
-            words += ": the proposal was held there, beyond it nothing like it was run."
+            words += (
+                ": the proposal was kept within this distance, because nothing beyond it was run."
+            )
         else:
             words += ": mixtures like this one were run."
         return Distance(far=far, held=held, words=words)

@@ -42,7 +42,7 @@ class Regressed:
 class Gain:
     """How much lower a predicted loss is than the prior's, in the losses' unit; > 0 is better.
 
-    `probability` is None where nobody knows, and `sure` is, too, where no run was left out.
+    `sure` is None if the regression knows no deviation; `probability` is, too, far from all runs.
     """
 
     mean: Number | None = None
@@ -52,7 +52,7 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """Whether anything like the mixture was run: it is `far` from every run, or held near them."""
+    """Whether the mixture is `far` from every run, and whether it was `held` near the runs."""
 
     far: bool | None = None
     held: bool | None = None

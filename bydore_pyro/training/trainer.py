@@ -1,5 +1,4 @@
-"""`transformers.Trainer` for a mixture: order of the sampler, whole checkpoints, stops on
-request."""
+"""`transformers.Trainer` for a mixture: order of sequences, whole checkpoints, requests to stop."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ class MixtureTrainer(Trainer):
         super().save_model(*arguments, **options)
 
     def largest(self, value: int) -> int:
-        """Returns the largest of the processes' values, to all of them."""
+        """Gives all processes the largest of their values."""
         if self.accelerator.num_processes == 1:
             return value
         own = torch.tensor([value], device=self.accelerator.device)

@@ -250,7 +250,7 @@ def one_line_errors(name: str) -> Iterator[None]:
     """Ends the program with one line and exit code 2 if the block raises a user's mistake.
 
     Also as the decorator of a command. Of several processes the first one prints. Warnings and
-    signals (`bydore_pyro.utils.terminal`) are one line each.
+    requests to stop (`bydore_pyro.utils.terminal`) are one line each.
 
     Raises:
         SystemExit: With 2, the signal's exit code, or 141 when nobody reads the output.

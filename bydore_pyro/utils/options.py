@@ -1,4 +1,4 @@
-"""Dataclasses of options: their fields, what is checked, numbers of tokens, and `--resume`."""
+"""Dataclasses of options: fields, checks, numbers of tokens, and `--resume`."""
 
 from __future__ import annotations
 

@@ -69,10 +69,8 @@ def join_cluster(address: str | None) -> None:
             _require_there(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **given)
         except (OSError, RuntimeError, ValueError, AssertionError) as error:
-            message = (
-                f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
-            )
-            raise DataError(message) from None
+            text = f"Expected a Ray cluster at --cluster {address}, found none: {one_line(error)}"
+            raise DataError(text) from None
         finally:
             for number, handler in heard.items():
                 with suppress(ValueError):  # not in the main thread
@@ -187,11 +185,11 @@ class Tasks(Executor):
         elif isinstance(error, self._ray.exceptions.RayTaskError):
             future.set_exception(error.cause)
         else:
-            message = f"Expected the cluster to run a piece, found {type(error).__name__}: "
-            future.set_exception(OSError(message + one_line(error)))
+            text = f"Expected the cluster to run a piece, found {type(error).__name__}: "
+            future.set_exception(OSError(text + one_line(error)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends what still runs."""
+        """Ends the tasks that still run."""
         for reference in list(self._open.values()):
             with suppress(Exception):  # it may have ended, and so may the cluster
                 self._ray.cancel(reference, force=True)
