@@ -164,10 +164,16 @@ class GammaDirichlet(TorchDistribution):
                 dtype counts as it.
 
         Raises:
-            ValueError: When arguments are validated and the value is not on the simplex.
+            ValueError: When arguments are validated and the value is not on the simplex, or a
+                weight is exactly 0.
         """
         if self._validate_args and not _in_transform():
             self._validate_sample(value)
+            if bool((value == 0).any()):
+                raise ValueError(
+                    "Expected weights > 0, actual 0, where the density is infinite: leave the "
+                    "component out, or give it a small weight"
+                )
         dtype = torch.promote_types(value.dtype, self.concentration.dtype)
         log_w = value.double().clamp(min=torch.finfo(dtype).tiny).log()
         return log_density(log_w, self.concentration, self.rate).to(dtype)

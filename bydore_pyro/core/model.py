@@ -198,7 +198,11 @@ def paired_sites(
     expected = [_simplex_site(guide, guide_trace), *([SCALE] if SCALE in guide_trace.nodes else [])]
     latent = _latent_sites(model_trace)
     if sorted(latent) != sorted(expected):
-        raise ValueError(f"Expected a model with the latent sites {expected}, actual {latent}")
+        scale = " (MixtureGuide's scale=True goes with a precision)"
+        advice = scale if SCALE in {*latent} ^ {*expected} else ""
+        raise ValueError(
+            f"Expected a model with the latent sites {expected}, actual {latent}{advice}"
+        )
     for name in model_trace.observation_nodes:
         if name != EVIDENCE or not isinstance(model_trace.nodes[name]["fn"], Unit):
             raise ValueError(

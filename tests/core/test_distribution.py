@@ -219,9 +219,20 @@ def test_everything_is_finite_up_to_the_ends_of_the_range(shape: float, rate: fl
         assert value.isfinite().all()
         for gradient in torch.autograd.grad(value.square().sum(), (a, b)):
             assert gradient.isfinite().all()
-    at_a_face = GammaDirichlet(A.float(), B.float()).log_prob(torch.tensor([0.0, 0.5, 0.25, 0.25]))
-    assert at_a_face.dtype == torch.float32
-    assert at_a_face.isfinite()
+    near_a_face = torch.tensor([1e-40, 0.5, 0.25, 0.25])  # below the smallest normal number
+    found = GammaDirichlet(A.float(), B.float()).log_prob(near_a_face)
+    assert found.dtype == torch.float32
+    assert found.isfinite()
+
+
+def test_a_weight_of_exactly_zero_is_refused() -> None:
+    """Unless nothing is validated, as in Pyro's NUTS, where it counts as the smallest number."""
+    at_a_face = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.0, 0.5, 0.25, 0.25]])
+    with pytest.raises(ValueError, match=r"weights > 0, actual 0.*leave the component out"):
+        GammaDirichlet(A.float(), B.float()).log_prob(at_a_face)
+    unchecked = GammaDirichlet(A.float(), B.float(), validate_args=False)
+    smallest = at_a_face.clamp(min=torch.finfo(torch.float32).tiny)
+    assert torch.equal(unchecked.log_prob(at_a_face), unchecked.log_prob(smallest))
 
 
 def test_second_derivatives_and_transforms() -> None:
