@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
@@ -142,7 +141,7 @@ def _settled(given: TrainConfig) -> TrainConfig:
         tokenizer = str(Path(tokenizer).resolve())
     if given.live and level is None and _tried(Path(given.mixture)):
         level = 1.0
-        _told_once(
+        tell(
             f"trial runs chose the weights of {given.mixture}: they stay, and rounds only tell "
             "(--live_level)"
         )
@@ -205,7 +204,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             given.live_share,
             **({} if given.live_level is None else {"level": given.live_level}),
             parallel=Parallel(cpu=config.device == "cpu"),
-            tell=_told_once,
         )
     metrics = train_target(
         model_source(given.model),
@@ -215,7 +213,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         out,
         resume=resume is not None,
         options=asdict(options),
-        tell=tell,
         live=live,
     )
     print(_told(metrics, out / "model"))
@@ -231,13 +228,7 @@ def _store_of(given: TrainConfig) -> TokenStore:
         warn_idle(given, ("tokenizer",), "a token store, which has its own")
         return open_store(Path(given.data))
     tokenizer = TokenizerConfig(tokenizer=given.tokenizer)
-    return open_shards(given.data, tokenizer=tokenizer, progress=_told_once)
-
-
-def _told_once(line: str) -> None:
-    """Tells a line, in one of several processes."""
-    if os.environ.get("RANK", "0") == "0":
-        tell(line)
+    return open_shards(given.data, tokenizer=tokenizer, progress=tell)
 
 
 def _told(metrics: dict[str, Any], model: Path) -> str:
