@@ -19,7 +19,6 @@ __all__ = ["GammaDirichlet"]
 NO_SHAPE = torch.Size()
 
 KL_DRAWS = 16  # of `kl_divergence`
-MODE_STEPS = 1000  # at most
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
 RANGES = {
     "shapes": (1e-100, 1e12),
@@ -177,27 +176,6 @@ class GammaDirichlet(TorchDistribution):
         """Exact ``E[w]``, shape ``batch_shape + (K,)``."""
         a, b, t, weight = _nodes(self.concentration, self.rate)
         return (weight * a / (b + t)).sum(-2).to(self.concentration.dtype)
-
-    @property
-    def mode(self) -> Tensor:
-        """The weights of largest density over the log-ratios ``log w_k / w_K``, ``(..., K)``.
-
-        Over the weights themselves the density has no mode: it is infinite at every face. It is
-        that of the mean concentrations where these are known: ``beta / sum beta`` of a Dirichlet.
-        Found by expectation maximisation, ``w <- E[beta | w] / sum E[beta | w]``, to 1e-6, without
-        gradients.
-        """
-        a, b = self.concentration.detach().double(), self.rate.detach().double()
-        w = (a / b) / (a / b).sum(-1, keepdim=True)
-        for _ in range(MODE_STEPS):
-            log_w = w.log().requires_grad_()
-            with torch.enable_grad():
-                value = log_density(log_w, a, b).sum()
-            beta = torch.autograd.grad(value, log_w)[0] + 1
-            before, w = w, beta / beta.sum(-1, keepdim=True)
-            if bool(((w - before).abs() < 1e-8).all()):
-                break
-        return w.to(self.concentration.dtype)
 
     def entropy(self, num_samples: int = 1000) -> Tensor:
         """Estimates ``-E[log q(w)]``, nats, ``batch_shape``; minus infinity unless all ``a_k > 1``.
