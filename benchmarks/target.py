@@ -124,7 +124,6 @@ def measure(options: BenchmarkOptions) -> tuple[dict[str, Any], list[float]]:
             config,
             Path(place) / "run",
             callbacks=[Clock()],
-            tell=lambda line: print(line, file=sys.stderr),
         )
     return metrics, np.diff(ends[benchmark.untimed_steps - 1 :]).tolist()
 

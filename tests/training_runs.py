@@ -58,8 +58,8 @@ def tiny_config(**fields: Any) -> TargetConfig:
 
 
 def train(store: TokenStore, out: Path, *, resume: bool = False, **rest: Any) -> dict[str, Any]:
-    """Trains the tiny model on the four domains; `rest` are options, or `callbacks` and `tell`."""
-    own = {name: rest.pop(name) for name in ("callbacks", "tell") if name in rest}
+    """Trains the tiny model on the four domains; `rest` are options, or `callbacks`."""
+    callbacks = rest.pop("callbacks", ())
     stages = rest.pop("stages", None) or Stages.constant(mixture_for(store))
     return train_target(
         rest.pop("model", tiny_shape()),
@@ -68,7 +68,7 @@ def train(store: TokenStore, out: Path, *, resume: bool = False, **rest: Any) ->
         tiny_config(**rest),
         out,
         resume=resume,
-        **own,
+        callbacks=callbacks,
     )
 
 

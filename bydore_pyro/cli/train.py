@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, replace
@@ -215,7 +214,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
         out,
         resume=resume is not None,
         options=asdict(options),
-        tell=tell,
         live=live,
     )
     print(_as_text(metrics, out / "model"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from bydore_pyro.utils import (
     DataError,
     RunFolder,
     read_tree,
+    tell,
     write_tree,
 )
 
@@ -52,7 +53,6 @@ class LiveTraining:
             8 of each domain a round.
         level: See `LiveMixture`.
         parallel: The processes that share the measuring.
-        tell: Is given a line a round.
 
     Raises:
         DataError: When the run is too short for a round, or see `Domains` and `LiveMixture`.
@@ -68,9 +68,8 @@ class LiveTraining:
         *,
         level: float = LEVEL,
         parallel: Parallel | None = None,
-        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._config, self._tell = config, tell
+        self._config = config
         first = max(1, config.steps // BEGINNING)
         self.lag = AHEAD + 2 * config.loader_workers
         rounds = sum(first * 2**n + self.lag < config.steps for n in range(config.steps))
@@ -130,7 +129,7 @@ class LiveTraining:
         found = self.mixture.measure(model, step, self._most(step))
         seconds = self.mixture.cost.report()["seconds"] - before
         largest = sorted(self.mixture.weights.items(), key=lambda item: -item[1])[:3]
-        self._tell(
+        tell(
             f"step {step}: the mixture {'moves' if found.moved else 'stays'} (another teaches more "
             f"with probability {found.better:.2f}; {found.unexplained:.0%} of the target stays "
             f"unexplained), measured in {seconds:.1f} s; now "

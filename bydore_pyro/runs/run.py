@@ -39,13 +39,10 @@ from bydore_pyro.utils import (
 
 __all__ = [
     "CHECKPOINTS",
-    "Drive",
     "Found",
     "begin_run",
-    "broken_off",
     "is_finished",
     "question_of",
-    "write_found",
     "write_inputs",
 ]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from bydore_pyro.utils import (
     check_belongs,
     content_hash,
     set_aside,
+    tell,
     versions,
 )
 
@@ -97,14 +98,13 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def last_checkpoint(
-    folder: Path, belongs: Mapping[str, Any], tell: Callable[[str], None], *, writes: bool = False
+    folder: Path, belongs: Mapping[str, Any], *, writes: bool = False
 ) -> tuple[Path, MixtureState] | None:
     """Returns the newest checkpoint that a run can go on from, with its order's state, or None.
 
     Args:
         folder: Holds `checkpoint-N`.
         belongs: What the run is, from `belonging`.
-        tell: Is given a line for each that is passed over, and for other versions.
         writes: Whether those passed over are set aside, by name, and counted no longer.
 
     Raises:

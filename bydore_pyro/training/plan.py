@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from bydore_pyro.training.checkpoints import belonging, last_checkpoint
 from bydore_pyro.training.config import TargetConfig
 from bydore_pyro.training.order import MixtureDataset, MixtureState, begin
 from bydore_pyro.training.stages import Schedule, Stages
-from bydore_pyro.utils import DataError, require
+from bydore_pyro.utils import DataError, require, tell
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -48,13 +48,12 @@ def plan_training(
     stages: Stages,
     config: TargetConfig,
     resumed: Path | None,
-    tell: Callable[[str], None],
     live: Schedule | None = None,
 ) -> TrainingPlan:
     """Checks everything that can be checked before a long computation starts.
 
     Args:
-        model: As `train_target` takes it; so are `store`, `stages`, `config`, `tell` and `live`.
+        model: As `train_target` takes it; so are `store`, `stages`, `config` and `live`.
         resumed: The folder of the run that is continued, or None.
 
     Raises:
@@ -80,7 +79,7 @@ def plan_training(
         belongs |= {f"live_{name}": value for name, value in live.belongs.items()}
     if resumed is not None:
         writes = os.environ.get("RANK", "0") == "0"
-        found = last_checkpoint(resumed / CHECKPOINTS, belongs, tell, writes=writes)
+        found = last_checkpoint(resumed / CHECKPOINTS, belongs, writes=writes)
         tell(f"going on from {found[0]}" if found else "no checkpoint: beginning anew")
     checkpoint, state = found or (None, begin(len(names)))
     with torch.device("meta"):

@@ -43,6 +43,7 @@ from bydore_pyro.utils import (
     one_line,
     provenance,
     resume_command,
+    tell,
 )
 
 __all__ = ["build_trainer", "train_target"]
@@ -129,7 +130,6 @@ def train_target(
     resume: bool = False,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-    tell: Callable[[str], None] = lambda line: None,
     live: Schedule | None = None,
 ) -> dict[str, Any]:
     """Trains a causal language model from scratch on a mixture.
@@ -143,7 +143,6 @@ def train_target(
         resume: Whether the folder holds a run that is continued, from its last whole checkpoint.
         options: What `config.json` holds beside `config`, by part.
         callbacks: Further ones for the Trainer.
-        tell: Is given lines of progress.
         live: A mixture that the training moves from `stages` on, or None.
 
     Returns:
@@ -160,7 +159,7 @@ def train_target(
     with RunFolder(out, resume=resume, writes=os.environ.get("RANK", "0") == "0") as folder:
         if folder.writes:  # by the time another process looks, its first files may be there
             _check_folder(out, resume)
-        plan = plan_training(model, store, stages, config, out if resume else None, tell, live)
+        plan = plan_training(model, store, stages, config, out if resume else None, live)
         if plan.checkpoint is None:
             parts = {**(options or {}), "target": dataclasses.asdict(config)}
             folder.write_text("schedule.json", stages.to_json() + "\n")

@@ -56,30 +56,32 @@ def test_every_change_is_named(checkpoint: Path, reason: str) -> None:
         read_seal(checkpoint)
 
 
-def test_the_newest_sound_one_is_gone_on_from(checkpoint: Path, tmp_path: Path) -> None:
-    told: list[str] = []
+def test_the_newest_sound_one_is_gone_on_from(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = {"seed": 3, "versions": {"torch": "2"}}
-    assert last_checkpoint(tmp_path / "none", own, told.append) is None
+    assert last_checkpoint(tmp_path / "none", own) is None
     (tmp_path / "checkpoint-text").mkdir()
     (tmp_path / "checkpoint-1100").mkdir()
-    assert last_checkpoint(tmp_path, own, told.append) == (checkpoint, STATE)
-    (line,) = told
+    assert last_checkpoint(tmp_path, own) == (checkpoint, STATE)
+    (line,) = capsys.readouterr().err.splitlines()
     assert "checkpoint-1100, which has no belongs.json: it was not written to its end" in line
     renamed = checkpoint.rename(tmp_path / "checkpoint-900")
-    assert last_checkpoint(tmp_path, own, told.append, writes=True) is None
-    assert told[-1].endswith("changed; it is set aside as refused-checkpoint-900")
+    assert last_checkpoint(tmp_path, own, writes=True) is None
+    assert capsys.readouterr().err.endswith("changed; it is set aside as refused-checkpoint-900\n")
     assert not renamed.exists()
 
 
-def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -> None:
+def test_a_checkpoint_belongs_to_its_run(
+    corpus: TokenStore, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stages = Stages.constant(mixture_for(corpus))
     saved = belonging("models/target-60m", corpus, stages, tiny_config())
     write_seal(checkpoint, saved, STATE)
-    told: list[str] = []
     elsewhere = tiny_config(device_batch_sequences=1, log_every=3, save_every=7)
     same = belonging("/elsewhere/target-60m", corpus, stages, elsewhere)
-    assert last_checkpoint(checkpoint.parent, same, told.append) == (checkpoint, STATE)
-    assert not told
+    assert last_checkpoint(checkpoint.parent, same) == (checkpoint, STATE)
+    assert not capsys.readouterr().err
     birds = Stages.constant(Mixture(names=("birds",), weights=(1.0,)))
     for field, changed in (
         ("model", belonging("models/target-1b", corpus, stages, tiny_config())),
@@ -87,7 +89,7 @@ def test_a_checkpoint_belongs_to_its_run(corpus: TokenStore, checkpoint: Path) -
         ("text", {**saved, "text": "0" * 64}),
     ):
         with pytest.raises(RunFolderError, match=f"Expected {field} .*, with which"):
-            last_checkpoint(checkpoint.parent, json.loads(json.dumps(changed)), print)
+            last_checkpoint(checkpoint.parent, json.loads(json.dumps(changed)))
 
 
 def test_a_tokenizer_is_copied(corpus: TokenStore, tmp_path: Path) -> None:

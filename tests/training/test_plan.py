@@ -20,21 +20,19 @@ from bydore_pyro.training.stages import Stages
 from bydore_pyro.utils.errors import DataError, RunFolderError
 
 
-def plan(store: TokenStore, told: list[str] | None = None, **rest: Any) -> TrainingPlan:
+def plan(store: TokenStore, **rest: Any) -> TrainingPlan:
     model, resumed = rest.pop("model", tiny_shape()), rest.pop("resumed", None)
-    tell = (told if told is not None else []).append
     stages = rest.pop("stages", None) or Stages.constant(mixture_for(store))
-    return plan_training(model, store, stages, tiny_config(**rest), resumed, tell)
+    return plan_training(model, store, stages, tiny_config(**rest), resumed)
 
 
-def test_a_plan(corpus: TokenStore) -> None:
-    told: list[str] = []
-    found = plan(corpus, told)
+def test_a_plan(corpus: TokenStore, capsys: pytest.CaptureFixture[str]) -> None:
+    found = plan(corpus)
     assert (found.device_batch, found.accumulation, found.processes) == (4, 2, 1)
     assert (found.checkpoint, found.state) == (None, begin(4))
     assert found.model.vocab_size == corpus.vocabulary
     assert found.model.eos_token_id == found.model.bos_token_id == 0, "the store's end of text"
-    assert told == [
+    assert capsys.readouterr().err.splitlines() == [
         "37,792 parameters; 12 steps of 8 x 32 tokens, 4 sequences at once, 2 times, on 1 x cpu"
     ]
 
@@ -79,22 +77,21 @@ def test_a_missing_package(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) 
         plan(corpus, report_to="nowhere")
 
 
-def test_going_on(corpus: TokenStore, tmp_path: Path) -> None:
-    told: list[str] = []
-    assert plan(corpus, told, resumed=tmp_path).checkpoint is None
-    assert told[0] == "no checkpoint: beginning anew"
+def test_going_on(corpus: TokenStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plan(corpus, resumed=tmp_path).checkpoint is None
+    assert capsys.readouterr().err.startswith("no checkpoint: beginning anew\n")
     checkpoint = tmp_path / CHECKPOINTS / "checkpoint-8"
     shape = tiny_shape()
     shape.num_hidden_layers = 3
     shape.save_pretrained(checkpoint)
     state = MixtureState(8, [32, 20, 9, 3], [0.0, -0.8, 0.6, 0.2])
     write_seal(checkpoint, plan(corpus).belongs, state)
-    found = plan(corpus, told, resumed=tmp_path)
+    found = plan(corpus, resumed=tmp_path)
     assert (found.checkpoint, found.state) == (checkpoint, state)
     assert found.model.num_hidden_layers == 3, "the checkpoint's own shape"
     write_seal(checkpoint, {**found.belongs, "model": "target-1b"}, state)
     with pytest.raises(RunFolderError, match=r"Expected model target-1b, .* found LlamaConfig"):
-        plan(corpus, told, resumed=tmp_path)
+        plan(corpus, resumed=tmp_path)
 
 
 def test_processes_share_a_batch(corpus: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def build(corpus: TokenStore, tmp_path: Path) -> Callable[..., MixtureTrainer]:
     stages, folder = Stages.constant(mixture_for(corpus)), RunFolder(tmp_path / "run")
 
     def build(**options: Any) -> MixtureTrainer:
-        plan = plan_training(tiny_shape(), corpus, stages, tiny_config(**options), None, print)
+        plan = plan_training(tiny_shape(), corpus, stages, tiny_config(**options), None)
         return build_trainer(plan, corpus, folder)
 
     return build

@@ -121,16 +121,21 @@ def test_the_metrics_tell_the_shares(whole: Whole) -> None:
 
 @pytest.mark.parametrize("stopped", [3, 8])
 def test_resumed_it_ends_with_the_same_bits(
-    corpus: TokenStore, whole: Whole, tmp_path: Path, stopped: int, monkeypatch: pytest.MonkeyPatch
+    corpus: TokenStore,
+    whole: Whole,
+    tmp_path: Path,
+    stopped: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(corpus, tmp_path / "run", callbacks=[StopAt(stopped)])
     begun = (stopped - 1) // 4 * 4  # it stops before it saves
     seen = watch(monkeypatch)
-    told: list[str] = []
-    resumed = train(corpus, tmp_path / "run", resume=True, tell=told.append)
+    capsys.readouterr()
+    resumed = train(corpus, tmp_path / "run", resume=True)
     assert seen == whole.seen[begun * 8 :], "the sequences that the whole run saw"
-    assert any(("checkpoint-" if begun else "beginning anew") in line for line in told)
+    assert ("checkpoint-" if begun else "beginning anew") in capsys.readouterr().err
     assert same_bits(weights_in(tmp_path / "run/model"), weights_in(whole.folder / "model"))
     assert [{**entry, "epoch": 0} for entry in resumed["log"]] == [
         {**entry, "epoch": 0} for entry in whole.metrics["log"]
@@ -159,22 +164,25 @@ def test_dropout_goes_on_too(corpus: TokenStore, tmp_path: Path) -> None:
     ("number", "code", "step"), [(signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 7)]
 )
 def test_a_signal_saves_first_and_says_where(
-    corpus: TokenStore, whole: Whole, tmp_path: Path, number: int, code: int, step: int
+    corpus: TokenStore,
+    whole: Whole,
+    tmp_path: Path,
+    number: int,
+    code: int,
+    step: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In any step, once, however often it comes; with workers that read ahead."""
     before = signal.signal(number, signal.default_int_handler)  # it may be ignored
-    told: list[str] = []
     asking, run = SignalAt(step, number), tmp_path / "run"
     try:
         with pytest.raises(Interrupted) as found:
-            train(corpus, run, callbacks=[asking], tell=told.append, loader_workers=1)
+            train(corpus, run, callbacks=[asking], loader_workers=1)
     finally:
         signal.signal(number, before)
     assert found.value.exit_code == code
-    assert (
-        told[-1]
-        == f"Saved {run}/checkpoints/checkpoint-{step}. Go on with: bydore train --resume {run}"
-    )
+    saved = f"Saved {run}/checkpoints/checkpoint-{step}. Go on with: bydore train --resume {run}"
+    assert saved in capsys.readouterr().err
     assert asking.saved == 1 + step // 4
     assert not (run / "model").exists()
     resumed = train(corpus, run, resume=True)
@@ -195,7 +203,7 @@ def test_edited_options_are_refused_by_the_field(
 
 
 def test_a_changed_checkpoint_is_set_aside(
-    corpus: TokenStore, whole: Whole, tmp_path: Path
+    corpus: TokenStore, whole: Whole, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One whose weights were changed, and one that was not written to its end."""
     folder = whole.unfinished(tmp_path / "run")
@@ -203,8 +211,8 @@ def test_a_changed_checkpoint_is_set_aside(
         file.seek(-4, 2)
         file.write(bytes(4))
     (folder / "checkpoints/checkpoint-12/belongs.json").unlink()
-    told: list[str] = []
-    train(corpus, folder, resume=True, tell=told.append)
+    train(corpus, folder, resume=True)
+    told = capsys.readouterr().err.splitlines()
     assert "checkpoint-12, which has no belongs.json: it was not written to its end" in told[0]
     assert "checkpoint-8, whose model.safetensors was changed" in told[1]
     for line, step in zip(told, (12, 8), strict=False):
@@ -314,13 +322,14 @@ def test_two_processes_train_what_one_trains(
     torch.testing.assert_close(weights_in(run / "model"), two, rtol=1e-3, atol=1e-4)
 
 
-def test_processes_save_together(corpus: TokenStore, whole: Whole, pair: Path) -> None:
+def test_processes_save_together(
+    corpus: TokenStore, whole: Whole, pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Whichever of them the signal reaches; no save waits for one that has gone."""
     run = pair / "stopped"
     assert [(pair / f"code-{rank}").read_text() for rank in (0, 1)] == ["143", "143"]
     saved = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert saved == ["checkpoint-4", "checkpoint-6"]
-    told: list[str] = []
-    resumed = train(corpus, run, resume=True, tell=told.append)
-    assert f"going on from {run}/checkpoints/checkpoint-6" in told
+    resumed = train(corpus, run, resume=True)
+    assert f"going on from {run}/checkpoints/checkpoint-6\n" in capsys.readouterr().err
     np.testing.assert_allclose(losses(resumed), whole.losses, rtol=1e-4)
