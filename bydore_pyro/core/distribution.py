@@ -19,6 +19,7 @@ __all__ = ["GammaDirichlet"]
 NO_SHAPE = torch.Size()
 
 KL_DRAWS = 16  # of `kl_divergence`
+MODE_STEPS = 1000  # at most
 # Where float64 computes with Gamma shapes and rates: above this shape a Gamma is a point to it.
 RANGES = {
     "shapes": (1e-100, 1e12),
