@@ -141,7 +141,7 @@ def _settled(given: TrainConfig) -> TrainConfig:
         tokenizer = str(Path(tokenizer).resolve())
     if given.live and level is None and _tried(Path(given.mixture)):
         level = 1.0
-        _tell_once(
+        tell(
             f"trial runs chose the weights of {given.mixture}: they stay, and rounds only report "
             "(--live_level)"
         )
@@ -204,7 +204,6 @@ def _train(options: TrainOptions, resume: Path | None) -> None:
             given.live_share,
             **({} if given.live_level is None else {"level": given.live_level}),
             parallel=Parallel(cpu=config.device == "cpu"),
-            tell=_tell_once,
         )
     metrics = train_target(
         model_source(given.model),
@@ -229,13 +228,7 @@ def _store_of(given: TrainConfig) -> TokenStore:
         warn_idle(given, ("tokenizer",), "a token store, which has its own")
         return open_store(Path(given.data))
     tokenizer = TokenizerConfig(tokenizer=given.tokenizer)
-    return open_shards(given.data, tokenizer=tokenizer, progress=_tell_once)
-
-
-def _tell_once(line: str) -> None:
-    """Prints a line of progress, in one of several processes."""
-    if os.environ.get("RANK", "0") == "0":
-        tell(line)
+    return open_shards(given.data, tokenizer=tokenizer, progress=tell)
 
 
 def _as_text(metrics: dict[str, Any], model: Path) -> str:
