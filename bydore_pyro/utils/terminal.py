@@ -84,7 +84,9 @@ def quiet_unless_main() -> None:
 
 
 def tell(line: str) -> None:
-    """Prints a line of progress."""
+    """Prints a line of progress; of several processes the first does."""
+    if os.environ.get("RANK", "0") != "0":
+        return
     print(f"{visible(line)}\n", end="", file=sys.stderr)  # at once: threads print too
 
 

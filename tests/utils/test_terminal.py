@@ -224,3 +224,12 @@ def test_devices_by_name() -> None:
     for name in ("meta", "tpu", "", "cuda:99", "cpu:x"):
         with pytest.raises(ValueError, match=f"a device of this machine, found '{name}'.*$"):
             device_named(name)
+
+
+def test_of_several_processes_the_first_tells(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        tell(f"process {rank}")
+    assert capsys.readouterr().err == "process 0\n"
