@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.tables import RegressionDetails
-from bydore_pyro.utils import Number
+from bydore_pyro.tables import Details
 
-__all__ = ["Details", "Fit"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Details(RegressionDetails):
-    """What is worth knowing of a fit beside the weights.
-
-    Args:
-        steps: Training steps of the method's proxies; of different lengths, of the shortest.
-    """
-
-    steps: Number | None = None
+__all__ = ["Fit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,5 +26,5 @@ class Fit:
 
     mixture: Mixture
     trajectory: np.ndarray | None = None
-    details: Details = Details()
+    details: Details = field(default_factory=Details)
     draws: np.ndarray | None = None
