@@ -180,9 +180,12 @@ def one_fit(
     """Returns what one method finds and what it cost, as plain values."""
     method, place = label, f"search-{target}"
     if label in (LINEAR, MATCH):
-        changed: dict[str, Any] = {"evidence": "linear"} if label == LINEAR else {"trials": 0}
-        search = dataclasses.replace(options.search, **changed)
-        options, method = dataclasses.replace(options, search=search), "bydore"
+        run, search, method = options.run, options.search, "bydore"
+        if label == LINEAR:
+            run = dataclasses.replace(run, evidence="linear")
+        else:
+            search = dataclasses.replace(search, trials=0)
+        options = dataclasses.replace(options, run=run, search=search)
         place += label.removeprefix(method).replace("_", "-")
     problem = problem_on(options, corpus, folder)
     found = fit(method, problem, options, folder.path / place)
