@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import xarray
 
-from bydore_pyro.methods import Details, Fit
+from bydore_pyro.methods import Fit
 from bydore_pyro.mixture import jitter, numbers_of
 from bydore_pyro.proxy import Cost
 from bydore_pyro.report import add_html_report, report_text
@@ -207,7 +207,7 @@ def _fit_on_runs(options: FitOptions, runs: Path) -> None:
         predict=None if asked.predict is None else Path(asked.predict),
         each=asked.target == [ALL],
     )
-    found = Fit(mixture=mixture, details=Details(**vars(details)))
+    found = Fit(mixture=mixture, details=details)
     for note in mixture.notes:
         tell(f"bydore fit: warning: {note}")
     if remarks:  # of what the losses are

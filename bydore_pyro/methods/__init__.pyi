@@ -3,7 +3,6 @@ from .doremi import fit_doremi as fit_doremi
 from .doremi import raised_weights as raised_weights
 from .fastmix import FastMixConfig as FastMixConfig
 from .fastmix import fit_fastmix as fit_fastmix
-from .fit import Details as Details
 from .fit import Fit as Fit
 from .fixed import FixedConfig as FixedConfig
 from .fixed import fit_human as fit_human

@@ -20,7 +20,8 @@ import numpy as np
 from scipy import optimize
 
 from bydore_pyro.measure import PlannedRun, Problem, by_name, train_runs
-from bydore_pyro.methods.fit import Details, Fit
+from bydore_pyro.methods.fit import Fit
+from bydore_pyro.tables import Details
 from bydore_pyro.utils import DataError
 
 __all__ = ["PowerLaws", "extrapolate", "fit_autoscale", "fit_power_laws", "optimal_counts",

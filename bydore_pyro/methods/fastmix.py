@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from bydore_pyro.measure import Problem
-from bydore_pyro.methods.fit import Details, Fit
+from bydore_pyro.methods.fit import Fit
 from bydore_pyro.methods.online import Factors, proxy_of, train_on_even
+from bydore_pyro.tables import Details
 from bydore_pyro.utils import Checked, option
 
 __all__ = ["FastMixConfig", "fastmix_gradient", "fit_fastmix", "unembedding"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bydore_pyro.mixture import Mixture
-from bydore_pyro.tables import RegressionDetails
-from bydore_pyro.utils import Number
+from bydore_pyro.tables import Details
 
 __all__ = ["Details", "Fit"]
 
@@ -38,5 +37,5 @@ class Fit:
 
     mixture: Mixture
     trajectory: np.ndarray | None = None
-    details: Details = Details()
+    details: Details = field(default_factory=Details)
     draws: np.ndarray | None = None

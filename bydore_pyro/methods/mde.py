@@ -13,7 +13,8 @@ import numpy as np
 
 from bydore_pyro.measure import Problem, train_mixtures
 from bydore_pyro.methods.experts import expert_losses
-from bydore_pyro.methods.fit import Details, Fit
+from bydore_pyro.methods.fit import Fit
+from bydore_pyro.tables import Details
 from bydore_pyro.utils import Checked, option, require
 
 __all__ = ["MDEConfig", "draw_mixtures", "fit_mde", "mixture_of_experts_loss"]

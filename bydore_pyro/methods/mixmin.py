@@ -10,7 +10,8 @@ import numpy as np
 
 from bydore_pyro.measure import Problem
 from bydore_pyro.methods.experts import expert_losses
-from bydore_pyro.methods.fit import Details, Fit
+from bydore_pyro.methods.fit import Fit
+from bydore_pyro.tables import Details
 
 __all__ = ["fit_mixmin", "mixmin_gradient", "mixmin_weights"]
 

@@ -16,8 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from bydore_pyro.measure import Problem, train_mixtures
-from bydore_pyro.methods.fit import Details, Fit
-from bydore_pyro.tables import Kind, RegressionConfig, TrustRegion, fit_regression, proposed
+from bydore_pyro.methods.fit import Fit
+from bydore_pyro.tables import (
+    Details,
+    Kind,
+    RegressionConfig,
+    TrustRegion,
+    fit_regression,
+    proposed,
+)
 from bydore_pyro.utils import DataError, option
 
 __all__ = ["RegMixConfig", "fit_regmix", "sample_mixtures"]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bydore_pyro.methods import Details
+from bydore_pyro.tables import Details
 from bydore_pyro.utils import Number, plain, read_as
 
 __all__ = [

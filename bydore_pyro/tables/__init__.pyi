@@ -2,8 +2,8 @@ from .proposal import SimulatedOptimum as SimulatedOptimum
 from .proposal import TrustRegion as TrustRegion
 from .proposal import proposed as proposed
 from .proposal import simulated_optimum as simulated_optimum
+from .record import Details as Details
 from .record import Regressed as Regressed
-from .record import RegressionDetails as RegressionDetails
 from .regression import LIGHTGBM as LIGHTGBM
 from .regression import TREES as TREES
 from .regression import AnyRegression as AnyRegression

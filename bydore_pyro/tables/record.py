@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bydore_pyro.utils import Number
 
-__all__ = ["Distance", "Gain", "Regressed", "RegressionDetails", "Scored"]
+__all__ = ["Details", "Distance", "Gain", "Regressed", "Scored"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,11 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionDetails:
-    """How a mixture was proposed by a regression.
+class Details:
+    """What is worth knowing of how a mixture was found; most of it is a regression's.
 
     Args:
+        steps: Training steps of a method's proxies; of different lengths, of the shortest.
         runs: How many runs a regression was fitted to.
         regression: Its kind.
         regressions: Those that were compared on left-out runs, best first.
@@ -87,6 +88,7 @@ class RegressionDetails:
         predictions: Given mixtures, best first.
     """
 
+    steps: Number | None = None
     runs: Number | None = None
     regression: str = ""
     regressions: Mapping[str, Regressed] = field(default_factory=dict)

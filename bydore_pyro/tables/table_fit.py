@@ -11,7 +11,7 @@ import numpy as np
 
 from bydore_pyro.mixture import Mixture, mixture_from
 from bydore_pyro.tables.proposal import BEST, TrustRegion, gain_over, proposed
-from bydore_pyro.tables.record import Regressed, RegressionDetails, Scored
+from bydore_pyro.tables.record import Details, Regressed, Scored
 from bydore_pyro.tables.regression import AnyRegression, Choice, best_of, interval_of_run
 from bydore_pyro.tables.tables import RunsTable, mean_of, read_mixtures
 from bydore_pyro.utils import Checked, DataError, option, tell
@@ -71,7 +71,7 @@ def fit_table_of_runs(
     caps: np.ndarray | None = None,
     predict: Path | None = None,
     each: bool = False,
-) -> tuple[Mixture, RegressionDetails]:
+) -> tuple[Mixture, Details]:
     """Regresses a mean of metrics of finished runs, and simulates the optimum; nothing is trained.
 
     Args:
@@ -109,7 +109,7 @@ def fit_table_of_runs(
             kl=config.regmix_kl,
         )
         bar.update()
-    found = RegressionDetails(
+    found = Details(
         runs=len(table.runs),
         regression=next(iter(compared), ""),
         regressions=compared,

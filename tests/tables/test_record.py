@@ -1,4 +1,4 @@
-"""What regressions tell is plain values that come back from a file."""
+"""What is told of a fit is plain values that come back from a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bydore_pyro.runs.record import plain, read_as
-from bydore_pyro.tables.record import Distance, Gain, Regressed, RegressionDetails, Scored
+from bydore_pyro.tables.record import Details, Distance, Gain, Regressed, Scored
 
 
 def test_what_regressions_tell_is_written_and_read(tmp_path: Path) -> None:
