@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bydore_pyro.runs.record import plain, read_as
-from bydore_pyro.tables.record import Details, Distance, Gain, Regressed, Scored
+from bydore_pyro.tables.record import Distance, Gain, Regressed, Scored
 
 
 def test_what_regressions_tell_is_written_and_read(tmp_path: Path) -> None:
