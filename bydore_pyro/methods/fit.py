@@ -1,4 +1,4 @@
-"""What a method found; the record of a run keeps its details unchanged."""
+"""What a method found; the record of a run keeps the details as they stand here."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ import numpy as np
 from bydore_pyro.mixture import Mixture
 from bydore_pyro.tables import Details
 
-__all__ = ["Details", "Fit"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Details(RegressionDetails):
-    """Facts about a fit beside its weights.
-
-    Args:
-        steps: Training steps of the method's proxies; of different lengths, of the shortest.
-    """
-
-    steps: Number | None = None
+__all__ = ["Fit"]
 
 
 @dataclass(frozen=True, kw_only=True)

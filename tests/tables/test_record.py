@@ -6,16 +6,17 @@ import json
 from pathlib import Path
 
 from bydore_pyro.runs.record import plain, read_as
-from bydore_pyro.tables.record import Distance, Gain, Regressed, Scored
+from bydore_pyro.tables.record import Details, Distance, Gain, Regressed, Scored
 
 
-def test_what_regressions_tell_is_written_and_read(tmp_path: Path) -> None:
-    told = RegressionDetails(
+def test_details_are_written_and_read(tmp_path: Path) -> None:
+    told = Details(
+        steps=2.0,
         runs=3.0,
         regressions={"linear": Regressed(regression="linear", rmse=0.1)},
         gain_over_prior=Gain(mean=0.1, sure=False),
         distance=Distance(far=True, held=False, words="x"),
         predictions=(Scored(mixture="mine", rank=1.0),),
     )
-    (tmp_path / "record.json").write_text(json.dumps(plain(told)))
-    assert read_as(RegressionDetails, tmp_path / "record.json") == told
+    (tmp_path / "details.json").write_text(json.dumps(plain(told)))
+    assert read_as(Details, tmp_path / "details.json") == told
