@@ -100,12 +100,17 @@ class HypergradientELBO(ELBO):
                 "finite tensor linear (K,), > 0 where a weight lowers the outer loss, actual "
                 f"linear {linear!r}"
             )
+        if shape := tuple(getattr(kl_weight, "shape", ())):
+            raise ValueError(
+                f"Expected a number kl_weight, before any precision, actual a tensor {shape}"
+            )
         if not kl_weight > 0:
             raise ValueError(f"Expected kl_weight > 0, actual {kl_weight}")
         arguments = (signals, linear, kl_weight, *(() if precision is None else (precision, *more)))
         weights, scale = self._get_trace(model, guide, arguments, {})
-        if linear.shape[-1:] != weights[0].event_shape:
-            expected = tuple(weights[0].event_shape)
+        one, all_of_them = weights[0].event_shape, weights[0].batch_shape + weights[0].event_shape
+        if linear.shape not in (one, all_of_them):
+            expected = tuple(all_of_them)
             raise ValueError(f"Expected linear {expected}, actual {tuple(linear.shape)}")
         if precision is not None:
             require_precision(precision, linear)

@@ -105,7 +105,8 @@ def require_precision(precision: Tensor, linear: Tensor) -> None:
         linear: ``(..., K)``.
 
     Raises:
-        ValueError: When it is not ``(K, K)``, symmetric and positive semi-definite, up to rounding.
+        ValueError: When it is not ``(K, K)``, finite, symmetric and positive semi-definite, up to
+            rounding.
     """
     expected = 2 * tuple(linear.shape[-1:])
     if precision.shape != expected:
@@ -113,6 +114,8 @@ def require_precision(precision: Tensor, linear: Tensor) -> None:
     # A version counts changes in place. What torch.jit traces has no value to look at.
     if _CHECKED.get(precision) == precision._version or torch.jit.is_tracing():
         return
+    if not bool(precision.isfinite().all()):
+        raise ValueError("Expected a finite precision, actual NaN or infinity in it")
     with torch.no_grad():
         values = torch.linalg.eigvalsh(precision.double())
         asymmetry = (precision - precision.mT).abs().max()

@@ -107,15 +107,21 @@ def test_what_it_cannot_do_is_refused() -> None:
         HypergradientELBO().loss(mixture_model, guide, SIGNALS, G * math.nan)
     with pytest.raises(ValueError, match="scale=True goes with a precision"):
         HypergradientELBO().loss(mixture_model, guide, SIGNALS, G, LAM, torch.eye(4))
-    for few in (G[:1], G[:3]):
-        with pytest.raises(
-            ValueError, match=r"linear \(K,\) with K >= 2|linear \(4,\), actual \(3,\)"
-        ):
-            HypergradientELBO().loss(mixture_model, guide, SIGNALS, few, LAM)
+    with pytest.raises(ValueError, match=r"number kl_weight, before .* tensor \(4, 4\)"):
+        HypergradientELBO().loss(mixture_model, guide, SIGNALS, G, torch.eye(4))
+    for wrong, message in (
+        (G[:1], r"linear \(K,\) with K >= 2"),
+        (G[:3], r"linear \(4,\), actual \(3,\)"),
+        (G.expand(2, 4), r"linear \(4,\), actual \(2, 4\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            HypergradientELBO().loss(mixture_model, guide, SIGNALS, wrong, LAM)
     scaled, indefinite = MixtureGuide(PriorNetwork(4), scale=True), torch.diag(-G)
     for precision in (indefinite, torch.eye(4) + torch.ones(4, 4).triu()):
         with pytest.raises(ValueError, match="symmetric and positive semi-definite"):
             HypergradientELBO().loss(mixture_model, scaled, SIGNALS, G, LAM, precision)
+    with pytest.raises(ValueError, match="finite precision"):
+        HypergradientELBO().loss(mixture_model, scaled, SIGNALS, G, LAM, torch.eye(4) / 0)
 
 
 H, PRECISION = gaussian_evidence(4, 0.2, alike=1)

@@ -50,14 +50,13 @@ LOG_EVIDENCE = float(
 )
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _store() -> Iterator[None]:
     with pyro.get_param_store().scope():
         pyro.set_rng_seed(0)
         yield
 
 
-@pytest.mark.usefixtures("_store")
 @pytest.mark.parametrize(("objective", "error"), [(Trace_ELBO, 1e-2), (TraceMeanField_ELBO, 0.4)])
 def test_stock_objectives_give_the_evidence_of_an_exact_guide(
     objective: type[ELBO], error: float
@@ -68,7 +67,6 @@ def test_stock_objectives_give_the_evidence_of_an_exact_guide(
     assert found == pytest.approx(LOG_EVIDENCE, abs=error)
 
 
-@pytest.mark.usefixtures("_store")
 def test_importance_weights_of_an_exact_guide_are_equal() -> None:
     guide = exact_guide()
     importance = Importance(counts_model, guide, num_samples=50).run(COUNTS)
@@ -78,7 +76,6 @@ def test_importance_weights_of_an_exact_guide_are_equal() -> None:
     assert weighed.log_weights.std().item() < 0.05
 
 
-@pytest.mark.usefixtures("_store")
 def test_guide_inside_a_plate() -> None:
     network = PriorNetwork(3).double()
     guide = MixtureGuide(network, name="shares")
@@ -102,7 +99,6 @@ def test_guide_inside_a_plate() -> None:
     assert not torch.equal(before, guide.posterior(counts).mean)
 
 
-@pytest.mark.usefixtures("_store")
 def test_models_without_arguments_and_with_keywords() -> None:
     """Also beside another guide, in Pyro's list of them."""
 
@@ -122,7 +118,6 @@ def test_models_without_arguments_and_with_keywords() -> None:
     assert not torch.equal(before, guide.posterior().mean)
 
 
-@pytest.mark.usefixtures("_store")
 def test_a_second_guide_of_one_name_goes_on_from_the_first() -> None:
     """In one parameter store, as where a notebook's cell is run twice; then each trains its own."""
     guides = [MixtureGuide(FreeConcentrations(3).double(), name="shares") for _ in range(2)]
@@ -146,7 +141,6 @@ def test_a_second_guide_of_one_name_goes_on_from_the_first() -> None:
         other.posterior()
 
 
-@pytest.mark.usefixtures("_store")
 def test_a_fit_that_diverges_says_what_to_do() -> None:
     guide = MixtureGuide(FreeConcentrations(3), name="shares")
     for away in (50.0, math.nan):
@@ -171,7 +165,6 @@ def listed() -> tuple[AutoGuideList, MixtureGuide]:
     return autoguide, guide
 
 
-@pytest.mark.usefixtures("_store")
 @pytest.mark.parametrize("inside", [False, True])
 def test_pyros_ways_of_saving_bring_a_guide_back(inside: bool, tmp_path: Path) -> None:
     """Alone and in a list: store and `state_dict`, before the first call and after it."""
@@ -217,7 +210,6 @@ def many(counts: Tensor) -> None:
         counts_model(counts[index])
 
 
-@pytest.mark.usefixtures("_store")
 @pytest.mark.parametrize(
     "network", [PriorNetwork(3), FeatureNetwork(3, 3), FreeConcentrations(3, batch_shape=(6,))]
 )
@@ -248,7 +240,6 @@ def test_all_ways_into_a_plate(network: torch.nn.Module) -> None:
     assert inside.median(counts)["shares"].shape == (6, 3)
 
 
-@pytest.mark.usefixtures("_store")
 def test_one_posterior_for_a_whole_plate_is_refused() -> None:
     guide = MixtureGuide(FreeConcentrations(4), name="shares")
     with pyro.plate("groups", 5):
@@ -288,7 +279,6 @@ SIGNALS = torch.tensor([2.0, 3.0, 2.5], dtype=torch.float64)
 CURVED = gaussian_evidence(3, 0.2)
 
 
-@pytest.mark.usefixtures("_store")
 def test_the_scale_of_a_guide() -> None:
     guide = MixtureGuide(PriorNetwork(3).double(), scale=True)
     q = guide.scale_posterior()
@@ -304,7 +294,6 @@ def test_the_scale_of_a_guide() -> None:
         MixtureGuide(FreeConcentrations(3)).scale_posterior()
 
 
-@pytest.mark.usefixtures("_store")
 def test_stock_inference_runs_on_evidence_of_the_second_order() -> None:
     """One evidence of the data, by importance sampling in a loop and at once, and by an ELBO."""
     linear, precision = CURVED
